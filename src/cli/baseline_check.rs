@@ -25,13 +25,13 @@ use super::replay::step_selection::StepSelectionArgs;
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::standard_streams::{report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
-use crate::output::ReportFormat;
 use crate::output::baseline_report::{
     BaselineCheckExtent, BaselineCheckOutcome, BaselineDifferences, BaselineReportWriter,
     CaptureBaselineCheckResult,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
+use crate::output::settings::ReportFormat;
 use nfsrdma_analysis::baseline::{
     BaselineComparator, BaselineReadError, BaselineRecorder, BaselineRecordingError, BaselineSettings,
     OpenBaselineFile, RecordedTransactionBaseline,

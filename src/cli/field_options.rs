@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::output::fields_format::{
     self, FieldOccurrenceSelection, SelectedFieldsLineFormat, TsharkFieldsWriter,
 };
-use crate::output::{OutputLineFormat, OutputLineUnit};
+use crate::output::settings::{OutputLineFormat, OutputLineUnit};
 use nfsrdma_analysis::filter::Filter;
 
 /// Option of `-E`.

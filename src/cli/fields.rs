@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use super::exit_status::ExitStatus;
 use super::standard_streams::write_error;
 use super::terminal_capabilities::{self, ColorChoice};
-use crate::output::json::{JsonArray, json_object, write_json_line};
+use crate::output::json::object::{JsonArray, json_object, write_json_line};
 use crate::output::style::{StyledText, TerminalProfile, fit};
 use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 

@@ -11,8 +11,8 @@ use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 
 use super::standard_streams::report_error;
 use crate::interrupt;
-use crate::output::OutputLineUnit;
 use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
+use crate::output::settings::OutputLineUnit;
 use crate::output::units::{HumanCount, PluralCount};
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, is_standard_output};

@@ -29,10 +29,10 @@ use super::seconds::SecondsArg;
 use super::standard_streams::{SOURCE_WAIT, report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
 use crate::interrupt::ShutdownSignalRegistration;
+use crate::output::ViewAndSummaryWriter;
 use crate::output::fields_format::TsharkFieldsWriter;
-use crate::output::{
-    OutputLineFormat, OutputLineUnit, OutputSettings, SummaryFormat, TimeFormat, ViewAndSummaryWriter,
-};
+use crate::output::settings::TimeFormat;
+use crate::output::settings::{OutputLineFormat, OutputLineUnit, OutputSettings, SummaryFormat};
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::overdue_calls::OverdueCallDetector;

@@ -10,8 +10,8 @@ use nfsrdma_rpc::{ConnectOptions, open};
 use super::exit_status::ExitStatus;
 use super::standard_streams::{print_report, report_error};
 use super::terminal_capabilities::{self, ColorChoice};
-use crate::output::ReportFormat;
 use crate::output::probe::ProbeReportView;
+use crate::output::settings::ReportFormat;
 use nfsrdma_replay::probe::{ProbeError, probe};
 
 const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export       all NFS versions, over RDMA

@@ -5,7 +5,8 @@ use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
 use crate::escape;
-use crate::output::{Report, ReportFormat};
+use crate::output::report::Report;
+use crate::output::settings::ReportFormat;
 
 pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
 

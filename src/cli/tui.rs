@@ -23,7 +23,7 @@ use super::read_stop_condition::ReadStopCondition;
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::seconds::SecondsArg;
 use super::terminal_capabilities;
-use crate::output::TimeFormat;
+use crate::output::settings::TimeFormat;
 #[cfg(feature = "live")]
 use crate::tui::rereadable_capture::LiveReadStopCondition;
 use crate::tui::rereadable_capture::SharedCapture;

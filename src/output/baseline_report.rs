@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::comparison::{difference_text, frame_of};
-use super::json::{SCHEMA, json_object, write_json_line};
+use super::comparison::difference_text::{difference_text, frame_of};
+use super::json::object::{SCHEMA, json_object, write_json_line};
 use super::style::{StyledText, TerminalProfile, columns, fit};
 use super::units::PluralCount;
 use crate::escape;

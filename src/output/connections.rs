@@ -15,9 +15,8 @@ use nfsrdma_dissectors::rpcrdma::version2::PeerProperties;
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
 
-use super::json::{
-    DisplayAsJsonString, JsonArray, SCHEMA, connection_members, finding_object, json_object, write_json_line,
-};
+use super::json::line::{connection_members, finding_object};
+use super::json::object::{DisplayAsJsonString, JsonArray, SCHEMA, json_object, write_json_line};
 use super::operation_statistics::recovery_text;
 use super::settings::{OutputLineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalProfile};

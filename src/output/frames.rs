@@ -24,9 +24,10 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
 use nfsrdma_analysis::names::FileNames;
 
 use super::info_column::InfoColumnFormatter;
+use super::settings::TimeFormat;
 use super::style::{Style, TerminalProfile};
 use super::transaction_list;
-use super::units::{HumanDuration, TimeFormat, ViewTimeFormatter};
+use super::units::{HumanDuration, ViewTimeFormatter};
 use line::{FrameColumnWidths, FrameListLine};
 
 /// Writer of the packet list.

@@ -5,8 +5,8 @@
 
 mod arguments_and_results;
 mod field_buffer;
-mod line;
-mod object;
+pub(crate) mod line;
+pub(crate) mod object;
 
 #[cfg(test)]
 mod tests;
@@ -18,19 +18,13 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 
-use super::PendingCallProgress;
+use super::pending_call_progress::PendingCallProgress;
 use crate::escape;
 use field_buffer::MessageFieldBuffer;
-use line::line_object;
-pub(crate) use line::{DecodedValuesJson, address, name_or_number};
-pub(super) use line::{connection_members, finding_object};
-#[cfg(feature = "parquet")]
-pub(crate) use line::{inline_length, procedure, rpc_status, status};
+use line::{DecodedValuesJson, line_object};
 use nfsrdma_analysis::names::FileNames;
-pub(crate) use object::{DisplayAsJsonString, JsonArray, JsonMap, json_object, write_json_line};
 
-/// Version of the schema of the lines.
-pub const SCHEMA: u32 = 1;
+pub use object::SCHEMA;
 
 /// Writer of Transactions as lines. Reuses the buffers of a line for the next.
 #[derive(Debug, Default)]

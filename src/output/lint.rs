@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use nfsrdma_conformance::{Finding, FindingAggregation, RULES, Rule, RuleEvidence, RuleTally, SeverityLevel};
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-use super::json::{JsonArray, SCHEMA, address, json_object, write_json_line};
+use super::json::line::address;
+use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::junit::{CAPTURE_CASE, JunitFailure, JunitTestCase, JunitTestSuite, write_suites};
-use super::style::{StyledText, TerminalProfile};
-use super::summary::wrap_words;
+use super::style::{StyledText, TerminalProfile, wrap_words};
 use super::units::{HumanCount, PluralCount};
 use crate::escape;
 use nfsrdma_analysis::conformance::report::{ConformanceFindingsReport, RuleFindings};

@@ -12,6 +12,7 @@ use nfsrdma_capture_file::{
 };
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 
+use super::pcapng_export::APPLICATION;
 use super::units::FileNameTimestamp;
 use nfsrdma_output_file::{
     OutputError, OutputFile, ProtectedInputFiles, RemovableOutputFile, WRITE_BUFFER_BYTES,
@@ -259,7 +260,7 @@ impl LiveCaptureFileWriter {
     }
 
     fn header(&self, to: OutputFile) -> io::Result<(PcapngWriter<OutputFile>, InterfaceId)> {
-        let mut to = PcapngWriter::new(to, super::APPLICATION)?.with_filter(self.filter.as_deref());
+        let mut to = PcapngWriter::new(to, APPLICATION)?.with_filter(self.filter.as_deref());
         let interface_id = to.interface(0, &self.interface)?;
         Ok((to, interface_id))
     }

@@ -18,11 +18,13 @@ pub mod lint;
 pub mod live_capture_writer;
 pub mod operation_statistics;
 pub mod pcapng_export;
+pub(crate) mod pending_call_progress;
 pub mod plan;
 pub mod probe;
 pub mod recent_frame_buffer;
 pub mod replay;
-mod settings;
+pub(crate) mod report;
+pub(crate) mod settings;
 pub mod style;
 pub mod summary;
 pub mod table;
@@ -33,17 +35,16 @@ pub mod units;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io::{self, Write};
 
 use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::pending_call_queries::{PendingCall, PendingTransactionPhase};
+use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 
-use nfsrdma_analysis::call_session_slots::{self, CallSessionSlot};
+use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::connection_states_and_credits::OpenConnectionTallies;
@@ -55,65 +56,18 @@ use connections::ConnectionLineWriter;
 use fields_format::TsharkFieldsWriter;
 use frames::FrameListWriter;
 use json::TransactionJsonLineWriter;
+pub use pending_call_progress::PendingCallProgress;
 use recent_frame_buffer::RecentFrameBuffer;
+pub use report::Report;
 pub use settings::{
     OutputLineFormat, OutputLineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
 };
 use summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
-use tree::FieldTreeTextWriter;
-use units::HumanSize;
-
-/// Name and version of the program, for the capture files that it writes.
-const APPLICATION: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
+use tree::transaction::FieldTreeTextWriter;
 
 /// Width of the summary in columns if the output has no width limit.
 const DEFAULT_SUMMARY_WIDTH: usize = 100;
-
-/// Report of a command, in one of two formats.
-pub trait Report {
-    /// Writes the report as text.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    fn text(&self, to: &mut impl Write) -> io::Result<()>;
-
-    /// Writes the report as a line of JSON.
-    ///
-    /// # Errors
-    /// Returns an error if writing fails.
-    fn json(&self, to: &mut impl Write) -> io::Result<()>;
-}
-
-/// State of a pending Call that its Transaction does not contain.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PendingCallProgress {
-    /// Nanoseconds since the first frame of the Call.
-    pub age_ns: u64,
-    /// Phase that the Call has reached.
-    pub phase: PendingTransactionPhase,
-    /// Session slot of the Call, from NFSv4.1 on.
-    pub slot: Option<CallSessionSlot>,
-}
-
-/// Example: `data in 8.00 KiB of 64.0 KiB, slot 3`.
-impl fmt::Display for PendingCallProgress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.phase {
-            PendingTransactionPhase::DataIn { moved_bytes, offered_bytes } => {
-                write!(f, "data in {} of {}", HumanSize(moved_bytes), HumanSize(offered_bytes))?;
-            }
-            PendingTransactionPhase::Server => f.write_str("server")?,
-            PendingTransactionPhase::DataOut { moved_bytes } => {
-                write!(f, "data out {}", HumanSize(moved_bytes))?
-            }
-        }
-        match self.slot {
-            Some(used) => write!(f, ", slot {}", used.slot),
-            None => Ok(()),
-        }
-    }
-}
 
 /// View that writes the lines.
 enum SelectedViewLineWriter {

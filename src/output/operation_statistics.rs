@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::json::{SCHEMA, json_object, name_or_number, write_json_line};
+use super::json::line::name_or_number;
+use super::json::object::{SCHEMA, json_object, write_json_line};
 use super::settings::OutputLineFormat;
 use super::style::{Glyphs, Style, TerminalProfile};
 use super::table::{TableColumn, TableLineWriter, csv, csv_cells, number, text, text_from};

@@ -29,6 +29,9 @@ use super::settings::OutputLineUnit;
 use super::style::Glyphs;
 use super::units::PluralCount;
 
+/// Name and version of the program, for the capture files that it writes.
+pub(super) const APPLICATION: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
+
 /// Maximum number of queued frames if their bytes are read again: more than pass while a Transaction awaits late
 /// duplicates.
 const MAX_QUEUED_FRAMES: usize = 4 << 20;
@@ -208,7 +211,7 @@ impl<W: Write> FrameFileWriter<W> {
         bytes: ExportFrameByteSource,
     ) -> io::Result<Self> {
         Ok(Self {
-            to: PcapngWriter::new(to, super::APPLICATION)?,
+            to: PcapngWriter::new(to, APPLICATION)?,
             bytes,
             view,
             first_frame: 1,

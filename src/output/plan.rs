@@ -4,8 +4,8 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Report;
-use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
+use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
+use super::report::Report;
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};

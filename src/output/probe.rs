@@ -8,9 +8,9 @@ use nfsrdma_rpc::NegotiatedRpcRdmaParameters;
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
-use super::Report;
 use super::connections::private_data_object;
-use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
+use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
+use super::report::Report;
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, escape};
 use nfsrdma_dissectors::nfs::v3::Fsinfo3Resok;

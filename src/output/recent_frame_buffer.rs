@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::MpaCounts;
 
-use super::tree::FrameStore;
+use super::tree::frame_store::FrameStore;
 
 #[derive(Debug)]
 struct BufferedFrameCopy {

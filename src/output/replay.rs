@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime};
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
 
-use super::Report;
-use super::json::{JsonArray, SCHEMA, json_object, write_json_line};
+use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::junit;
+use super::report::Report;
 use super::style::{StyledText, TerminalProfile};
 use verdict::{ReplayVerdict, ReplayVerdictSeverity};
 

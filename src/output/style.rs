@@ -193,6 +193,21 @@ pub fn fit_words<'a>(text: &'a str, width: usize, glyphs: &Glyphs) -> Cow<'a, st
     cut.into()
 }
 
+/// Wraps text into lines of at most `width` columns; longer words are not broken.
+pub(super) fn wrap_words(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -235,5 +250,10 @@ mod tests {
     #[test]
     fn ascii_cuts_with_ascii() {
         assert_eq!(super::fit("READ 0+4096", 6, &Glyphs::ASCII), "READ ~");
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words() {
+        assert_eq!(wrap_words("10 frames, 2 Transactions.", 12), ["10 frames, 2", "Transactions."]);
     }
 }

@@ -14,9 +14,7 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOpera
 use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
 use serde::Serialize;
 
-pub(super) use text::wrap_words;
-
-use super::json::{DisplayAsJsonString, JsonArray, JsonMap, SCHEMA, json_object, write_json_line};
+use super::json::object::{DisplayAsJsonString, JsonArray, JsonMap, SCHEMA, json_object, write_json_line};
 use super::settings::OutputLineUnit;
 use super::style::Glyphs;
 use super::units::IsoTimestamp;

@@ -21,11 +21,12 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::{
 };
 use nfsrdma_dissectors::rpc::Program;
 
-use super::PendingCallProgress;
 use super::info_column::InfoColumnFormatter;
+use super::pending_call_progress::PendingCallProgress;
+use super::settings::TimeFormat;
 use super::style::{Glyphs, Style, StyledText, TerminalProfile, columns, fit_words};
 use super::units::{
-    ExactByteSizeText, HumanDuration, HumanSize, TimeFormat, TransferredOfOfferedBytes, ViewTimeFormatter,
+    ExactByteSizeText, HumanDuration, HumanSize, TransferredOfOfferedBytes, ViewTimeFormatter,
 };
 use nfsrdma_analysis::names::FileNames;
 

@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-pub use super::settings::TimeFormat;
+use super::settings::TimeFormat;
 use super::style::Glyphs;
 use crate::escape::is_unsafe;
 use nfsrdma_analysis::names::UNKNOWN_PREFIX;

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use crate::output::json;
+use crate::output::json::line;
 
 use super::table_schema::{TimestampMicros, table};
 
@@ -55,7 +55,7 @@ impl<'r> FindingRow<'r> {
             section: finding.rule.section.into(),
             text: finding.text.as_str().into(),
             side: finding.side.name().into(),
-            address: json::address(finding.endpoint().address).map(|text| text.0.to_string().into()),
+            address: line::address(finding.endpoint().address).map(|text| text.0.to_string().into()),
             connection: finding.connection.number,
             transaction: finding.transaction,
             xid: finding.xid.map(|xid| xid.to_string().into()),

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use serde_json::Value;
 
-use crate::output::json::{self, DecodedValuesJson};
+use crate::output::json::line::{self, DecodedValuesJson};
 use nfsrdma_analysis::names::FileNames;
 
 use super::table_schema::table;
@@ -188,7 +188,7 @@ fn procedure<E>(
     names: &FileNames,
     mut write_row: impl FnMut(&OperationRow<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let Some(op) = json::procedure(summary) else { return Ok(()) };
+    let Some(op) = line::procedure(summary) else { return Ok(()) };
     let [arguments, results] = values.body_values();
     let nested_value = |keys: &[&str]| {
         NESTED_KEYS.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
@@ -200,7 +200,7 @@ fn procedure<E>(
         transaction,
         position: 0,
         op,
-        status: json::status(summary),
+        status: line::status(summary),
         filehandle: text(&arguments, &HANDLES).or_else(|| nested_text(&HANDLES)),
         result_filehandle: text(&results, &RESULT_HANDLE_KEYS),
         name: text(&arguments, &["name"]).or_else(|| nested_text(&["name"])),

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, Endpoint, RpcMessageKind};
 use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 
-use crate::output::json;
+use crate::output::json::line;
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::connection_tally::ExportedConnectionTraffic;
@@ -184,14 +184,14 @@ impl ParquetRowMessageValues<'_> {
             resent: Some((*resent).into()),
             proc: rpcrdma.map(|header| header.message_type.to_string().into()),
             credits: rpcrdma.and_then(|header| header.credit_word()).map(u64::from),
-            length: json::inline_length(record).map(|length| length as u64),
+            length: line::inline_length(record).map(|length| length as u64),
             rpc_length: transaction.rpc_length(kind),
         }
     }
 }
 
 fn address<'r>(endpoint: &Endpoint) -> Option<Cow<'r, str>> {
-    json::address(endpoint.address).map(|text| text.0.to_string().into())
+    line::address(endpoint.address).map(|text| text.0.to_string().into())
 }
 
 fn vlan_ids<'r>(network: VirtualNetwork) -> Option<Cow<'r, str>> {
@@ -232,10 +232,10 @@ impl<'r> TransactionRow<'r> {
             program_name: summary.program_name().map(Cow::from),
             version: summary.version.map(u64::from),
             minor_version: summary.minor_version.map(u64::from),
-            procedure: json::procedure(summary),
-            operation: summary.operation.map(json::name_or_number),
-            status: json::status(summary),
-            rpc_status: summary.rpc_status.and_then(json::rpc_status).map(Cow::from),
+            procedure: line::procedure(summary),
+            operation: summary.operation.map(line::name_or_number),
+            status: line::status(summary),
+            rpc_status: summary.rpc_status.and_then(line::rpc_status).map(Cow::from),
             call_time: call.time.map(TimestampMicros),
             call_time_ns: call.time,
             call_end_time_ns: call.end_time,

@@ -11,8 +11,8 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use crate::output::frames::{FrameColumnSortKeys, FrameListWriter};
+use crate::output::settings::TimeFormat;
 use crate::output::style::TerminalProfile;
-use crate::output::units::TimeFormat;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};

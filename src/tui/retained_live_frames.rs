@@ -14,7 +14,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
 use crate::output::recent_frame_buffer::RecentFrameBuffer;
-use crate::output::tree::FrameStore as _;
+use crate::output::tree::frame_store::FrameStore as _;
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::model::transaction_list_row;

@@ -10,8 +10,8 @@ use nfsrdma_dissectors::flow::{FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
-use crate::output::OutputLineUnit;
 use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
+use crate::output::settings::OutputLineUnit;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};

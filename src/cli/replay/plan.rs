@@ -10,8 +10,8 @@ use super::step_selection::StepSelectionArgs;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::print_report;
 use crate::cli::terminal_capabilities::{self, ColorChoice};
-use crate::output::ReportFormat;
 use crate::output::plan::PlanReportView;
+use crate::output::settings::ReportFormat;
 use nfsrdma_replay::run_plan::ReplayPlanSummary;
 use nfsrdma_replay::trace::ReplayTraceReader;
 

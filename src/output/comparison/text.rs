@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{ComparisonReportWriter, difference_text, frame_of};
+use super::comparison_report::ComparisonReportWriter;
+use super::difference_text::{difference_text, frame_of};
 use crate::escape;
 use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};

@@ -3,8 +3,8 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use crate::output::settings::TimeFormat;
 use crate::output::style::{Style, StyledText, TerminalProfile, fit_words};
-use crate::output::units::TimeFormat;
 
 /// Widths of the columns. A longer cell moves the rest to the right; in a pipe, a longer address widens its column for
 /// the following lines, too.

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::flow::transaction::Endpoint;
 
 use super::super::lint::SeverityCount;
 use super::super::settings::OutputLineUnit;
-use super::super::style::Glyphs;
+use super::super::style::{Glyphs, wrap_words};
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::{CaptureSummary, operation_name};
 use nfsrdma_analysis::conformance::run::FindingCounts;
@@ -430,21 +430,6 @@ impl SummaryTable {
     }
 }
 
-/// Wraps text into lines of at most `width` columns; longer words are not broken.
-pub(in crate::output) fn wrap_words(text: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
-}
-
 struct SummaryEndpoint(Endpoint);
 
 impl fmt::Display for SummaryEndpoint {
@@ -471,10 +456,5 @@ mod tests {
         assert_eq!(text(80), "\nChunks  chunks  segments     moved\n  Read   1,000         2  64.0 KiB\n");
         assert_eq!(text(30), "\nChunks  chunks     moved\n  Read   1,000  64.0 KiB\n");
         assert_eq!(text(1), "\nChunks     moved\n  Read  64.0 KiB\n");
-    }
-
-    #[test]
-    fn sentences_are_broken_between_words() {
-        assert_eq!(wrap_words("10 frames, 2 Transactions.", 12), ["10 frames, 2", "Transactions."]);
     }
 }

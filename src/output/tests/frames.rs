@@ -2,8 +2,8 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use crate::output::frames::FrameListWriter;
+use crate::output::settings::TimeFormat;
 use crate::output::style::{Glyphs, TerminalProfile, columns};
-use crate::output::units::TimeFormat;
 use nfsrdma_analysis::names::FileNames;
 
 use super::capture;

@@ -1,6 +1,6 @@
+use crate::output::settings::TimeFormat;
 use crate::output::style::{Glyphs, TerminalOutputStyles, TerminalProfile, columns};
 use crate::output::transaction_list::TransactionListWriter;
-use crate::output::units::TimeFormat;
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 

@@ -5,7 +5,8 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
 use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::style::{Glyphs, TerminalProfile};
-use crate::output::tree::{EmptyFrameStore, FieldTreeTextWriter, FrameStore};
+use crate::output::tree::frame_store::{EmptyFrameStore, FrameStore};
+use crate::output::tree::transaction::FieldTreeTextWriter;
 use nfsrdma_analysis::names::FileNames;
 
 use super::{capture, transactions};

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::Transaction;
 use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 
-use super::FieldTree;
+use super::field_tree::FieldTree;
 use crate::output::units::path;
 use nfsrdma_analysis::names::{FILEHANDLE, FileNames};
 

@@ -84,3 +84,31 @@ impl TreeLine {
         writeln!(out)
     }
 }
+
+/// Creates a line of a value that no decoder provides.
+pub(super) fn fact_line(
+    styles: &TerminalOutputStyles,
+    depth: usize,
+    label: &str,
+    value: impl fmt::Display,
+) -> TreeLine {
+    styled_fact_line(styles, depth, label, Style::new(), value)
+}
+
+/// Creates a line of a value that no decoder provides, in a style.
+pub(super) fn styled_fact_line(
+    styles: &TerminalOutputStyles,
+    depth: usize,
+    label: &str,
+    style: Style,
+    value: impl fmt::Display,
+) -> TreeLine {
+    TreeLine::new(depth, TreeLineByteSource::Nothing)
+        .with_text(styles.label, label)
+        .with_text(Style::new(), ": ")
+        .with_text(style, value)
+}
+
+pub(super) fn heading(depth: usize, style: Style, text: impl fmt::Display) -> TreeLine {
+    TreeLine::new(depth, TreeLineByteSource::Nothing).with_text(style, text)
+}

@@ -19,11 +19,13 @@ use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::XdrError;
 
+use super::field_tree::FieldTree;
 use super::filehandle_names::{FilehandleNameAnnotator, FilehandleNamingContext};
-use super::{
-    FieldTree, FrameStore, TreeLine, TreeLineByteSource, fact_line, heading, styled_fact_line, value,
-};
+use super::frame_store::FrameStore;
+use super::lines::{TreeLine, TreeLineByteSource, fact_line, heading, styled_fact_line};
+use super::value;
 use crate::output::info_column::InfoColumnFormatter;
+use crate::output::json::line;
 use crate::output::style::{Style, TerminalProfile};
 use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
@@ -153,7 +155,7 @@ impl FieldTreeTextWriter {
         let (severity, rule) = (finding.severity.name(), finding.rule);
         let known_deviation =
             deviation.map(|deviation| format!(" deviation ({deviation})")).unwrap_or_default();
-        let address = super::super::json::address(finding.endpoint().address);
+        let address = line::address(finding.endpoint().address);
         let address = address.map(|text| format!(" {}", text.0)).unwrap_or_default();
         let text = format_args!(
             "{severity}{known_deviation}: {}, by the {}{address}: {} ({})",

@@ -3,7 +3,7 @@
 use nfsrdma_capture_file::os_error_text;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::output::units::TimeFormat;
+use crate::output::settings::TimeFormat;
 use crate::tui::keys::KeyAction;
 use crate::tui::prompt::PromptPurpose;
 use crate::tui::rereadable_capture::SharedCapture;

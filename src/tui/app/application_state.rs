@@ -12,9 +12,9 @@ use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::FlowLimits;
 use ratatui::layout::{Position, Rect};
 
+use crate::output::settings::TimeFormat;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
-use crate::output::units::TimeFormat;
 use crate::tui::frame_reload::FrameReloadClient;
 use crate::tui::frame_reload::detail_subject::{DetailSubject, TransactionReloadKey};
 use crate::tui::memory_shares::ViewMemoryShares;

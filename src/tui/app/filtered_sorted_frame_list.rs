@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::{Duration, Instant};
 
-use crate::output::units::TimeFormat;
+use crate::output::settings::TimeFormat;
 use crate::tui::frame_scan::{FrameLine, FrameScan, TuiFrameScanResult};
 
 /// Interval at which new frames are sorted in.

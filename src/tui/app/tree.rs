@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::output::tree::TreeLine;
+use crate::output::tree::lines::TreeLine;
 use crate::tui::frame_reload::detail_subject::DetailSubject;
 use crate::tui::frame_reload::reload_messages::DetailPaneContent;
 

@@ -4,9 +4,9 @@ use nfsrdma_capture_file::CaptureResumePoint;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use rustc_hash::FxHashMap;
 
+use crate::output::settings::TimeFormat;
 use crate::output::style::TerminalProfile;
-use crate::output::tree::{TreeLine, TreeLineByteSource};
-use crate::output::units::TimeFormat;
+use crate::output::tree::lines::{TreeLine, TreeLineByteSource};
 use crate::tui::model::transaction_list_row::RowPage;
 use crate::tui::save::SaveRequest;
 use nfsrdma_analysis::filter::Filter;

@@ -8,7 +8,9 @@ use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionFrame, Transac
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
-use crate::output::tree::{FieldTreeTextWriter, FrameStore, TreeLineByteSource};
+use crate::output::tree::frame_store::FrameStore;
+use crate::output::tree::lines::TreeLineByteSource;
+use crate::output::tree::transaction::FieldTreeTextWriter;
 use crate::tui::rereadable_capture::OwnedFrame;
 
 use super::detail_subject::{DetailSubject, TransactionReloadKey};

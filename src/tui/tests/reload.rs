@@ -5,7 +5,7 @@ use std::time::Instant;
 use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::output::tree::{TreeLine, TreeLineByteSource};
+use crate::output::tree::lines::{TreeLine, TreeLineByteSource};
 use crate::tui::frame_reload::detail_subject::DetailSubject;
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::tui_view::TuiView;

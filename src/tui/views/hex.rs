@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 
-use crate::output::tree::TreeLineByteSource;
+use crate::output::tree::lines::TreeLineByteSource;
 use crate::tui::app::application_state::{App, FocusPane};
 
 use super::drawing_primitives::{cut_top, draw_text, rule};

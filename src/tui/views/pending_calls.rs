@@ -5,8 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::PendingCallProgress;
 use crate::output::info_column::shorten;
+use crate::output::pending_call_progress::PendingCallProgress;
 use crate::output::style::{columns as width_of, fit_words};
 use crate::output::units::HumanDuration;
 use crate::tui::app::application_state::App;

@@ -101,7 +101,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
         };
         return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
-    if app.options.time == crate::output::units::TimeFormat::Delta
+    if app.options.time == crate::output::settings::TimeFormat::Delta
         && let Some(last_above) = app.list.top.checked_sub(1)
         && let Some(entry) = app.list.entry(app.rows(), last_above)
     {

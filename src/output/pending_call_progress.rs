@@ -1,0 +1,38 @@
+//! State of a pending Call that its Transaction does not contain.
+
+use std::fmt;
+
+use nfsrdma_analysis::call_session_slots::CallSessionSlot;
+use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
+
+use super::units::HumanSize;
+
+/// Progress of a pending Call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PendingCallProgress {
+    /// Nanoseconds since the first frame of the Call.
+    pub age_ns: u64,
+    /// Phase that the Call has reached.
+    pub phase: PendingTransactionPhase,
+    /// Session slot of the Call, from NFSv4.1 on.
+    pub slot: Option<CallSessionSlot>,
+}
+
+/// Example: `data in 8.00 KiB of 64.0 KiB, slot 3`.
+impl fmt::Display for PendingCallProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.phase {
+            PendingTransactionPhase::DataIn { moved_bytes, offered_bytes } => {
+                write!(f, "data in {} of {}", HumanSize(moved_bytes), HumanSize(offered_bytes))?;
+            }
+            PendingTransactionPhase::Server => f.write_str("server")?,
+            PendingTransactionPhase::DataOut { moved_bytes } => {
+                write!(f, "data out {}", HumanSize(moved_bytes))?
+            }
+        }
+        match self.slot {
+            Some(used) => write!(f, ", slot {}", used.slot),
+            None => Ok(()),
+        }
+    }
+}
