@@ -24,12 +24,12 @@ const HELP: &str = "help";
 const VERSION: &str = "version";
 
 /// Returns the message for a first argument that is no file but looks like a command, or `None` for a file or a path.
-pub(super) fn command(first: &Path) -> Option<String> {
+pub(super) fn command(definition: fn() -> clap::Command, first: &Path) -> Option<String> {
     let word = non_file_word(first)?;
     let advice = match FOREIGN_COMMANDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {
         Some((_, instead)) => format!("; give {instead} instead"),
         None => {
-            let definition = super::command();
+            let definition = definition();
             if definition.get_subcommands().any(|subcommand| subcommand.get_name() == word) {
                 return Some(format!("{word} is a command, not a file: give its options after it"));
             }
@@ -45,10 +45,10 @@ pub(super) fn command(first: &Path) -> Option<String> {
 }
 
 /// Returns the message for the argument of `replay`, which has subcommands and takes a file.
-pub(super) fn replay_step(arguments: &[OsString]) -> Option<String> {
+pub(super) fn replay_step(definition: fn() -> clap::Command, arguments: &[OsString]) -> Option<String> {
     let [_, command, first, ..] = arguments else { return None };
     let word = non_file_word(Path::new(first)).filter(|_| command == "replay")?;
-    let definition = super::command();
+    let definition = definition();
     let replay = definition.find_subcommand("replay")?;
     if word == HELP || replay.find_subcommand(word).is_some() {
         return None;
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     fn said(word: &str) -> Option<String> {
-        command(Path::new(word))
+        command(crate::cli::command, Path::new(word))
     }
 
     #[test]

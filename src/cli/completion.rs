@@ -1,5 +1,5 @@
 //! Shell completion. The scripts in `completions/` run the program itself, so that subcommands, options and values are
-//! those of [`command`](super::command), and names of fields, rules and interfaces are known.
+//! those of the definition of the command line, and names of fields, rules and interfaces are known.
 //!
 //! A script sets the variable [`REQUEST_VARIABLE`]. With `words`, the arguments are the words so far, and the last one
 //! is completed; with `line`, they are the line up to the cursor, for a shell that splits words at `=` and `:`, and the
@@ -47,7 +47,11 @@ enum ShellFileCompletionKind {
 }
 
 /// Writes the candidates in the format described at the [module](self).
-pub(super) fn run(request: &OsString, arguments: impl Iterator<Item = OsString>) -> ExitStatus {
+pub(super) fn run(
+    definition: Command,
+    request: &OsString,
+    arguments: impl Iterator<Item = OsString>,
+) -> ExitStatus {
     let arguments: Vec<String> =
         arguments.skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let text = match (request.to_str(), arguments.as_slice()) {
@@ -55,9 +59,9 @@ pub(super) fn run(request: &OsString, arguments: impl Iterator<Item = OsString>)
             let words = split(line);
             let current = words.last().cloned().unwrap_or_default();
             let prefix = current.strip_suffix(replaced.as_str()).unwrap_or_default();
-            answer(super::command(), words.get(1..).unwrap_or_default()).text(prefix)
+            answer(definition, words.get(1..).unwrap_or_default()).text(prefix)
         }
-        (Some("words"), words) => answer(super::command(), words).text(""),
+        (Some("words"), words) => answer(definition, words).text(""),
         _ => return ExitStatus::Failed,
     };
     match io::stdout().write_all(text.as_bytes()) {

@@ -405,7 +405,7 @@ impl DefaultCommandArgs {
     }
 }
 
-pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &DefaultCommandArgs, definition: fn() -> clap::Command) -> Result<ExitStatus> {
     #[cfg(feature = "live")]
     if args.list_interfaces {
         if args.files().next().is_some() || args.is_live() {
@@ -522,7 +522,8 @@ pub(super) fn run(args: &DefaultCommandArgs) -> Result<ExitStatus> {
     }
     #[cfg(feature = "live")]
     args.live.reject_for_files()?;
-    if let Some(advice) = args.files.first().and_then(|first| command_suggestions::command(first)) {
+    if let Some(advice) = args.files.first().and_then(|first| command_suggestions::command(definition, first))
+    {
         bail!("{advice}");
     }
     if args.write.is_none() || files.iter().all(|file| file.is_file()) {

@@ -204,10 +204,10 @@ pub fn command() -> clap::Command {
 /// Runs the program with these arguments, the first of which is its name.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
     if let Some(request) = std::env::var_os(completion::REQUEST_VARIABLE) {
-        return completion::run(&request, arguments.into_iter());
+        return completion::run(command(), &request, arguments.into_iter());
     }
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    if let Some(advice) = command_suggestions::replay_step(&arguments) {
+    if let Some(advice) = command_suggestions::replay_step(command, &arguments) {
         report_error(advice);
         return ExitStatus::Failed;
     }
@@ -241,7 +241,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitStatus {
         Some(Command::Export(args)) => export::run(&args),
         #[cfg(feature = "tui")]
         Some(Command::Tui(args)) => tui::run(&args),
-        None => list_and_summary_command::run(&cli.inspect),
+        None => list_and_summary_command::run(&cli.inspect, command),
     };
     // Unfinished files of other threads.
     drop(nfsrdma_output_file::remove_unfinished());

@@ -17,7 +17,7 @@ pub(super) mod step_selection;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 
-use super::ExitStatus;
+use super::exit_status::ExitStatus;
 
 /// Replay captured traffic against a server
 ///
