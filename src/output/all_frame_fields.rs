@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use nfsrdma_analysis::filter::OutputFieldValue;
 use nfsrdma_analysis::filter::catalog::FilterType;
 
-use super::fields_format;
+use super::tshark_field_value::format_value;
 
 /// Values of every field of a frame, in the order of first occurrence.
 #[derive(Debug, Default)]
@@ -68,10 +68,7 @@ impl FrameFieldValues {
             self.members.len() - 1
         });
         if let Some((_, values)) = self.members.get_mut(index) {
-            values.push(fields_format::format_value(
-                (field.name, FilterType::from_field(field.name, field.kind)),
-                value,
-            ));
+            values.push(format_value((field.name, FilterType::from_field(field.name, field.kind)), value));
         }
     }
 }

@@ -1,30 +1,18 @@
 //! Lines of field values in tshark's formats: `-T fields`, `-T csv`, and `-T json` with `-e`.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::sync::LazyLock;
 
-use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
+use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::flow::Flow;
 use serde::Serializer;
 
 use crate::escape;
-use nfsrdma_analysis::filter::catalog::FilterType;
-use nfsrdma_analysis::filter::{FilterRunner, OutputColumnField, OutputFieldValue};
+use nfsrdma_analysis::filter::{FilterRunner, OutputColumnField};
 
 use super::all_frame_fields::FrameFieldValues;
 use super::settings::OutputLineUnit;
-use super::units::{CalendarTime, IsoTimestamp, LongDate};
-
-/// Fields that Wireshark shows in hexadecimal, with their number of digits.
-static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {
-    let lines = include_str!("fields/hexadecimal.txt").lines();
-    lines
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(name, digits)| Some((name, digits.parse().ok()?)))
-        .collect()
-});
+use super::tshark_field_value::format_value;
+use super::units::IsoTimestamp;
 
 /// Time of a frame, and the key of the same time in ISO 8601.
 const TIME_FIELD: &str = "frame.time_epoch";
@@ -245,50 +233,4 @@ pub(super) fn push_csv_cell(text: &str, line: &mut String) {
     } else {
         line.push_str(text);
     }
-}
-
-/// Formats a value as tshark 4.0 does; times are in UTC.
-pub(super) fn format_value((name, kind): (&str, FilterType), value: OutputFieldValue<'_>) -> String {
-    let mut text = String::new();
-    // Writing to a String never fails.
-    let _ = match value {
-        OutputFieldValue::Number(number) => match HEXADECIMAL.get(name) {
-            Some(digits) if number >= 0 => write!(text, "0x{number:0digits$x}"),
-            _ => write!(text, "{number}"),
-        },
-        OutputFieldValue::Bool(value) => write!(text, "{}", u8::from(value)),
-        OutputFieldValue::Bytes(bytes) => {
-            if HEXADECIMAL.contains_key(name) {
-                text.push_str("0x");
-            }
-            let colon = if kind == FilterType::Ethernet { ":" } else { "" };
-            bytes
-                .iter()
-                .enumerate()
-                .try_for_each(|(at, byte)| write!(text, "{}{byte:02x}", if at > 0 { colon } else { "" }))
-        }
-        OutputFieldValue::Text(bytes) => String::from_utf8_lossy(bytes)
-            .chars()
-            .try_for_each(|character| escape::write_escaped(character, &mut text)),
-        OutputFieldValue::Ipv4(address, _) => write!(text, "{address}"),
-        OutputFieldValue::Ipv6(address, _) => write!(text, "{address}"),
-        OutputFieldValue::Time(time) => {
-            write!(
-                text,
-                "{}",
-                LongDate(CalendarTime::from_timestamp(Timestamp(i64::try_from(time).unwrap_or(i64::MAX))))
-            )
-        }
-        OutputFieldValue::Duration(duration) => {
-            let sign = if duration < 0 { "-" } else { "" };
-            let duration = duration.unsigned_abs();
-            write!(text, "{sign}{}.{:09}", duration / 1_000_000_000, duration % 1_000_000_000)
-        }
-        // A protocol or a structure is shown by its name; data that was not captured has no value.
-        OutputFieldValue::Unknown if matches!(kind, FilterType::Protocol | FilterType::Structure) => {
-            write!(text, "{name}")
-        }
-        OutputFieldValue::Unknown => Ok(()),
-    };
-    text
 }

@@ -30,6 +30,7 @@ pub mod summary;
 pub mod table;
 pub mod transaction_list;
 pub mod tree;
+mod tshark_field_value;
 pub mod units;
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Summary after the lines: statistics of the whole input. The schema of its JSON is `docs/summary.schema.json`.
 
+mod capture_summary;
 mod text;
 
 #[cfg(test)]
@@ -8,45 +9,17 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
-use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
+use nfsrdma_dissectors::flow::IcrcCounts;
 use serde::Serialize;
 
 use super::json::object::{DisplayAsJsonString, JsonArray, JsonMap, SCHEMA, json_object, write_json_line};
-use super::settings::OutputLineUnit;
-use super::style::Glyphs;
 use super::units::IsoTimestamp;
 use super::{connections, operation_statistics};
 use nfsrdma_analysis::conformance::run::FindingCounts;
-use nfsrdma_analysis::statistics::{ChunkTally, FrameAndTransactionStatistics};
+use nfsrdma_analysis::statistics::ChunkTally;
 
-/// Content of a summary.
-pub struct CaptureSummary<'a> {
-    /// Statistics of frames and Transactions.
-    pub statistics: &'a FrameAndTransactionStatistics,
-    /// Flow, which has the counters of frames that belong to no Transaction.
-    pub flow: &'a Flow,
-    /// Results of ICRC checks, if enabled.
-    pub icrc: Option<IcrcCounts>,
-    /// Packets that the capturing program reports as lost, if it reports any number.
-    pub dropped: Option<u64>,
-    /// Counters of a live source.
-    pub counters: Option<CapturePacketCounters>,
-    /// Number of evicted file names.
-    pub names: u64,
-    /// View whose lines precede the summary, if any: the summary does not repeat them.
-    pub shown: Option<OutputLineUnit>,
-    /// View whose lines a display filter selects, if there is one.
-    pub filtered: Option<OutputLineUnit>,
-    /// `true` if JSON has each time also in ISO 8601 under a key of its own.
-    pub has_iso: bool,
-    /// Characters of the text.
-    pub glyphs: Glyphs,
-    /// Numbers of conformance findings, if the rules were applied: those of the selected Transactions behind a filter.
-    pub findings: Option<&'a FindingCounts>,
-}
+pub use capture_summary::CaptureSummary;
 
 impl CaptureSummary<'_> {
     /// Writes the summary as one line of JSON.
@@ -126,19 +99,6 @@ impl CaptureSummary<'_> {
     pub fn text(&self, to: &mut impl Write, width: usize) -> io::Result<()> {
         text::write(self, to, width)
     }
-
-    /// Returns the frames that were not decoded, by reason.
-    fn undecoded(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        self.flow.stats().undecoded_counts().map(|(reason, count)| (reason.key(), count))
-    }
-
-    /// Returns the state dropped at a memory limit, by kind.
-    fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let name_counts =
-            [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
-        let name_counts = name_counts.into_iter().filter(|(_, count)| *count > 0);
-        self.flow.evicted_counts().map(|(kind, count)| (kind.key(), count)).chain(name_counts)
-    }
 }
 
 /// Returns the number of findings by rule. A rule may have findings of several severities.
@@ -150,13 +110,4 @@ fn counts_by_rule(counts: &FindingCounts) -> BTreeMap<&'static str, u64> {
 
 fn chunks_object(ChunkTally { chunks, segments, offered, returned, moved }: ChunkTally) -> impl Serialize {
     json_object! { chunks: chunks, segments: segments, offered: offered, returned: returned, moved: moved }
-}
-
-/// Returns the name of an operation in the text.
-fn operation_name(operation: Option<ProcedureOrMainOperation>) -> String {
-    match operation {
-        Some(ProcedureOrMainOperation::Named(name)) => name.to_owned(),
-        Some(ProcedureOrMainOperation::Number(number)) => format!("operation {number}"),
-        None => "not decoded".to_owned(),
-    }
 }

@@ -12,6 +12,7 @@
 mod connection_tally;
 mod findings;
 mod operations;
+mod parquet_column;
 mod parquet_files;
 mod rows;
 mod table_schema;
@@ -32,9 +33,10 @@ use nfsrdma_output_file::ProtectedInputFiles;
 use connection_tally::ExportConnectionTallies;
 use findings::FindingRow;
 use operations::OperationRow;
+pub use parquet_column::{ParquetColumn, ParquetColumnType};
 use parquet_files::{CreatedOutputFolders, ParquetTable};
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
-pub use table_schema::{ParquetColumn, ParquetColumnType, ParquetRow};
+pub use table_schema::ParquetRow;
 
 /// The tables of one capture.
 pub struct ParquetExport {

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::Compression;
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
-use super::table_schema::{ParquetColumn, ParquetColumnType, ParquetRow};
+use super::parquet_column::ParquetColumnBuffer;
+use super::table_schema::ParquetRow;
 use nfsrdma_output_file::{
     OutputFile, ProtectedInputFiles, UnpublishedOutputFile, remove_abandoned, remove_old,
 };
@@ -28,122 +28,6 @@ const MAX_GROUP_ROWS: usize = 64 << 10;
 const ROW_GROUPS: usize = 256;
 /// Approximate memory of the metadata of a column of a row group, in bytes.
 const CHUNK_BYTES: usize = 1 << 10;
-
-/// Buffered values of a column. In a nullable column, `levels` has 1 for each value and 0 for each null.
-#[derive(Debug)]
-pub struct ParquetColumnBuffer {
-    values: ColumnValues,
-    levels: Option<Vec<i16>>,
-}
-
-#[derive(Debug)]
-enum ColumnValues {
-    Integer(Vec<i64>),
-    Boolean(Vec<bool>),
-    Text(ConcatenatedTexts),
-}
-
-/// Concatenated texts, with the end offset of each.
-#[derive(Debug, Default)]
-struct ConcatenatedTexts {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl ConcatenatedTexts {
-    fn push(&mut self, text: &str) {
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.ends.push(self.bytes.len());
-    }
-
-    /// Takes the texts, which keep sharing their bytes.
-    fn take(&mut self) -> Vec<ByteArray> {
-        let bytes = ByteArray::from(std::mem::take(&mut self.bytes));
-        let mut start = 0;
-        let text = |end| {
-            let text = bytes.slice(start, end - start);
-            start = end;
-            text
-        };
-        self.ends.drain(..).map(text).collect()
-    }
-}
-
-impl ParquetColumnBuffer {
-    fn of(column: &ParquetColumn) -> Self {
-        let values = match column.kind {
-            ParquetColumnType::Integer | ParquetColumnType::Time => ColumnValues::Integer(Vec::new()),
-            ParquetColumnType::Boolean => ColumnValues::Boolean(Vec::new()),
-            ParquetColumnType::Text => ColumnValues::Text(ConcatenatedTexts::default()),
-        };
-        Self { values, levels: column.is_optional.then(Vec::new) }
-    }
-
-    /// Returns `true` if values may be null.
-    pub(super) fn is_optional(&self) -> bool {
-        self.levels.is_some()
-    }
-
-    fn level(&mut self, is_there: bool) {
-        if let Some(levels) = &mut self.levels {
-            levels.push(is_there.into());
-        }
-    }
-
-    pub(super) fn integer(&mut self, value: Option<i64>) {
-        self.level(value.is_some());
-        if let ColumnValues::Integer(values) = &mut self.values {
-            values.extend(value);
-        }
-    }
-
-    pub(super) fn boolean(&mut self, value: Option<bool>) {
-        self.level(value.is_some());
-        if let ColumnValues::Boolean(values) = &mut self.values {
-            values.extend(value);
-        }
-    }
-
-    pub(super) fn text(&mut self, value: Option<&str>) {
-        self.level(value.is_some());
-        if let (ColumnValues::Text(values), Some(text)) = (&mut self.values, value) {
-            values.push(text);
-        }
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let levels = self.levels.as_ref().map_or(0, Vec::len) * size_of::<i16>();
-        levels
-            + match &self.values {
-                ColumnValues::Integer(values) => values.len() * size_of::<i64>(),
-                ColumnValues::Boolean(values) => values.len(),
-                ColumnValues::Text(ConcatenatedTexts { bytes, ends }) => {
-                    bytes.len() + ends.len() * size_of::<usize>()
-                }
-            }
-    }
-
-    fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
-        let levels = self.levels.as_deref();
-        match &mut self.values {
-            ColumnValues::Integer(values) => {
-                to.typed::<Int64Type>().write_batch(values, levels, None)?;
-                values.clear();
-            }
-            ColumnValues::Boolean(values) => {
-                to.typed::<BoolType>().write_batch(values, levels, None)?;
-                values.clear();
-            }
-            ColumnValues::Text(values) => {
-                to.typed::<ByteArrayType>().write_batch(&values.take(), levels, None)?;
-            }
-        }
-        if let Some(levels) = &mut self.levels {
-            levels.clear();
-        }
-        Ok(())
-    }
-}
 
 /// Converts an error, to the system's own error if there is one.
 fn into_io_error(error: ParquetError) -> io::Error {

@@ -1,4 +1,4 @@
-//! Descriptions of tables: columns with name, type and description, and the values of rows.
+//! Descriptions of tables: their columns, and the values of rows.
 //!
 //! [`table!`] defines a structure with a field for each column. The schema of the Parquet file, the values of a row and
 //! `docs/tables.md` all come from it.
@@ -8,55 +8,7 @@ use std::fmt::Write as _;
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use super::parquet_files::ParquetColumnBuffer;
-
-/// The type of a column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ParquetColumnType {
-    /// INT64; larger numbers are null, or the maximum in a column that is not null.
-    Integer,
-    /// BOOLEAN.
-    Boolean,
-    /// UTF-8.
-    Text,
-    /// TIMESTAMP WITH TIME ZONE in microseconds, UTC.
-    Time,
-}
-
-impl ParquetColumnType {
-    /// Returns the SQL type.
-    pub const fn sql(self) -> &'static str {
-        match self {
-            Self::Integer => "BIGINT",
-            Self::Boolean => "BOOLEAN",
-            Self::Text => "VARCHAR",
-            Self::Time => "TIMESTAMP WITH TIME ZONE",
-        }
-    }
-
-    /// Returns the words of a Parquet schema before and after the name of the column.
-    const fn parquet(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Integer => ("int64", ""),
-            Self::Boolean => ("boolean", ""),
-            Self::Text => ("binary", " (STRING)"),
-            Self::Time => ("int64", " (TIMESTAMP(MICROS,true))"),
-        }
-    }
-}
-
-/// A column.
-#[derive(Clone, Copy, Debug)]
-pub struct ParquetColumn {
-    /// Name of the column.
-    pub name: &'static str,
-    /// Type of its values.
-    pub kind: ParquetColumnType,
-    /// `true` if values may be null.
-    pub is_optional: bool,
-    /// Description of the column.
-    pub about: &'static str,
-}
+use super::parquet_column::{ParquetColumn, ParquetColumnBuffer, ParquetColumnType};
 
 /// A row of a table.
 pub trait ParquetRow {
@@ -160,15 +112,15 @@ macro_rules! table {
         impl<$r> $crate::parquet_export::table_schema::ParquetRow for $Row<$r> {
             const TABLE: &'static str = $name;
             const ABOUT: &'static str = concat!($($about),+);
-            const COLUMNS: &'static [$crate::parquet_export::table_schema::ParquetColumn] =
-                &[$($crate::parquet_export::table_schema::ParquetColumn {
+            const COLUMNS: &'static [$crate::parquet_export::parquet_column::ParquetColumn] =
+                &[$($crate::parquet_export::parquet_column::ParquetColumn {
                     name: stringify!($column),
                     kind: <$type as $crate::parquet_export::table_schema::ParquetCell>::KIND,
                     is_optional: <$type as $crate::parquet_export::table_schema::ParquetCell>::IS_OPTIONAL,
                     about: concat!($($column_about),+),
                 }),*];
 
-            fn put(&self, to: &mut [$crate::parquet_export::parquet_files::ParquetColumnBuffer]) {
+            fn put(&self, to: &mut [$crate::parquet_export::parquet_column::ParquetColumnBuffer]) {
                 let mut columns = to.iter_mut();
                 $(if let Some(column) = columns.next() {
                     $crate::parquet_export::table_schema::ParquetCell::put(Some(&self.$column), column);

@@ -9,13 +9,15 @@ use nfsrdma_capture_file::{
     CaptureFrameSource, CaptureInterface, CaptureInterfaceLinkState, CaptureResumePoint, SourceError,
     ZstdWindowBudget,
 };
-use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::followed_file::{FollowedFile, FollowedFileEndReason};
-use super::retained_live_frames::{FirstPassProgress, RetainedLiveFrames, TuiFirstPassTransactionResult};
+use super::retained_live_frames::{
+    FirstPassProgress, OwnedFrame, RetainedLiveFrames, TuiFirstPassTransactionResult,
+};
 
 /// Maximum number of frames copied at a time from the kept ones.
 const MAX_COPIED_FRAMES: usize = 256;
@@ -277,30 +279,6 @@ impl fmt::Debug for SharedCapture {
 
 fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
-}
-
-/// A frame that owns its bytes.
-#[derive(Clone, Debug)]
-pub(super) struct OwnedFrame {
-    number: FrameNumber,
-    time: Timestamp,
-    link: LinkType,
-    length: u32,
-    bytes: Vec<u8>,
-}
-
-impl OwnedFrame {
-    /// Copies a frame.
-    pub(super) fn from_frame(frame: &Frame<'_>) -> Self {
-        let Frame { number, time, link, length, bytes } = *frame;
-        Self { number, time, link, length, bytes: bytes.to_vec() }
-    }
-
-    /// Returns the frame.
-    pub(super) fn frame(&self) -> Frame<'_> {
-        let Self { number, time, link, length, bytes } = self;
-        Frame { number: *number, time: *time, link: *link, length: *length, bytes }
-    }
 }
 
 /// The frames of a capture that was read before.

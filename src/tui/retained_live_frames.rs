@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterface};
-use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
@@ -18,7 +18,6 @@ use crate::output::tree::frame_store::FrameStore as _;
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::model::transaction_list_row;
-use super::rereadable_capture::OwnedFrame;
 
 /// Maximum number of distinct interfaces.
 const MAX_INTERFACES: usize = 256;
@@ -182,6 +181,30 @@ impl RetainedLiveFrames {
         let numbers = (first.0..=until.0).take(max_frames);
         let frames = numbers.map_while(|number| self.frames.frame(FrameNumber(number)));
         to.extend(frames.map(|frame: Frame<'_>| OwnedFrame::from_frame(&frame)));
+    }
+}
+
+/// A frame that owns its bytes.
+#[derive(Clone, Debug)]
+pub(super) struct OwnedFrame {
+    pub(super) number: FrameNumber,
+    time: Timestamp,
+    link: LinkType,
+    length: u32,
+    bytes: Vec<u8>,
+}
+
+impl OwnedFrame {
+    /// Copies a frame.
+    pub(super) fn from_frame(frame: &Frame<'_>) -> Self {
+        let Frame { number, time, link, length, bytes } = *frame;
+        Self { number, time, link, length, bytes: bytes.to_vec() }
+    }
+
+    /// Returns the frame.
+    pub(super) fn frame(&self) -> Frame<'_> {
+        let Self { number, time, link, length, bytes } = self;
+        Frame { number: *number, time: *time, link: *link, length: *length, bytes }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use nfsrdma_dissectors::nfs::{v2, v3, v4};
 
-use super::OperationDetailFunction;
+use super::detail_writer::OperationDetailFunction;
 
 /// Returns fields of a structure.
 macro_rules! fields {

@@ -4,11 +4,11 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
-use super::{
+use super::printable_report::{
     PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames,
     reason_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
+use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use crate::output::junit::XmlText;
 use crate::output::style::Glyphs;
 use crate::output::units::{EventRateText, HumanCount, HumanDuration, HumanSize, PluralCount};

@@ -7,12 +7,13 @@ use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::SeverityLevel;
 use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
+use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 
 use super::super::lint::SeverityCount;
 use super::super::settings::OutputLineUnit;
 use super::super::style::{Glyphs, wrap_words};
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
-use super::{CaptureSummary, operation_name};
+use super::capture_summary::CaptureSummary;
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::{
     ChunkTally, FrameAndTransactionStatistics, OperationKey, OperationTally, RetransmissionTally,
@@ -427,6 +428,15 @@ impl SummaryTable {
             line(&name, &|column| row.get(column + 1).cloned())?;
         }
         Ok(())
+    }
+}
+
+/// Returns the name of an operation for the table of operations.
+fn operation_name(operation: Option<ProcedureOrMainOperation>) -> String {
+    match operation {
+        Some(ProcedureOrMainOperation::Named(name)) => name.to_owned(),
+        Some(ProcedureOrMainOperation::Number(number)) => format!("operation {number}"),
+        None => "not decoded".to_owned(),
     }
 }
 

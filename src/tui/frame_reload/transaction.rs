@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 use crate::output::tree::frame_store::FrameStore;
 use crate::output::tree::lines::TreeLineByteSource;
 use crate::output::tree::transaction::FieldTreeTextWriter;
-use crate::tui::rereadable_capture::OwnedFrame;
+use crate::tui::retained_live_frames::OwnedFrame;
 
 use super::detail_subject::{DetailSubject, TransactionReloadKey};
 use super::rdma_acknowledgements::{ReliableConnectionPacket, WaterfallPacket};
