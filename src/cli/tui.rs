@@ -24,11 +24,13 @@ use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::seconds::SecondsArg;
 use super::terminal_capabilities;
 use crate::output::settings::TimeFormat;
+use crate::tui::app::application_state::{App, TuiOptions};
+use crate::tui::event_loop::{self, TuiEnd};
+use crate::tui::memory_shares::ViewMemoryShares;
 #[cfg(feature = "live")]
 use crate::tui::rereadable_capture::LiveReadStopCondition;
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::theme::{Theme, ThemeName};
-use crate::tui::{App, TuiEnd, TuiOptions, ViewMemoryShares};
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 
 const EXAMPLES: &str = "Examples:
@@ -213,7 +215,7 @@ pub(super) fn run(args: &TuiArgs) -> Result<ExitStatus> {
         Ok(app) => app,
         Err(error) => bail!("-Y: {error}"),
     };
-    match crate::tui::run(app, !args.no_mouse)? {
+    match event_loop::run(app, !args.no_mouse)? {
         TuiEnd::Quit => Ok(ExitStatus::Done),
         TuiEnd::Signal(signal) => bail!("ended by signal {signal}"),
         TuiEnd::NoFrames(error) => bail!("{error}"),

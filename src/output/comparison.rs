@@ -1,7 +1,7 @@
 //! Comparison of two captures, as text and as JSON Lines.
 
-mod comparison_report;
-pub(super) mod difference_text;
+pub mod comparison_report;
+pub mod difference_text;
 mod json;
 mod text;
 
@@ -10,8 +10,7 @@ use std::io::{self, Write};
 use super::report::Report;
 use nfsrdma_analysis::comparison::difference::Difference;
 
-pub use comparison_report::ComparisonReportWriter;
-pub use difference_text::{difference_text, frame_of, short_path};
+use comparison_report::ComparisonReportWriter;
 
 impl Report for ComparisonReportWriter<'_> {
     fn text(&self, to: &mut impl Write) -> io::Result<()> {

@@ -24,8 +24,6 @@ use field_buffer::MessageFieldBuffer;
 use line::{DecodedValuesJson, line_object};
 use nfsrdma_analysis::names::FileNames;
 
-pub use object::SCHEMA;
-
 /// Writer of Transactions as lines. Reuses the buffers of a line for the next.
 #[derive(Debug, Default)]
 pub struct TransactionJsonLineWriter {

@@ -18,7 +18,7 @@ pub mod lint;
 pub mod live_capture_writer;
 pub mod operation_statistics;
 pub mod pcapng_export;
-pub(crate) mod pending_call_progress;
+pub mod pending_call_progress;
 pub mod plan;
 pub mod probe;
 pub mod recent_frame_buffer;
@@ -57,13 +57,13 @@ use connections::ConnectionLineWriter;
 use fields_format::TsharkFieldsWriter;
 use frames::FrameListWriter;
 use json::TransactionJsonLineWriter;
-pub use pending_call_progress::PendingCallProgress;
+use pending_call_progress::PendingCallProgress;
 use recent_frame_buffer::RecentFrameBuffer;
 pub use report::Report;
 pub use settings::{
     OutputLineFormat, OutputLineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
 };
-use summary::CaptureSummary;
+use summary::capture_summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
 use tree::transaction::FieldTreeTextWriter;
 

@@ -1,7 +1,7 @@
 //! Replay report as text, HTML, JSON and JUnit XML. The schema of the JSON is `docs/replay.schema.json`.
 
 mod html;
-mod printable_report;
+pub mod printable_report;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -28,12 +28,10 @@ use nfsrdma_replay::run::report::{
 use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 
 use printable_report::{
-    STATES_WITH_REASONS, content_text, copy_frames, frames, reason_text, similar_steps, synthesized_text,
-    tree_differences, unchecked_paths,
+    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames,
+    reason_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
 use verdict::{ReplayVerdict, ReplayVerdictSeverity};
-
-pub use printable_report::{PrintableReplayReport, ReplayReportOrRefusal};
 
 /// Maximum number of differences shown per step.
 const MAX_SHOWN_DIFFERENCES: usize = 4;

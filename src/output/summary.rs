@@ -1,6 +1,6 @@
 //! Summary after the lines: statistics of the whole input. The schema of its JSON is `docs/summary.schema.json`.
 
-mod capture_summary;
+pub mod capture_summary;
 mod text;
 
 #[cfg(test)]
@@ -19,7 +19,7 @@ use super::{connections, operation_statistics};
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::ChunkTally;
 
-pub use capture_summary::CaptureSummary;
+use capture_summary::CaptureSummary;
 
 impl CaptureSummary<'_> {
     /// Writes the summary as one line of JSON.

@@ -6,12 +6,8 @@
 
 mod field_tree;
 mod filehandle_names;
-pub(crate) mod frame_store;
+pub mod frame_store;
 mod layer_headings;
-pub(crate) mod lines;
-pub(crate) mod transaction;
+pub mod lines;
+pub mod transaction;
 mod value;
-
-pub use frame_store::{EmptyFrameStore, FrameStore};
-pub use lines::{TreeLine, TreeLineByteSource};
-pub use transaction::FieldTreeTextWriter;

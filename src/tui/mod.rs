@@ -31,12 +31,12 @@
 mod ansi_escape_parsing;
 pub mod app;
 mod clipboard;
-mod event_loop;
+pub mod event_loop;
 mod followed_file;
 pub mod frame_reload;
 mod frame_scan;
 pub mod keys;
-mod memory_shares;
+pub mod memory_shares;
 pub mod model;
 mod prompt;
 mod read_pass;
@@ -50,9 +50,8 @@ mod terminal;
 mod tests;
 pub mod theme;
 mod transaction_finding_store;
-mod tui_view;
+pub mod tui_view;
 mod views;
 
-pub use app::{App, TuiOptions};
-pub use event_loop::{TuiEnd, run};
-pub use memory_shares::ViewMemoryShares;
+pub use app::application_state::{App, TuiOptions};
+pub use event_loop::run;

@@ -20,7 +20,7 @@ use crate::cli::progress::ProgressLine;
 use crate::cli::standard_streams::{print_report, report_error};
 use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::interrupt::ShutdownSignalRegistration;
-use crate::output::replay::{PrintableReplayReport, ReplayReportOrRefusal};
+use crate::output::replay::printable_report::{PrintableReplayReport, ReplayReportOrRefusal};
 use crate::output::settings::ReportFormat;
 use crate::output::units::PluralCount;
 use nfsrdma_output_file::ProtectedInputFiles;

@@ -8,7 +8,7 @@ use serde::ser::{Serialize, Serializer};
 use crate::escape;
 
 /// Version of the schema of the lines.
-pub const SCHEMA: u32 = 1;
+pub(crate) const SCHEMA: u32 = 1;
 
 /// Creates a JSON object with these members, in this order: like `serde_json::json!`, but it keeps the order and
 /// buffers nothing. `#[serde(flatten)]` before a member inserts the members of its object, or none if it is `None`.

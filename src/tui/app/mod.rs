@@ -1,7 +1,7 @@
 //! The application: it handles events and the results of the other threads, and draws the views.
 
 mod actions;
-pub(super) mod application_state;
+pub mod application_state;
 mod copy_text;
 pub(super) mod filtered_sorted_frame_list;
 mod filters;
@@ -29,10 +29,9 @@ use super::model::transaction_list_row::PAGE_ROWS;
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
 use super::views;
 
-pub use super::tui_view::TuiView;
-pub use application_state::{App, TuiOptions};
+use super::tui_view::TuiView;
 
-use application_state::ROW_BYTES;
+use application_state::{App, ROW_BYTES};
 use read_pass_results::ReadPassResults;
 
 /// Timeout after which an unanswered request is repeated.

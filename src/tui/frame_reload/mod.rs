@@ -3,15 +3,15 @@
 //! Details come first, then the packet list, pages (latest first) and saves. Obsolete requests are dropped, and a long
 //! read regularly checks for new ones.
 
-pub(super) mod detail_subject;
+pub mod detail_subject;
 mod evicted_row_pages;
 mod packet_list_page;
 mod rdma_acknowledgements;
-pub(super) mod reload_messages;
+pub mod reload_messages;
 mod reload_worker;
 mod transaction;
-mod waterfall;
-pub(super) mod waterfall_bar;
+pub mod waterfall;
+pub mod waterfall_bar;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -23,11 +23,6 @@ use crate::output::style::TerminalProfile;
 use super::read_pass::{ReadPassSettings, SharedInferredFileNames};
 use super::rereadable_capture::SharedCapture;
 use super::save;
-
-pub use detail_subject::{DetailSubject, TransactionReloadKey};
-pub use reload_messages::{DetailPaneContent, RenderedPacketListPage};
-pub use waterfall::TransactionWaterfall;
-pub use waterfall_bar::{WaterfallAck, WaterfallBar, WaterfallBarKind};
 
 use reload_messages::{FrameReloadRequest, ReloadResponse};
 use reload_worker::{FrameReloadWorker, UnansweredFrameReloadRequests};

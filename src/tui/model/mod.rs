@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-pub use transaction_list_row::{PAGE_ROWS, RowPage, TransactionListRow, TransactionRowWithText};
+use transaction_list_row::{PAGE_ROWS, RowPage, TransactionRowWithText};
 
 /// A page, or the description of an evicted one.
 #[derive(Clone, Debug)]

@@ -7,7 +7,8 @@ use std::thread;
 
 use crate::output::transaction_list::TransactionListColumn;
 
-use super::{PAGE_ROWS, RowPage, TransactionRowWithText, TransactionRows};
+use super::TransactionRows;
+use super::transaction_list_row::{PAGE_ROWS, RowPage, TransactionListRow, TransactionRowWithText};
 
 /// Sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +48,7 @@ fn compare(
         TransactionListColumn::Latency => one.latency_ns.cmp(&other.latency_ns),
         TransactionListColumn::Status => {
             // Rows that need attention come first.
-            let severity =
-                |row: &super::TransactionListRow| (!row.has_failed, !row.is_incomplete, !row.has_copies);
+            let severity = |row: &TransactionListRow| (!row.has_failed, !row.is_incomplete, !row.has_copies);
             severity(one).cmp(&severity(other)).then_with(|| a.status().0.cmp(b.status().0))
         }
     }
