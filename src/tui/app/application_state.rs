@@ -284,6 +284,12 @@ impl App {
         &self.displayed_pass().rows
     }
 
+    /// Returns the list of Transactions with the displayed rows.
+    pub(super) fn list_and_rows(&mut self) -> (&mut TransactionListPane, &TransactionRows) {
+        let pass = self.filtered.as_ref().unwrap_or(&self.unfiltered);
+        (&mut self.list, &pass.rows)
+    }
+
     /// Returns the row of the cursor; `None` if it is evicted, or if there is none.
     pub(in crate::tui) fn entry(&self) -> Option<TransactionRowWithText<'_>> {
         self.list.entry(self.rows(), self.list.at)

@@ -100,7 +100,7 @@ impl App {
         self.tables = self.tables.map(|table| TableViewState { at: 0, top: 0, ..table });
         self.search = None;
         self.clear_row_rates();
-        let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
-        self.list.reset(rows);
+        let (list, rows) = self.list_and_rows();
+        list.reset(rows);
     }
 }

@@ -90,8 +90,8 @@ impl App {
                 is_new |= filtered.take(cursor_row).1;
             }
         }
-        let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
-        is_new |= self.list.poll_sorting(rows);
+        let (list, rows) = self.list_and_rows();
+        is_new |= list.poll_sorting(rows);
         while let Some(response) = self.reload_client.try_response() {
             is_new = true;
             self.handle_response(response);

@@ -46,10 +46,10 @@ impl App {
         }
         if let Some((_, column)) = self.areas.columns.iter().find(|(area, _)| area.contains(position)) {
             let column = *column;
-            let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
-            return match self.list.sort.is_some_and(|sort| sort.by == column) {
-                true => self.list.reverse(rows),
-                false => self.list.sort_by(Some(column), rows),
+            let (list, rows) = self.list_and_rows();
+            return match list.sort.is_some_and(|sort| sort.by == column) {
+                true => list.reverse(rows),
+                false => list.sort_by(Some(column), rows),
             };
         }
         if let Some((_, number)) = self.areas.headings.iter().find(|(area, _)| area.contains(position)) {

@@ -80,8 +80,8 @@ impl App {
     pub(super) fn move_rows(&mut self, by: isize) {
         match self.view.rows() {
             TuiViewRecordKind::Transactions => {
-                let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
-                self.list.move_cursor(by, rows);
+                let (list, rows) = self.list_and_rows();
+                list.move_cursor(by, rows);
             }
             TuiViewRecordKind::Frames => self.frame_list.move_cursor(by, self.unfiltered.progress.frames),
             TuiViewRecordKind::Table(view) => {
@@ -97,11 +97,11 @@ impl App {
     pub(super) fn click_row(&mut self, line: usize) {
         match self.view.rows() {
             TuiViewRecordKind::Transactions => {
-                let at = self.list.top + line;
-                let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
-                if at < self.list.len(rows) {
-                    self.list.move_to(at, rows);
-                    self.list.follows_tail = false;
+                let (list, rows) = self.list_and_rows();
+                let at = list.top + line;
+                if at < list.len(rows) {
+                    list.move_to(at, rows);
+                    list.follows_tail = false;
                 }
             }
             TuiViewRecordKind::Frames => self.frame_list.click(line as u64, self.unfiltered.progress.frames),
@@ -355,8 +355,8 @@ impl App {
                 let width = usize::from(self.areas.list.width);
                 let columns: Vec<_> =
                     self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
-                let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
-                self.list.sort_by_neighbor(step, &columns, rows);
+                let (list, rows) = self.list_and_rows();
+                list.sort_by_neighbor(step, &columns, rows);
             }
             TuiViewRecordKind::Frames => self.sort_frames(self.frame_list.sort.neighbor(step)),
             TuiViewRecordKind::Table(view) => {
@@ -394,8 +394,8 @@ impl App {
     pub(super) fn reverse_rows(&mut self) {
         match self.view.rows() {
             TuiViewRecordKind::Transactions => {
-                let rows = self.filtered.as_ref().map_or(&self.unfiltered.rows, |side| &side.rows);
-                self.list.reverse(rows);
+                let (list, rows) = self.list_and_rows();
+                list.reverse(rows);
             }
             TuiViewRecordKind::Frames => {
                 let PacketListSortOrder { by, is_descending } = self.frame_list.sort;
