@@ -1,4 +1,8 @@
 //! Tree of the decoded fields of a message or a frame, rearranged for reading.
+//!
+//! A [`FieldTree`] observes decoders and rearranges their fields: the arm of a union follows its discriminant, a
+//! structure of a few short values takes one line, the words of a bitmap form one set. It depends on no protocol except
+//! for the names of some layers.
 
 use std::fmt::Write as _;
 use std::ops::Range;
