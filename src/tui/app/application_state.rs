@@ -39,6 +39,9 @@ use super::tree::TreePane;
 /// Minimum width of the operation column when other columns are scrolled.
 const MIN_OPERATION_COLUMNS: usize = 12;
 
+/// Message if there is no row to act on.
+pub(super) const NOTHING_CHOSEN: &str = "nothing is selected";
+
 /// Approximate size of a row with its text, in bytes.
 pub(super) const ROW_BYTES: usize = 160;
 

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::escape::is_unsafe;
 use crate::tui::clipboard;
 use crate::tui::frame_reload::detail_subject::{DetailSubject, TransactionReloadKey};
 
-use super::application_state::{App, FocusPane};
+use super::application_state::{App, FocusPane, NOTHING_CHOSEN};
 
 impl App {
     fn copy(&mut self, text: &str) {
@@ -28,7 +28,7 @@ impl App {
         };
         match text {
             Some(text) => self.copy(text.trim_end()),
-            None => self.show_error("nothing is selected"),
+            None => self.show_error(NOTHING_CHOSEN),
         }
     }
 
@@ -68,7 +68,7 @@ impl App {
             };
         }
         let (ours, frames) = match self.subject() {
-            None => return self.show_error("nothing is selected"),
+            None => return self.show_error(NOTHING_CHOSEN),
             Some(DetailSubject::Frame(frame)) => {
                 let ours =
                     format!("nfsrdma-inspect --view frames -V -Y 'frame.number == {}' {files}", frame.0);

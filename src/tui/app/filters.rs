@@ -4,10 +4,8 @@ use crate::tui::prompt::PromptPurpose;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_dissectors::field::field_names;
 
-use super::application_state::{App, FocusPane, TableViewState};
+use super::application_state::{App, FocusPane, NOTHING_CHOSEN, TableViewState};
 use super::read_pass_results::ReadPassResults;
-
-const NOTHING_CHOSEN: &str = "nothing is selected";
 
 impl App {
     /// Returns the filter for the value under the cursor: of a field of the tree, or of the row of a table.

@@ -16,11 +16,9 @@ use crate::tui::views::operations::OperationsView;
 use crate::tui::views::table::TableView;
 use nfsrdma_analysis::filter::Filter;
 
-use super::application_state::{App, FocusPane, TuiBackStackEntry};
+use super::application_state::{App, FocusPane, NOTHING_CHOSEN, TuiBackStackEntry};
 use super::filtered_sorted_frame_list::{FrameColumn, PacketListSortOrder};
 use super::marked_row::MarkedRow;
-
-const NOTHING_CHOSEN: &str = "nothing is selected";
 
 /// The kind of a view's rows.
 #[derive(Clone, Copy)]
