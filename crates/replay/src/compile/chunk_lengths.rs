@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::List;
 
 use crate::trace::run_dependent_field_visitor::{VisitedNfs4Opcode, VisitedOperation};
-use crate::trace::{CallAndReplyWireForms, ChunkSegmentLengths, TraceCallChunks, TraceMessageWireForm};
+use crate::trace::step::{CallAndReplyWireForms, ChunkSegmentLengths, TraceCallChunks, TraceMessageWireForm};
 
 /// Margin in bytes for identifiers that are longer on the live server: a filehandle has up to 128 bytes, and a COMPOUND
 /// may return several.

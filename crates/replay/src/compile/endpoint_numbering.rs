@@ -7,7 +7,7 @@ use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
 
 use crate::trace::file_format::{TraceConnection, TraceTransport};
-use crate::trace::{NONE, TraceCallConnectionAndSession, TraceProcedure};
+use crate::trace::step::{NONE, TraceCallConnectionAndSession, TraceProcedure};
 
 /// Memory of a connection and of its two hosts in bytes, with hash tables that are rehashed, and the sorted lists at
 /// the end.

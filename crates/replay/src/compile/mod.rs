@@ -26,12 +26,14 @@ use super::trace::file_format::{
     TraceHost, TraceProvenance, TraceVariableWithoutDefiningStep,
 };
 use super::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
-use super::trace::{
-    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceWriter,
-    SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceProcedure, TraceReplySizeLimits,
-    TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
+use super::trace::step::{
+    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot,
+    TraceCallConnectionAndSession, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep,
+    TraceStepOrigin, VariableUseKind,
 };
-use super::tree::{InferredObjectId, InferredTree, InitialFileContent, hash};
+use super::trace::step_writer::ReplayTraceWriter;
+use super::tree::inference::InitialFileContent;
+use super::tree::{InferredObjectId, InferredTree, hash};
 use chunk_lengths::CompiledChunkLengths;
 use endpoint_numbering::TraceEndpointNumbers;
 use payload_and_substitution_slot_extraction::CompiledMessage;

@@ -11,10 +11,11 @@ use super::variable_resolution::OperationFileAndOwnerVariables;
 use super::variable_table::hash;
 use crate::trace::file_format::TraceFileDataRetention;
 use crate::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
-use crate::trace::{
-    MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceWriter, SubstitutableMessageSlot,
-    TraceMessage, TracePayload,
+use crate::trace::step::{
+    MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot, TraceMessage,
+    TracePayload,
 };
+use crate::trace::step_writer::ReplayTraceWriter;
 
 /// Length of a block of zeros that counts as a hole, in bytes.
 const HOLE_BYTES: usize = 4096;

@@ -8,11 +8,11 @@ use super::variable_table::{TraceVariableNumbering, VariableDefinition, Variable
 use crate::trace::run_dependent_field_visitor::{
     SubstitutableField, SubstitutableFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
 };
-use crate::trace::step::stateid_use;
-use crate::trace::value_substitution::value_in_field;
-use crate::trace::{
+use crate::trace::step::{
     NONE, SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceSlotValueKind, VariableUseKind,
+    stateid_use,
 };
+use crate::trace::value_substitution::value_in_field;
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Memory of an undefined variable in bytes without its value: a hash table that is rehashed, an allocation, and its

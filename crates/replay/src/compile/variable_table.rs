@@ -4,7 +4,7 @@
 
 use twox_hash::XxHash3_128;
 
-use crate::trace::TraceSlotValueKind;
+use crate::trace::step::TraceSlotValueKind;
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// A variable and the step that defined it; 0 if none did before its first use.

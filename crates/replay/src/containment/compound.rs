@@ -13,8 +13,8 @@ use nfsrdma_dissectors::xdr::{Cursor, StructuredOpaque};
 
 use super::issued_identifiers::{FilehandleContainmentZone, IssuedIdentifierKind};
 use super::{Containment, ContainmentViolation, ReplyIdentifierKinds, check_plain_name};
-use crate::trace::TraceSlotValueKind;
 use crate::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
+use crate::trace::step::TraceSlotValueKind;
 
 /// The object of the current or saved filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,13 +11,13 @@ use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
 
 use super::dependencies::effects::OperationEffect;
-use crate::trace::{NONE, SubstitutableMessageSlot, TraceMessage, TraceSlotValueKind, TraceStep};
+use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceMessage, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
 const MAX_OPERATIONS: usize = 256;
 
 /// Pseudo variable of the root.
-pub(super) use crate::tree::ROOT;
+use crate::tree::ROOT;
 
 #[derive(Debug, Default)]
 pub(super) struct CallOperationsAndFiles {

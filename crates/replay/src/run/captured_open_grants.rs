@@ -9,7 +9,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, OpenDelegation4, OpenRflags, Results, ShareAccess};
 
-use crate::trace::TraceStep;
+use crate::trace::step::TraceStep;
 
 /// Bits of share_access that request a delegation. RFC 8881 section 18.16.1.
 const DELEGATION_WANT_BITS: u32 = 0xff00

@@ -20,9 +20,8 @@ use nfsrdma_dissectors::rpc::universal_address::{self, UniversalAddress};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::captured_open_grants::CapturedStepOpenGrants;
-use super::engine::OperationWithSubstituteOpenStateid;
 use super::reply_check::mandatory_server_operations::required_attributes;
-use crate::trace::TraceMessage;
+use crate::trace::step::TraceMessage;
 use crate::trace::value_substitution::TracePayloadInMessage;
 
 /// Properties of the live server and the run that a COMPOUND is rewritten for.
@@ -40,6 +39,18 @@ pub(super) struct CompoundRewriteContext<'a> {
     pub(super) callback: Option<SocketAddr>,
     /// Operations that use the stateid of an open in place of a delegation's.
     pub(super) substituted_stateids: &'a [OperationWithSubstituteOpenStateid],
+}
+
+/// An operation that uses the stateid of an open in place of a delegation's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OperationWithSubstituteOpenStateid {
+    /// Index of the operation in the COMPOUND, from 0.
+    pub(super) operation: usize,
+    /// `true` if the open has this program's own open-owner.
+    pub(super) has_own_owner: bool,
+    pub(super) variable: u32,
+    /// Next seqid of the open-owner in NFSv4.0; 0 in later versions.
+    pub(super) seqid: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

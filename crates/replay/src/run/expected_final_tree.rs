@@ -15,11 +15,14 @@ use super::dependencies::effects::OperationEffect;
 use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
 use crate::seed::SeededTree;
-use crate::trace::{
-    NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceMessage, TracePayload, TraceSlotValueKind,
-    TraceStep,
+use crate::trace::error::TraceError;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{
+    NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep,
 };
-use crate::tree::{CurrentNameBinding, InferredTree, TreeInferenceStepInput};
+use crate::tree::InferredTree;
+use crate::tree::current_state::CurrentNameBinding;
+use crate::tree::inference::TreeInferenceStepInput;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of bytes of content from before the first step that are checked.

@@ -12,11 +12,11 @@ use nfsrdma_rpc::synchronous_client::RpcCallError;
 use nfsrdma_rpc::{ConnectTarget, ReconnectionAttempts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::call_operations_and_files::ROOT;
 use super::expected_final_tree::{ExpectedFinalTree, MAX_PATH_NAMES};
 use super::live_values::LiveVariableValues;
-use super::reply_check::{FinalAttributeDifference, FinalAttributeDifferences, ReplyChecker};
-use super::report::{StepIdWithFrames, StepMismatch};
+use super::reply_check::attribute_relations::FinalAttributeDifference;
+use super::reply_check::{FinalAttributeDifferences, ReplyChecker};
+use super::report::steps::{StepIdWithFrames, StepMismatch};
 use crate::containment::{Containment, ContainmentCheckedTransport};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{
@@ -25,10 +25,11 @@ use crate::seed::file_server_client::{
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
-use crate::trace::{PayloadContentState, ReplayTraceReader, TracePayload, generated_file_data};
-use crate::tree::{
-    CurrentNameBinding, ExtentContent, InferredObjectId, InferredTree, LatestInferredFileState,
-};
+use crate::trace::generated_file_data;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{PayloadContentState, TracePayload};
+use crate::tree::current_state::{CurrentNameBinding, ExtentContent, LatestInferredFileState};
+use crate::tree::{InferredObjectId, InferredTree, ROOT};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::record::hash;
 

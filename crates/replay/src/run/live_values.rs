@@ -7,8 +7,8 @@ use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
 use crate::seed::file_server_client::SessionLimits;
+use crate::trace::step::{SubstitutableMessageSlot, TraceSlotValueKind};
 use crate::trace::value_substitution::MessageSlotValueSource;
-use crate::trace::{SubstitutableMessageSlot, TraceSlotValueKind};
 
 /// Maximum number of bytes of all values; further values are not stored.
 const MAX_TOTAL_BYTES: usize = 512 << 20;
@@ -386,7 +386,7 @@ impl MessageSlotValueSource for LiveVariableValues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::VariableUseKind;
+    use crate::trace::step::VariableUseKind;
 
     fn slot(holds: TraceSlotValueKind, variable: u32) -> SubstitutableMessageSlot {
         SubstitutableMessageSlot {

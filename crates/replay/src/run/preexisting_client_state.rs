@@ -18,9 +18,10 @@ use crate::containment::{Containment, ContainmentCheckedRpcClient};
 use crate::root_credential;
 use crate::seed::file_server_client::FileServerClientError;
 use crate::seed::v4::{Nfs4Client, Nfs4ClientState};
+use crate::trace::error::TraceError;
 use crate::trace::file_format::TraceFileType;
-use crate::trace::step::stateid_use;
-use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind};
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{NONE, TraceSlotValueKind, stateid_use};
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::rpc::Xid;
 

@@ -1,6 +1,6 @@
 //! Report of a run.
 
-mod steps;
+pub(super) mod steps;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,6 @@ pub use steps::{
     CopyStepId, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount, StepResultsOfOperationType,
     StepResultsOfRun,
 };
-pub(super) use steps::{MAX_EXAMPLES, number_first_copy};
 
 /// Maximum number of kinds of protocol violations counted separately.
 const MAX_VIOLATION_KINDS: usize = 64;

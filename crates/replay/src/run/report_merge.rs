@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::final_tree_check::{FinalTreeCheckReport, MAX_LEFT_OUT_PATHS, is_relation};
-use super::report::{
-    MAX_EXAMPLES, MAX_LISTED_MESSAGES, ReplayReport, StepMismatch, StepResultsOfRun, number_first_copy,
-};
+use super::report::steps::{MAX_EXAMPLES, StepMismatch, StepResultsOfRun, number_first_copy};
+use super::report::{MAX_LISTED_MESSAGES, ReplayReport};
 
 pub(super) fn add_counts<K: Clone + Ord>(sums: &mut BTreeMap<K, u64>, counts: &BTreeMap<K, u64>) {
     counts.iter().for_each(|(key, count)| *sums.entry(key.clone()).or_default() += count);

@@ -22,8 +22,8 @@ use nfsrdma_rpc::{
 use rustc_hash::FxHashMap;
 
 use crate::compile::{RecordedReplayCallContext, TraceCompiler};
-use crate::trace::TraceMessageWireForm;
 use crate::trace::file_format::TraceFileDataRetention;
+use crate::trace::step::TraceMessageWireForm;
 use crate::trace::transaction_reconstruction::{
     ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction,
 };

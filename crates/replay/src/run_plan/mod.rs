@@ -19,10 +19,10 @@ use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
+use super::trace::error::TraceError;
 use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjectOrigin};
-use super::trace::{
-    NONE, PayloadContentState, ReplayTraceReader, TraceError, TraceMetadata, TraceSlotValueKind, TraceStep,
-};
+use super::trace::reader::{ReplayTraceReader, TraceMetadata};
+use super::trace::step::{NONE, PayloadContentState, TraceSlotValueKind, TraceStep};
 use reason::{PlanReason, PlannedStepDisposition};
 use selected_steps::SelectedSteps;
 use step_replayability::{GssCallReplayPolicy, StepPlanner};

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Nfsstat4, Openflag4, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 
-use crate::trace::{TraceStep, VariableUseKind};
+use crate::trace::step::{TraceStep, VariableUseKind};
 
 /// Returns `true` if a status asks to send the Call again later: NFS4ERR_DELAY (the number of NFS3ERR_JUKEBOX, RFC 1813
 /// section 2.6) or NFS4ERR_GRACE.

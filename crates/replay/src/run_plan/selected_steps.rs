@@ -8,10 +8,10 @@ use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::trace::error::TraceError;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind};
 use crate::trace::step_to_transaction_conversion::StepToTransactionConverter;
-use crate::trace::{
-    ReplayTraceReader, SubstitutableMessageSlot, TraceError, TraceSlotValueKind, TraceStep, VariableUseKind,
-};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
 

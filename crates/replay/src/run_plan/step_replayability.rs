@@ -14,12 +14,13 @@ use super::name_changes_resent_after_delay::is_delayed_change;
 use super::reason::{PlanReason, PlannedStepDisposition};
 use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
+use crate::trace::error::TraceError;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
-use crate::trace::step::stateid_use;
-use crate::trace::{
-    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader,
-    SubstitutableMessageSlot, TraceError, TraceMessage, TraceMessageWireForm, TraceProcedure,
-    TraceSlotValueKind, TraceStep, VariableUseKind,
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{
+    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot,
+    TraceMessage, TraceMessageWireForm, TraceProcedure, TraceSlotValueKind, TraceStep, VariableUseKind,
+    stateid_use,
 };
 
 /// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.

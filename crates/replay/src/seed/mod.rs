@@ -20,8 +20,11 @@ use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::trace::error::TraceError;
 use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjectOrigin};
-use super::trace::{NONE, PayloadContentState, ReplayTraceReader, TraceError, generated_file_data};
+use super::trace::generated_file_data;
+use super::trace::reader::ReplayTraceReader;
+use super::trace::step::{NONE, PayloadContentState};
 use super::tree::name_hash;
 use file_server_client::{
     FileServerClient, FileServerClientError, FileServerResult, FileSystemCapabilities, FileUserAndGroup,

@@ -7,8 +7,8 @@ use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
 use super::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
+use super::step::{SubstitutableMessageSlot, TraceProcedure, TraceStep};
 use super::value_substitution::value_in_field;
-use super::{SubstitutableMessageSlot, TraceProcedure, TraceStep};
 
 impl TraceProcedure {
     /// Returns the description of the procedure; `None` if there is none.

@@ -17,7 +17,7 @@
 //! - [`step_to_transaction_conversion`]: conversion of a step to the Transaction that it was compiled from;
 //! - [`step_writer`] and [`reader`]: input and output in memory that does not grow with the trace.
 
-mod error;
+pub(crate) mod error;
 pub mod file_format;
 pub mod generated_file_data;
 pub mod live_reply_binding;

@@ -10,14 +10,13 @@ use nfsrdma_dissectors::xdr::{Cursor, Xdr, roundup};
 use rustc_hash::FxHashSet;
 use twox_hash::XxHash3_128;
 
-use super::TraceStep;
 use super::error::TraceError;
 use super::file_format::{
     FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
     TraceConnection, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals, TraceHost,
     TracePreamble, TraceProvenance, TraceVariableWithoutDefiningStep, VERSION,
 };
-use super::step::{PayloadContentState, TracePayload};
+use super::step::{PayloadContentState, TracePayload, TraceStep};
 
 /// Maximum number of hosts and of connections that are kept; further ones are ignored.
 const MAX_TABLE_ENTRIES: usize = 1 << 16;

@@ -10,7 +10,7 @@ use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, Field
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
-use super::TraceSlotValueKind;
+use super::step::TraceSlotValueKind;
 use nfsrdma_analysis::comparison::field_equality::{
     FieldEqualityRequirement, MappedIdentifierType, requirement_of_field,
 };

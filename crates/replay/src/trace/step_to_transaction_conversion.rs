@@ -13,13 +13,15 @@ use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{ResultWriteChunkAssignment, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::error::TraceError;
 use super::file_format::{LONGEST, TraceTransport};
+use super::reader::{ReplayTraceReader, TraceMetadata};
+use super::step::{
+    ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceMessage,
+    TraceMessageWireForm, TracePayload, TraceStep, VariableUseKind,
+};
 use super::transaction_reconstruction::{
     ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction, padded,
-};
-use super::{
-    ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader,
-    TraceError, TraceMessage, TraceMessageWireForm, TraceMetadata, TracePayload, TraceStep, VariableUseKind,
 };
 use nfsrdma_analysis::comparison::trace_record_amendments::{
     TracePayloadAvailability, TraceTransactionSideInformation,

@@ -9,11 +9,11 @@ use std::io::{self, Seek, SeekFrom, Write};
 
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
 
-use super::TraceStep;
 use super::file_format::{
     HEADER, InitialFileExtent, LONGEST, TraceBlockHeader, TraceBlockKind, TraceFileTotals, TracePreamble,
     TraceProvenance,
 };
+use super::step::TraceStep;
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Number of bytes after which a block is written.

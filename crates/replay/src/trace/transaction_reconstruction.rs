@@ -19,7 +19,7 @@ use nfsrdma_dissectors::rpcrdma::{
 };
 use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr, roundup};
 
-use super::TraceMessageWireForm;
+use super::step::TraceMessageWireForm;
 
 /// File data that was transferred in a chunk of its own.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, roundup};
 
-use super::{SubstitutableMessageSlot, TraceMessage, TracePayload};
+use super::step::{SubstitutableMessageSlot, TraceMessage, TracePayload};
 
 /// A source of the values of a run. Only values with a length prefix may change their length.
 pub trait MessageSlotValueSource {

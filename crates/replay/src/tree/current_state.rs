@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::inference::CapturedObjectAttributes;
+use super::inference::{CapturedObjectAttributes, TreeInferenceStepInput};
 use super::{
     DEFAULT_MEMORY_BYTES, InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT,
-    TreeInferenceStepInput, name_hash,
+    name_hash,
 };
 use crate::trace::file_format::TraceFileType;
-use crate::trace::{TracePayload, TraceSlotValueKind};
+use crate::trace::step::{TracePayload, TraceSlotValueKind};
 
 /// Maximum number of bytes at the start of a hole that are read. A hole may be of any length.
 const MAX_ZEROS_BYTES: u64 = 1 << 20;
@@ -575,7 +575,7 @@ impl FileTreeAfterExecutedSteps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{NONE, PayloadContentState};
+    use crate::trace::step::{NONE, PayloadContentState};
 
     const SERVER: u32 = 0;
 

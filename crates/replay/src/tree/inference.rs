@@ -8,8 +8,8 @@ use rustc_hash::FxHashMap;
 
 use super::{InferredObjectId, InferredTree};
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
+use crate::trace::step::{NONE, TraceMessage, TraceProcedure, TraceSlotValueKind};
 use crate::trace::value_substitution::captured_value;
-use crate::trace::{NONE, TraceMessage, TraceProcedure, TraceSlotValueKind};
 
 /// Overhead of an owner and a group in bytes.
 const OWNERS_OVERHEAD_BYTES: usize = 64;

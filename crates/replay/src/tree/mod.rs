@@ -11,8 +11,8 @@
 //! - [`current_state`]: the tree in its state after the steps.
 
 pub(crate) mod byte_ranges;
-mod current_state;
-mod inference;
+pub(crate) mod current_state;
+pub(crate) mod inference;
 mod nfs3_tree_inference;
 mod nfs4_tree_inference;
 #[cfg(test)]
@@ -21,8 +21,8 @@ mod tests;
 use rustc_hash::FxHashMap;
 use twox_hash::XxHash3_128;
 
-use super::trace::NONE;
 use super::trace::file_format::{TraceFileType, TraceObjectOrigin};
+use super::trace::step::NONE;
 use byte_ranges::ReplayByteRangeSet;
 
 pub use current_state::{CurrentNameBinding, ExtentContent, KnownFileContentRange, LatestInferredFileState};

@@ -10,8 +10,8 @@ use super::InferredObjectId;
 use super::inference::{
     CapturedObjectAttributes, CapturedUserOrGroup, ChangedAttributeFlags, TreeInferenceStepContext,
 };
-use crate::trace::NONE;
 use crate::trace::file_format::TraceFileType;
+use crate::trace::step::NONE;
 
 fn decode_attributes(attributes: &Fattr3) -> CapturedObjectAttributes<'static> {
     CapturedObjectAttributes {

@@ -13,8 +13,8 @@ use super::inference::{
     CapturedObjectAttributes, CapturedUserOrGroup, ChangedAttributeFlags, TreeInferenceStepContext,
 };
 use super::{InferredNameBinding, InferredObjectId};
-use crate::trace::NONE;
 use crate::trace::file_format::TraceFileType;
+use crate::trace::step::NONE;
 
 /// Maximum clone block size of a file system, in bytes.
 const MAX_CLONE_BLOCK_BYTES: u64 = 1 << 20;

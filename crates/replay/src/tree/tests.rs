@@ -14,7 +14,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::xdr::{Encoder, List, Opaque, Text, Void};
 
 use super::*;
-use crate::trace::{
+use crate::trace::step::{
     GssProtection, MessageCaptureCompleteness, SubstitutableMessageSlot, TraceMessage, TraceProcedure,
     TraceSlotValueKind, VariableUseKind,
 };

@@ -18,14 +18,16 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
+use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::options::{ReplayOrder, ReplayPace};
 use super::effects::OperationEffect;
 use super::name_to_object_bindings::{DirectoryEntryReferent, DirectoryEntryTargetTable};
-use super::{DependencyResource, ResourceAccessMode, StepDependency};
-use crate::trace::{
+use super::resource_access_queues::ResourceAccessMode;
+use super::{DependencyResource, StepDependency};
+use crate::trace::step::{
     NONE, SubstitutableMessageSlot, TraceMessage, TraceSlotValueKind, TraceStep, VariableUseKind,
 };
+use crate::tree::ROOT;
 
 /// Maximum number of directory entries of a listing that are read.
 const MAX_LISTING_ENTRIES: usize = 4096;

@@ -17,7 +17,7 @@ mod resource_access_queues;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use resource_access_queues::ResourceAccessMode;
+use resource_access_queues::ResourceAccessMode;
 
 /// A resource that restricts concurrency. Files and directories are variables of filehandles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

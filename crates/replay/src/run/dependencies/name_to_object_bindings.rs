@@ -5,11 +5,13 @@ use std::io::{Read, Seek};
 
 use rustc_hash::FxHashMap;
 
+use crate::trace::error::TraceError;
 use crate::trace::file_format::TraceObjectOrigin;
-use crate::trace::{NONE, ReplayTraceReader, TraceError};
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::NONE;
 use nfsrdma_analysis::comparison::record::hash;
 
-use super::super::call_operations_and_files::ROOT;
+use crate::tree::ROOT;
 
 /// Maximum number of names that are remembered; the targets of others are unknown.
 const MAX_NAMES: usize = 1 << 20;

@@ -14,7 +14,7 @@ use super::super::options::{ReplayOrder, ReplayPace};
 use super::collector::DependencyCollector;
 use super::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::*;
-use crate::trace::{
+use crate::trace::step::{
     CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
     PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession,
     TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::live_values::LiveVariableValues;
 use super::super::recovery::recoverable_client_state::slot_variable;
-use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
+use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 
 const MAX_ANSWERS: usize = 1 << 14;
 

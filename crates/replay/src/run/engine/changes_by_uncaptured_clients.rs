@@ -13,7 +13,9 @@ use super::super::recovery::calls::successful_results;
 use super::reply_check_queue::LiveReply;
 use super::send::read_content;
 use super::verification::LiveReplyVerificationState;
-use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceSlotValueKind, TraceStep};
+use crate::trace::error::TraceError;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 impl LiveReplyVerificationState<'_> {

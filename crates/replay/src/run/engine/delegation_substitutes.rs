@@ -27,15 +27,17 @@ use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 use rustc_hash::FxHashSet;
 
+use super::super::compound_server_adaptation::OperationWithSubstituteOpenStateid;
 use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::calls::{RecoveryCallResult, RecoveryReply, encode_compound};
 use super::super::recovery::recoverable_client_state::{RecoverableDelegation, substitute_owner};
 use super::live_call_builder::LiveCallBuilder;
 use super::reply_check_queue::LiveReply;
+use super::scheduler::RETRY_DELAY;
 use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
-use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, ReplayEngine, ReplayRunError};
 use crate::containment::ContainmentCheckedTransport;
-use crate::trace::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
+use crate::trace::step::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
 use substitute_open_request::{DelegationSubstituteCall, DelegationSubstituteOpenRequest};
 
 #[derive(Debug, Default)]
@@ -467,16 +469,4 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.abandon_substitute(substitute);
         }
     }
-}
-
-/// An operation that uses the stateid of an open in place of a delegation's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::run) struct OperationWithSubstituteOpenStateid {
-    /// Index of the operation in the COMPOUND, from 0.
-    pub(in crate::run) operation: usize,
-    /// `true` if the open has this program's own open-owner.
-    pub(in crate::run) has_own_owner: bool,
-    pub(in crate::run) variable: u32,
-    /// Next seqid of the open-owner in NFSv4.0; 0 in later versions.
-    pub(in crate::run) seqid: u32,
 }

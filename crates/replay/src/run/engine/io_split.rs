@@ -29,8 +29,8 @@ use super::live_call_builder::LiveCallBuilder;
 use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, ReplayEngine};
 use crate::seed::file_server_client::IoLimits;
+use crate::trace::step::{GssProtection, TraceStep, VariableUseKind};
 use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{GssProtection, TraceStep, VariableUseKind};
 
 /// Extra bytes of a live Reply compared with the recorded one besides the file data, for longer filehandles and owners.
 const PIECE_HEADROOM_BYTES: u32 = 512;

@@ -14,7 +14,7 @@ use super::io_split::UnboundVariableReason;
 use super::rpcsec_gss::GssCallSigner;
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::Containment;
-use crate::trace::TraceStep;
+use crate::trace::step::TraceStep;
 use crate::trace::value_substitution::{ReplayedRpcHeader, TracePayloadInMessage, emit};
 
 /// State that turns captured Calls into Calls of this run. It does not know the order of steps nor their connections.

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::recovery::recoverable_client_state::slot_variable;
-use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
+use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 
 const MAX_LOCK_OWNERS: usize = 1 << 12;
 

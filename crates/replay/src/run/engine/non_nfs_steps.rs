@@ -15,7 +15,7 @@ use super::{REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle, with_recorder}
 use crate::auxiliary_programs::{
     AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
 };
-use crate::trace::TraceStep;
+use crate::trace::step::TraceStep;
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Calls the program of a step. Returns the outcome of the step, or the reason for a retry.

@@ -29,10 +29,11 @@ use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;
 use super::live_call_builder::LiveCallBuilder;
 use super::reply::missing_reply_difference;
+use super::scheduler::RETRY_DELAY;
 use super::step_window::{RECOVERY_INDEX, StepWindowEntry, call_tag};
-use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, RETRY_DELAY, ReplayEngine, ReplayRunError};
+use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, ReplayEngine, ReplayRunError};
 use crate::containment::ContainmentCheckedTransport;
-use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
+use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 
 /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
 type SessionUsedForReclaim = (Sessionid4, u32, u32);

@@ -23,7 +23,7 @@ use super::step_window::{
 };
 use super::{NonStepCallSubmitResult, ReplayEngine, ReplayRunError, StepSendObstacle, with_recorder};
 use crate::containment::ContainmentCheckedTransport;
-use crate::trace::{NONE, TraceStep};
+use crate::trace::step::{NONE, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
 fn no_connection_state() -> StepOutcome {

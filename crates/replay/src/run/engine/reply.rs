@@ -28,11 +28,12 @@ use super::{MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, ReplayEngine, ReplayRunEr
 use crate::containment::ReplyIdentifierKinds;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::advice_for_status;
-use crate::trace::value_substitution::{TracePayloadInMessage, captured_value};
-use crate::trace::{
+use crate::trace::live_reply_binding;
+use crate::trace::step::{
     GssProtection, MessageCaptureCompleteness, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep,
-    VariableUseKind, live_reply_binding,
+    VariableUseKind,
 };
+use crate::trace::value_substitution::{TracePayloadInMessage, captured_value};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, TransactionCaptureLocation};
 
 /// A step that was in flight.

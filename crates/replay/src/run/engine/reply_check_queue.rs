@@ -15,7 +15,8 @@ use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;
 use super::step_window::{StepWindowEntry, unreadable_state};
 use super::{ReplayEngine, ReplayRunError};
-use crate::trace::{TraceError, TraceSlotValueKind, TraceStep};
+use crate::trace::error::TraceError;
+use crate::trace::step::{TraceSlotValueKind, TraceStep};
 
 /// Maximum number of bytes of queued Replies, and of free buffers.
 const MAX_QUEUED_BYTES: usize = 8 << 20;

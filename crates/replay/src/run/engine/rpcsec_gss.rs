@@ -22,8 +22,9 @@ use super::live_call_builder::LiveCallBuilder;
 use super::reply::CompletedStep;
 use super::{ReplayEngine, ReplayRunError, StepSendObstacle};
 use crate::root_credential;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{GssProtection, TraceSlotValueKind, TraceStep};
 use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{GssProtection, ReplayTraceReader, TraceSlotValueKind, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of captured contexts with a context of their own; Calls of further ones share these.

@@ -20,7 +20,9 @@ use super::step_id;
 use super::step_window::{CapturedStepFacts, StepWindowEntry, StepWindowSlots};
 use crate::run_plan::reason::PlannedStepDisposition;
 use crate::run_plan::step_replayability::StepPlanner;
-use crate::trace::{NONE, ReplayTraceReader, TraceError, TraceStep};
+use crate::trace::error::TraceError;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{NONE, TraceStep};
 
 /// Delay before the first retry after NFS4ERR_DELAY; later retries wait up to ten times as long.
 pub(super) const RETRY_DELAY: Duration = Duration::from_millis(50);

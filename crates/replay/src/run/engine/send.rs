@@ -28,11 +28,14 @@ use super::{
     with_recorder,
 };
 use crate::containment::{ContainmentCheckedTransport, ReplyIdentifierKinds};
-use crate::trace::value_substitution::captured_value;
-use crate::trace::{
-    ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, ReplayTraceReader, TraceError,
-    TracePayload, TraceProcedure, TraceSlotValueKind, TraceStep, generated_file_data,
+use crate::trace::error::TraceError;
+use crate::trace::generated_file_data;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{
+    ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, TracePayload, TraceProcedure,
+    TraceSlotValueKind, TraceStep,
 };
+use crate::trace::value_substitution::captured_value;
 
 /// Filler for the unused entries of a Call's payload array.
 const NO_PAYLOAD: DdpEligibleArgument<'static> =

@@ -9,18 +9,18 @@ use rustc_hash::FxHashSet;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSequenceIds;
-use super::super::report::StepIdWithFrames;
+use super::super::report::steps::StepIdWithFrames;
 use super::super::step_outcome::StepOutcome;
 use super::io_split::SplitIoPiece;
 use super::overlapping_changes::ObjectsOfStep;
 use super::rpcsec_gss::GssReplyVerificationData;
 use crate::containment::ReplyIdentifierKinds;
 use crate::run_plan::reason::PlanReason;
-use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{
+use crate::trace::step::{
     CallAndReplyWireForms, ChunkSegmentLengths, SubstitutableMessageSlot, TraceCallChunks, TraceMessage,
     TraceReplySizeLimits, TraceStep,
 };
+use crate::trace::value_substitution::TracePayloadInMessage;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 
 /// A step that is pending or in flight. Its buffers are reused.

@@ -9,12 +9,13 @@ use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::call_operations_and_files::{CallOperationsAndFiles, ROOT};
+use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::dependencies::effects::OperationEffect;
 use super::super::expected_final_tree::{ExecutedStepFidelity, ExpectedFinalTree};
 use super::super::file_divergence::FileDivergence;
 use super::super::options::ReplayOptions;
-use super::super::reply_check::{ReplyCheckResult, ReplyCheckStepContext, ReplyChecker, ReplyPair};
+use super::super::reply_check::ReplyChecker;
+use super::super::reply_check::reply_pair::{ReplyCheckResult, ReplyPair};
 use super::super::step_outcome::StepOutcome;
 use super::super::{compound_server_adaptation, recovery, tolerance_rules};
 use super::changes_by_uncaptured_clients::is_data_unchanged_except;
@@ -23,13 +24,17 @@ use super::reply::{recorded_items, unprotected_reply};
 use super::reply_check_queue::{LiveReply, ReplyCheckQueue, UncheckedLiveReplyFacts};
 use super::step_window::StepWindowEntry;
 use super::{MAX_DIVERGENT_FILES, record_divergence};
+use crate::run::reply_check::reply_pair::ReplyCheckStepContext;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
+use crate::trace::error::TraceError;
 use crate::trace::file_format::LONGEST;
-use crate::trace::{
-    MessageCaptureCompleteness, NONE, PayloadContentState, ReplayTraceReader, TraceError, TracePayload,
-    TraceSlotValueKind, TraceStep, generated_file_data,
+use crate::trace::generated_file_data;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{
+    MessageCaptureCompleteness, NONE, PayloadContentState, TracePayload, TraceSlotValueKind, TraceStep,
 };
+use crate::tree::ROOT;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_analysis::comparison::record::hash;
 

@@ -18,8 +18,8 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::calls::{split_header, successful_results};
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
+use crate::trace::step::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
 use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of clients, and of sessions.
 const MAX_CLIENTS: usize = 4096;

@@ -9,10 +9,10 @@ use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::attribute_relations::AttributeRelationViolation;
+use super::attribute_relations::violations::AttributeRelationViolation;
 use super::tolerance::{attribute, is_attribute};
 use crate::run::tolerance_rules::rule_of_field;
-use crate::trace::NONE;
+use crate::trace::step::NONE;
 
 /// Operations of NFSv4.0 and NFSv4.1 that a server need not support. RFC 8881 section 17. All operations of NFSv4.2 are
 /// optional: RFC 7862 section 14, RFC 8276 section 8.1.

@@ -4,16 +4,19 @@
 //! Before that, fields covered by a [rule](tolerance_rules) are removed from both and compared separately, to determine
 //! the rule that was needed; directory entries are sorted, because servers list them in any order.
 //!
+//! - [`reply_pair`]: the two Replies and the result; [`reply_sections`]: sections of decoded Replies;
 //! - [`reply_check_result_cache`]: cached results for pairs of the same pattern;
 //! - [`tolerance`]: differences that a rule tolerates; [`directory_listing`]: names of a directory across parts;
 //! - [`mandatory_server_operations`]: operations that a server must support;
 //! - [`write_chunks`]: Write chunks and their data items;
 //! - [`attribute_relations`]: relations of values to earlier ones.
 
-mod attribute_relations;
+pub(super) mod attribute_relations;
 mod directory_listing;
 pub(super) mod mandatory_server_operations;
 mod reply_check_result_cache;
+pub(super) mod reply_pair;
+mod reply_sections;
 #[cfg(test)]
 mod tests;
 mod tolerance;
@@ -23,111 +26,43 @@ use nfsrdma_dissectors::field::field_names;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Bitmap4, Operation};
-use nfsrdma_dissectors::nfs::{Procedure, v3};
-use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Bitmap4};
 use rustc_hash::FxHashSet;
 
-pub(in crate::run) use attribute_relations::FinalAttributeDifference;
-pub use attribute_relations::ReplyCheckStepContext;
-use attribute_relations::{AttributeRelationCheckState, AttributeRelationViolation, reply_attribute_values};
+use attribute_relations::FinalAttributeDifference;
+use attribute_relations::violations::AttributeRelationViolation;
+use attribute_relations::{AttributeRelationCheckState, reply_attribute_values};
 use directory_listing::DirectoryListingChecks;
 use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
 use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
-use tolerance::{ReplyToleranceRuleCache, attribute, is_attribute};
+pub use reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
+use reply_sections::{
+    align_root_sections, clear_undefined_mode_bits, fill_hashes, first_differing_status, is_ok, is_status,
+    makes_names, operations_before, remove_incomparable, section_status, statuses,
+};
+use tolerance::{ReplyTolerance, attribute, is_attribute};
 
 use super::options::ReplayOptions;
-use super::report::StepIdWithFrames;
 use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
-use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
-};
-use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
-use nfsrdma_analysis::comparison::record::{
-    ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders,
-    ComparisonRecord, FieldPath,
-};
+use nfsrdma_analysis::comparison::record::{ComparableMessage, ComparisonRecord};
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, RecordComparer};
 use nfsrdma_analysis::comparison::recorder::{ComparableTransactionRecorder, LocatedField};
 
 /// Maximum number of unsupported operations that are remembered.
 const MAX_UNSUPPORTED: usize = 1024;
 
-/// Bits of an NFSv3 mode that are defined. RFC 1813 section 2.6.
-const MODE_BITS: u64 = 0o7777;
-
-/// A recorded and a live Reply to be compared.
-pub struct ReplyPair<'a> {
-    /// The `id` of the step.
-    pub step: u64,
-    /// First frames of Call and Reply in the capture; 0 if there is none.
-    pub frames: [u64; 2],
-    /// Title of the Call, for example `NFS 4.2 READ`.
-    pub title: &'a str,
-    /// Procedure, if its encoding is known.
-    pub procedure: Option<Procedure>,
-    /// The recorded Reply.
-    pub recorded: Cursor<'a>,
-    /// Length and hash of each of its DDP-eligible results whose content the cursor does not have, in order.
-    pub known: &'a [(u32, Option<u128>)],
-    /// The live Reply.
-    pub live: Cursor<'a>,
-    /// Contents of its Write chunks.
-    pub chunks: &'a [ChunkedDataItem<'a>],
-    /// For each operation, `true` if its attributes are those of a directory.
-    pub directories: &'a [bool],
-    /// `true` if the Call creates a file exclusively, without setting attributes.
-    pub creates_exclusively: bool,
-    /// For each operation, the variable of its file's filehandle, or [`NONE`](crate::trace::NONE).
-    pub files: &'a [u32],
-    /// Execution of the step; `None` if its values are not compared with earlier ones.
-    pub execution: Option<ReplyCheckStepContext<'a>>,
-    /// `true` if it overlapped in the capture with a step that changes files.
-    pub is_racing: bool,
-    /// `true` if the captured server asked for a retry, and the live server did not.
-    pub is_delayed_in_capture: bool,
-    /// Variable of the listed directory, and `true` if the listing begins with this Call.
-    pub listing: Option<(u32, bool)>,
-}
-
-impl ReplyPair<'_> {
-    fn place(&self) -> TransactionCaptureLocation {
-        StepIdWithFrames { step: self.step, frames: self.frames }.location()
-    }
-}
-
 /// Differences between the final state of an object and its last values in Replies.
 #[derive(Debug)]
 pub(in crate::run) struct FinalAttributeDifferences {
     pub(in crate::run) differences: Vec<FinalAttributeDifference>,
     pub(in crate::run) tolerated: u64,
-}
-
-/// Result of a comparison.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ReplyCheckResult {
-    /// Everything that must be equal is equal.
-    Matched,
-    /// Only differences that rules tolerate; the first of these rules.
-    Tolerated(BuiltInToleranceRule),
-    /// The server does not support the operation and has executed none in this run: operation and status.
-    Unsupported(String, String),
-    /// Differences that no rule tolerates.
-    Mismatched(Vec<Difference>),
-    /// Differences of operations before one whose status may differ: they are not due to it.
-    MismatchedBefore {
-        /// The differences.
-        differences: Vec<Difference>,
-        /// The difference of the status.
-        status: Box<Difference>,
-        /// The result without them: unsupported, or tolerated.
-        otherwise: Box<ReplyCheckResult>,
-    },
 }
 
 /// A status that may differ, which explains the differences of its operation and of those after it.
@@ -146,13 +81,9 @@ pub struct ReplyChecker {
     identities: CrossCaptureIdentityMap,
     /// Counts of compared fields and bytes.
     pub compared: ComparedFieldAndByteCounts,
-    is_strict: bool,
-    disabled_rules: FxHashSet<&'static str>,
+    tolerance: ReplyTolerance,
     file_rules: Vec<ToleranceFileRule>,
-    rule_cache: ReplyToleranceRuleCache,
     patterns: ReplyCheckResultCache,
-    /// Attributes that the live server supports, or has returned.
-    offered_attributes: FxHashSet<Box<str>>,
     executed_operations: FxHashSet<Rc<str>>,
     /// Operations that it reported as unsupported, with the first difference.
     unsupported: BTreeMap<String, Difference>,
@@ -162,14 +93,6 @@ pub struct ReplyChecker {
     pub(in crate::run) relations: AttributeRelationCheckState,
     /// `true` if the server has restarted in this run, or may have: a connection was lost.
     may_have_restarted: bool,
-    /// `true` if the server has restarted in this run, or has ended a lease.
-    has_lost_state: bool,
-    /// User and group of objects created by root in NFSv3, if the export squashes root.
-    squashed_ids: Option<[u32; 2]>,
-    /// Live file IDs of seeded objects with one more link than in the capture.
-    nameless_fileids: FxHashSet<u128>,
-    /// `true` if the result of the current comparison holds only for its objects.
-    depends_on_objects: bool,
 }
 
 impl ReplyChecker {
@@ -179,19 +102,26 @@ impl ReplyChecker {
         disabled_rules: impl IntoIterator<Item = &'static str>,
         selection: ComparisonOptions,
     ) -> Self {
-        Self { is_strict, disabled_rules: disabled_rules.into_iter().collect(), selection, ..Self::default() }
+        let disabled_rules = disabled_rules.into_iter().collect();
+        let tolerance = ReplyTolerance { is_strict, disabled_rules, ..ReplyTolerance::default() };
+        Self { tolerance, selection, ..Self::default() }
     }
 
     pub(in crate::run) fn for_run(options: &ReplayOptions, seeded: &SeededTree) -> Self {
         let supported = Bitmap4::<Attributes>::from(seeded.supported.as_deref().unwrap_or_default());
-        let disabled = options.disabled_rules.iter().copied();
         Self {
+            tolerance: ReplyTolerance {
+                is_strict: options.strict,
+                disabled_rules: options.disabled_rules.iter().copied().collect(),
+                offered_attributes: supported.iter().filter_map(Attributes::name).map(Box::from).collect(),
+                squashed_ids: seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers),
+                nameless_fileids: seeded.nameless_fileids.clone(),
+                ..ReplyTolerance::default()
+            },
             // They also apply with `--strict`.
             file_rules: options.rules.clone(),
-            offered_attributes: supported.iter().filter_map(Attributes::name).map(Box::from).collect(),
-            squashed_ids: seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers),
-            nameless_fileids: seeded.nameless_fileids.clone(),
-            ..Self::new(options.strict, disabled, options.selection.clone())
+            selection: options.selection.clone(),
+            ..Self::default()
         }
     }
 
@@ -199,7 +129,7 @@ impl ReplyChecker {
     /// (RFC 8881 section 18.32.4). The tree check finds lost data.
     pub fn record_restart(&mut self) {
         self.record_reconnection();
-        self.has_lost_state = true;
+        self.tolerance.has_lost_state = true;
         self.relations.record_restart();
     }
 
@@ -228,7 +158,7 @@ impl ReplyChecker {
         }
         let length = replies.live.rest().len();
         // Fields compared literally may not follow the pattern.
-        let is_plain = !self.is_strict
+        let is_plain = !self.tolerance.is_strict
             && !self.selection.strict
             && !self.selection.exact
             && !replies.creates_exclusively;
@@ -236,7 +166,7 @@ impl ReplyChecker {
         if !is_learnt && replies.execution.is_none() {
             return self.compare(replies, [None, None]).0;
         }
-        self.depends_on_objects = false;
+        self.tolerance.depends_on_objects = false;
         let before = self.compared;
         let mut fields = [Vec::new(), Vec::new()];
         let (verdict, excused) = self.compare(replies, fields.each_mut().map(Some));
@@ -247,11 +177,11 @@ impl ReplyChecker {
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let mut violations = self.relations.check_attributes(replies, &related, sections, sides);
         violations.append(&mut self.relations.check_entries(replies, fields, sides));
-        let mut lacking = missing_attributes(fields, |name| self.offered_attributes.contains(name));
+        let mut lacking = missing_attributes(fields, |name| self.tolerance.offered_attributes.contains(name));
         if let Some(execution) = &replies.execution {
             lacking.append(&mut unrequested_attributes(fields, execution.may_return));
         }
-        if is_learnt && lacking.is_empty() && excused.is_none() && !self.depends_on_objects {
+        if is_learnt && lacking.is_empty() && excused.is_none() && !self.tolerance.depends_on_objects {
             let (compared, related) = ((&verdict, compared), (related, sections));
             let pattern =
                 CheckedReplyPairPattern::of(replies, fields, compared, related, self.may_have_restarted);
@@ -429,18 +359,18 @@ impl ReplyChecker {
                     listing,
                     a,
                     b,
-                    self.is_strict,
+                    self.tolerance.is_strict,
                     &mut tolerated,
                 ));
             }
-            if !self.is_strict && section_status(a) == section_status(b) {
+            if !self.tolerance.is_strict && section_status(a) == section_status(b) {
                 if replies.creates_exclusively
                     && self.is_enabled(tolerance_rules::EXCLUSIVE_CREATE)
                     && tolerance::tolerate_mode(a, b)
                 {
                     tolerated.push(tolerance_rules::EXCLUSIVE_CREATE);
                 }
-                self.tolerate(a, b, is_directory, &mut tolerated);
+                self.tolerance.tolerate(a, b, is_directory, &mut tolerated);
             }
         }
         let (title, status) = (self.recorder.word(replies.title), self.recorder.word(""));
@@ -537,7 +467,7 @@ impl ReplyChecker {
         };
         // The status of the COMPOUND itself is that of its last operation.
         let status = statuses().find(is_of_failing).or_else(|| statuses().next());
-        if let (Some(status), false) = (status, self.is_strict) {
+        if let (Some(status), false) = (status, self.tolerance.is_strict) {
             let [a, b] = [&status.a, &status.b].map(|side| side.value.clone().unwrap_or_default());
             // An unsupported operation has a result with its own name.
             let title = status.operation.rsplit(' ').next().unwrap_or_default();
@@ -610,7 +540,7 @@ impl ReplyChecker {
 
     /// Returns `true` if a rule is enabled.
     pub fn is_enabled(&self, rule: BuiltInToleranceRule) -> bool {
-        !self.is_strict && !self.disabled_rules.contains(rule.name)
+        self.tolerance.is_enabled(rule)
     }
 
     /// Returns late differences: identifiers of other objects, and operations that are supported after all.
@@ -634,79 +564,12 @@ impl ReplyChecker {
             }
             for entry in section.entries.iter().filter(|entry| is_attribute(&entry.path.text)) {
                 let name = attribute(&entry.path.text);
-                if !self.offered_attributes.contains(name) {
-                    self.offered_attributes.insert(name.into());
+                if !self.tolerance.offered_attributes.contains(name) {
+                    self.tolerance.offered_attributes.insert(name.into());
                 }
             }
         }
     }
-}
-
-/// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
-fn align_root_sections(recorded: &ComparableMessage, live: &mut ComparableMessage) {
-    for (section, live_section) in recorded.sections.iter().zip(&mut live.sections) {
-        let is_root =
-            [Operation::PUTROOTFH, Operation::PUTPUBFH].into_iter().any(|root| section.is_operation(root));
-        if is_root && live_section.is_operation(Operation::PUTFH) {
-            live_section.name = Rc::clone(&section.name);
-        }
-    }
-}
-
-/// Fills in the hashes of data that the message does not contain.
-fn fill_hashes(message: &mut ComparableMessage, hashes: &[(u32, Option<u128>)]) {
-    let entries = message.sections.iter_mut().flat_map(|section| &mut section.entries);
-    let unknown = entries.filter(|entry| entry.datum.is_unknown());
-    for (entry, (length, hash)) in unknown.zip(hashes) {
-        if let Some(hash) = hash {
-            entry.datum = ComparedFieldValue::Digest(u64::from(*length), *hash);
-        }
-    }
-}
-
-fn is_status(entry: &ComparableMessageField) -> bool {
-    entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status)
-}
-
-fn is_ok(value: &ComparedFieldValue) -> bool {
-    match value {
-        ComparedFieldValue::Named(name) => {
-            name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED"
-        }
-        ComparedFieldValue::Number(number) => *number == 0,
-        _ => false,
-    }
-}
-
-fn statuses(message: &ComparableMessage) -> Vec<&ComparedFieldValue> {
-    message.sections.iter().filter_map(section_status).collect()
-}
-
-fn section_status(section: &ComparedOperationOrHeaders) -> Option<&ComparedFieldValue> {
-    section.entries.iter().find(|entry| is_status(entry)).map(|entry| &entry.datum)
-}
-
-/// Returns the index of the first section after the header whose status differs.
-fn first_differing_status(recorded: &ComparableMessage, live: &ComparableMessage) -> Option<usize> {
-    let mut pairs = recorded.sections.iter().zip(&live.sections).enumerate().skip(1);
-    pairs.find(|(_, (a, b))| section_status(a) != section_status(b)).map(|(at, _)| at)
-}
-
-/// Returns the operations before a section. The status in the header of a COMPOUND is that of the last one.
-fn operations_before(message: &ComparableMessage, end: usize) -> ComparableMessage {
-    let mut sections: Vec<_> = message.sections.iter().take(end).cloned().collect();
-    if let Some(header) = sections.first_mut() {
-        header.entries.retain(|entry| !is_status(entry));
-    }
-    ComparableMessage { sections, ..ComparableMessage::default() }
-}
-
-fn makes_names(operation: &str) -> bool {
-    use v3::Procedure as Nfs;
-    matches!(
-        Operation::from_name(operation),
-        Some(Operation::CREATE | Operation::OPEN | Operation::LINK | Operation::RENAME)
-    ) || matches!(Nfs::from_name(operation), Some(Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
 }
 
 fn is_unsupported(status: &str) -> bool {
@@ -723,38 +586,4 @@ fn is_unsupported(status: &str) -> bool {
             | "PROG_UNAVAIL"
             | "PROG_MISMATCH"
     )
-}
-
-/// Removes fields that are never compared: identifiers that each server chooses, except filehandles, which must refer
-/// to the same objects; RPC protection; and attribute masks, which follow from the attributes.
-fn remove_incomparable(section: &mut ComparedOperationOrHeaders, may_have_restarted: bool) {
-    let name = Rc::clone(&section.name);
-    section.entries.retain(|entry| !is_incomparable(&name, &entry.path, may_have_restarted));
-}
-
-/// Clears the bits of NFSv3 modes that have no meaning: some servers add the type of the file. RFC 1813 section 2.6.
-fn clear_undefined_mode_bits(section: &mut ComparedOperationOrHeaders) {
-    let modes = section.entries.iter_mut().filter(|entry| entry.path.field == field_names::NFS_MODE3);
-    for entry in modes {
-        if let ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) = &mut entry.datum {
-            *mask &= MODE_BITS;
-        }
-    }
-}
-
-fn is_incomparable(operation: &str, path: &FieldPath, may_have_restarted: bool) -> bool {
-    match path.class {
-        FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle) => false,
-        // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
-        FieldEqualityRequirement::Identity(MappedIdentifierType::Verifier) => {
-            may_have_restarted
-                || ![Operation::WRITE, Operation::COMMIT]
-                    .into_iter()
-                    .any(|write| write.name() == Some(operation))
-        }
-        FieldEqualityRequirement::Identity(_) => true,
-        FieldEqualityRequirement::Equal(DifferenceKind::Status) => false,
-        _ if operation.is_empty() => path.field.starts_with("rpc"),
-        _ => path.field == field_names::NFS_STATEID_SEQID || path.leaf() == "attrmask",
-    }
 }

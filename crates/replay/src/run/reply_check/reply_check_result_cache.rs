@@ -14,7 +14,8 @@ use nfsrdma_dissectors::xdr::ChunkedDataItem;
 use rustc_hash::FxHashMap;
 
 use super::attribute_relations::reply_attribute_values::MatchedReplyAttribute;
-use super::{ReplyCheckResult, ReplyPair, is_incomparable, makes_names};
+use super::reply_pair::{ReplyCheckResult, ReplyPair};
+use super::reply_sections::{is_incomparable, makes_names};
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use nfsrdma_analysis::comparison::identity_map::ServerAssignedValueHash;
 use nfsrdma_analysis::comparison::record::{ComparedFieldValue, FieldPath, hash};
@@ -293,7 +294,8 @@ mod tests {
     use nfsrdma_dissectors::xdr::Cursor;
 
     use super::*;
-    use crate::run::reply_check::{ReplyCheckResult, ReplyChecker};
+    use crate::run::reply_check::ReplyChecker;
+    use crate::run::reply_check::reply_pair::ReplyCheckResult;
     use nfsrdma_analysis::comparison::options::ComparisonOptions;
 
     /// A Reply of GETATTR: RFC 1813 section 3.3.1.

@@ -1,6 +1,7 @@
 use std::time::Instant;
 
-use nfsrdma_dissectors::xdr::List;
+use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::xdr::{Cursor, List};
 use rustc_hash::FxHashMap;
 
 use super::*;

@@ -7,14 +7,36 @@ use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::ReplyChecker;
 use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::record::{
     ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath,
 };
 
-impl ReplyChecker {
+/// Rules that are turned off, and properties of the live server on which the others depend.
+#[derive(Debug, Default)]
+pub(super) struct ReplyTolerance {
+    pub(super) is_strict: bool,
+    pub(super) disabled_rules: FxHashSet<&'static str>,
+    pub(super) rule_cache: ReplyToleranceRuleCache,
+    /// Attributes that the live server supports, or has returned.
+    pub(super) offered_attributes: FxHashSet<Box<str>>,
+    /// `true` if the server has restarted in this run, or has ended a lease.
+    pub(super) has_lost_state: bool,
+    /// User and group of objects created by root in NFSv3, if the export squashes root.
+    pub(super) squashed_ids: Option<[u32; 2]>,
+    /// Live file IDs of seeded objects with one more link than in the capture.
+    pub(super) nameless_fileids: FxHashSet<u128>,
+    /// `true` if the result of the current comparison holds only for its objects.
+    pub(super) depends_on_objects: bool,
+}
+
+impl ReplyTolerance {
+    /// Returns `true` if a rule is enabled.
+    pub(super) fn is_enabled(&self, rule: BuiltInToleranceRule) -> bool {
+        !self.is_strict && !self.disabled_rules.contains(rule.name)
+    }
+
     /// Removes fields covered by a rule from both sides and adds the rules that were needed to `needed`.
     pub(super) fn tolerate(
         &mut self,

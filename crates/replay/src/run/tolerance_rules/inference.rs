@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::run::report::{ReplayReport, StepIdWithFrames};
+use crate::run::report::ReplayReport;
+use crate::run::report::steps::StepIdWithFrames;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of rules written.

@@ -16,8 +16,8 @@ use super::super::super::recovery::recoverable_client_state::{MAX_OPERATIONS, sl
 use super::super::reply_check_queue::LiveReply;
 use super::super::step_window::StepWindowEntry;
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
+use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 use crate::trace::value_substitution::TracePayloadInMessage;
-use crate::trace::{NONE, TraceSlotValueKind, TraceStep};
 
 /// OPEN4_SHARE_ACCESS_WANT_NO_DELEG. RFC 8881 section 18.16.1.
 const WANT_NO_DELEGATION: u32 = ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0;

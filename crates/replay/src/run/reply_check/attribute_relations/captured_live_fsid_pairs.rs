@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::MAX_ENTRIES;
+/// Maximum number of file systems; the table is cleared when it is full.
+const MAX_FILE_SYSTEMS: usize = 1 << 16;
 
 /// Pairs of a recorded and a live fsid. An fsid of NFSv4 is `major << 64 | minor`, one of NFSv3 the number.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ impl FileSystemPairs {
 
     /// Adds a pair, unless the recorded fsid has one. Returns the live fsid of its pair.
     pub(super) fn insert(&mut self, recorded: u128, live: u128) -> u128 {
-        if self.live_by_recorded.len() >= MAX_ENTRIES {
+        if self.live_by_recorded.len() >= MAX_FILE_SYSTEMS {
             self.clear();
         }
         *self.live_by_recorded.entry(recorded).or_insert(live)

@@ -2,10 +2,12 @@
 
 use rustc_hash::FxHashMap;
 
-use super::MAX_ENTRIES;
 use super::reply_attribute_values::ComparedAttributeKind;
 use super::violations::encoding_number;
 use crate::seed::file_server_client::is_root_name;
+
+/// Maximum number of owners; the table is cleared when it is full.
+const MAX_OWNERS: usize = 1 << 16;
 
 /// Kind, `true` for objects from before the run, and captured owner or group.
 type CapturedOwnerAttributeKey = (ComparedAttributeKind, bool, Box<[u8]>);
@@ -24,7 +26,7 @@ impl CapturedToLiveFileOwners {
         is_seeded: bool,
         [recorded, live]: [&[u8]; 2],
     ) -> Option<[String; 2]> {
-        if self.live.len() >= MAX_ENTRIES {
+        if self.live.len() >= MAX_OWNERS {
             self.live.clear();
         }
         let existing = &**self.live.entry((kind, is_seeded, recorded.into())).or_insert_with(|| live.into());

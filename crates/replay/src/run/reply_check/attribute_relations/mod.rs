@@ -31,13 +31,12 @@ mod overlapped_sizes;
 mod received_value_floor;
 pub(super) mod reply_attribute_values;
 mod server_clock_granularity;
-mod violations;
+pub(super) mod violations;
 
 use std::ops::Range;
 use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
-use nfsrdma_dissectors::xdr::List;
 use rustc_hash::FxHashMap;
 
 use self::captured_live_fsid_pairs::FileSystemPairs;
@@ -47,19 +46,17 @@ use self::overlapped_sizes::OverlappedFileSizes;
 use self::received_value_floor::{ReceivedValueFloor, ReplyOfStep};
 use self::reply_attribute_values::{AttributeSubject, ComparedAttributeKind, MatchedReplyAttribute};
 use self::server_clock_granularity::ServerChangeAndTimeTraits;
-pub(super) use self::violations::AttributeRelationViolation;
-use self::violations::RecordedLiveAttributePair;
-use super::ReplyPair;
-use crate::run::call_operations_and_files::{CallOperationsAndFiles, ROOT};
+use self::violations::{AttributeRelationViolation, RecordedLiveAttributePair};
+use super::reply_pair::{ReplyCheckStepContext, ReplyPair};
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
-use crate::seed::file_server_client::{FileUserAndGroup, LiveFilehandle, ObjectVersionAttributes};
-use crate::trace::step::MAX_LIST_LENGTH;
-use crate::trace::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
+use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
+use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
+use crate::tree::ROOT;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 
-/// Maximum number of objects, of names, of file systems and of owners; each table is cleared when it is full.
+/// Maximum number of objects, and of names; each table is cleared when it is full.
 const MAX_ENTRIES: usize = 1 << 16;
 /// Maximum number of filehandles of the root.
 const MAX_ROOT_HANDLES: usize = 16;
@@ -67,35 +64,6 @@ const MAX_ROOT_HANDLES: usize = 16;
 const ORDERED_ATTRIBUTES: usize = 5;
 /// Number of those that never decrease: change attribute, and time of last change.
 const RISING_ATTRIBUTES: usize = 2;
-
-/// Execution of a step and the objects that it names.
-#[derive(Clone)]
-pub struct ReplyCheckStepContext<'a> {
-    pub(in crate::run) parts: &'a CallOperationsAndFiles,
-    /// Slots of the recorded Call and of the recorded Reply.
-    pub(in crate::run) slots: [List<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>; 2],
-    /// Sequence number among all steps of the run.
-    pub(in crate::run) step_turn: u64,
-    /// Capture time of the Call in nanoseconds since 1970.
-    pub(in crate::run) call_time_ns: u64,
-    /// Send time of the Call and arrival time of the Reply.
-    pub(in crate::run) times: [Instant; 2],
-    /// `true` if no change of files overlapped with it, in the capture or here.
-    pub(in crate::run) has_no_overlap: bool,
-    /// `true` if its Call was sent several times: the Reply may be that to an earlier one.
-    pub(in crate::run) was_resent: bool,
-    /// `true` if it was sent once, unchanged and in one piece.
-    pub(in crate::run) was_sent_unchanged: bool,
-    /// Objects from before the run, whose owner depends on the seeding.
-    pub(in crate::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
-    /// Live status of each operation of a COMPOUND that was started, or of the procedure.
-    pub(in crate::run) statuses: &'a [u32],
-    pub(in crate::run) written_bytes: &'a [u64],
-    /// Returns `false` if an operation, by index, did not request the attribute of this name.
-    pub(in crate::run) may_return: &'a dyn Fn(usize, &str) -> bool,
-    /// Returns the path of a variable's object, if it is known.
-    pub(in crate::run) path_of: &'a dyn Fn(u32) -> Option<String>,
-}
 
 /// Likelihood that steps have changed an attribute since its last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,13 +4,11 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::operation_filehandles::OperationFilehandleVariables;
 use super::reply_attribute_values::{AttributeSubject, ComparedAttributeKind};
-use super::{
-    AttributeChangeLikelihood, AttributeRelationCheckState, ReplyCheckFileState, ReplyCheckStepContext,
-};
-use crate::run::call_operations_and_files::ROOT;
+use super::{AttributeChangeLikelihood, AttributeRelationCheckState, ReplyCheckFileState};
 use crate::run::dependencies::effects::OperationEffect;
-use crate::run::reply_check::ReplyPair;
-use crate::trace::NONE;
+use crate::run::reply_check::reply_pair::{ReplyCheckStepContext, ReplyPair};
+use crate::trace::step::NONE;
+use crate::tree::ROOT;
 
 impl AttributeRelationCheckState {
     /// Records sizes that files can have because of an operation, and objects that are no regular files.

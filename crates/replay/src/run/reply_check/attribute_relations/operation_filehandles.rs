@@ -3,10 +3,9 @@
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
-use super::ReplyCheckStepContext;
 use super::reply_attribute_values::AttributeSubject;
-use crate::run::reply_check::ReplyPair;
-use crate::trace::{NONE, TraceSlotValueKind};
+use crate::run::reply_check::reply_pair::{ReplyCheckStepContext, ReplyPair};
+use crate::trace::step::{NONE, TraceSlotValueKind};
 
 pub(super) struct OperationFilehandleVariables<'a> {
     pub(super) is_v3: bool,

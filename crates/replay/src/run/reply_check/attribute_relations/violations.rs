@@ -2,9 +2,9 @@
 
 use super::reply_attribute_values::{AttributeOccurrence, ComparedAttributeKind};
 use super::server_clock_granularity::{decode_time, is_unexpected_time};
-use crate::run::call_operations_and_files::ROOT;
 use crate::run::tolerance_rules::BuiltInToleranceRule;
-use crate::trace::NONE;
+use crate::trace::step::NONE;
+use crate::tree::ROOT;
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };
