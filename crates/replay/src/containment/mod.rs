@@ -268,7 +268,7 @@ impl Containment {
             (Program::NFSACL, 3, _) => self.nfsacl3(procedure, cursor),
             (Program::MOUNT, _, _) => self.mount(version, procedure, cursor),
             (Program::NLM, 4, _) => self.nlm4(procedure, cursor),
-            (Program::PORTMAP, _, _) => procedures::portmap(version, procedure, cursor),
+            (Program::PORTMAP, _, _) => Self::portmap(version, procedure, cursor),
             _ => Err(ContainmentViolation::Program),
         }
     }

@@ -14,20 +14,22 @@ use crate::auxiliary_programs::is_limited_to_files;
 
 type CallContainmentCheckResult<'a> = Result<(ReplyIdentifierKinds, Cursor<'a>), ContainmentViolation>;
 
-/// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
-pub(super) fn portmap(
-    version: u32,
-    procedure: u32,
-    mut cursor: Cursor<'_>,
-) -> CallContainmentCheckResult<'_> {
-    let described = Procedure::from_numbers(Program::PORTMAP, version, procedure)
-        .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
-        .ok_or(ContainmentViolation::Program)?;
-    described.arguments(&mut cursor, &mut NullFieldObserver).map_err(|_| ContainmentViolation::Unreadable)?;
-    Ok((ReplyIdentifierKinds::Nothing, cursor))
-}
-
 impl Containment {
+    /// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
+    pub(super) fn portmap(
+        version: u32,
+        procedure: u32,
+        mut cursor: Cursor<'_>,
+    ) -> CallContainmentCheckResult<'_> {
+        let described = Procedure::from_numbers(Program::PORTMAP, version, procedure)
+            .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
+            .ok_or(ContainmentViolation::Program)?;
+        described
+            .arguments(&mut cursor, &mut NullFieldObserver)
+            .map_err(|_| ContainmentViolation::Unreadable)?;
+        Ok((ReplyIdentifierKinds::Nothing, cursor))
+    }
+
     /// Returns the zone of a directory entry, as in CREATE and REMOVE.
     fn entry(&self, entry: &Diropargs3<'_>) -> Result<FilehandleContainmentZone, ContainmentViolation> {
         self.child(self.zone_of_handle(entry.dir.0)?, entry.name.0)

@@ -10,6 +10,7 @@
 //! - [`call_operations_and_files`]: operations and files of a Call; [`compound_server_adaptation`]: changes to a
 //!   COMPOUND for the live server; [`captured_open_grants`]: options and grants of captured OPENs;
 //!   [`reply_statuses_and_grants`]: outcome of a live Reply;
+//! - [`message_bodies`]: arguments and results of RPC messages;
 //! - [`preexisting_client_state`]: state that the capture requires from before its start;
 //! - [`recovery`]: recovery from lost connections and server restarts;
 //! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
@@ -32,6 +33,7 @@ mod file_divergence;
 pub mod final_tree_check;
 pub mod issue_delay_histogram;
 mod live_values;
+mod message_bodies;
 pub mod options;
 mod preexisting_client_state;
 pub mod recovery;

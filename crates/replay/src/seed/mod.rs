@@ -30,7 +30,7 @@ use file_server_client::{
     FileServerClient, FileServerClientError, FileServerResult, FileSystemCapabilities, FileUserAndGroup,
     IoLimits, LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind,
 };
-use owners::set_owners;
+use owners::{set_owners, shorten};
 
 /// Directory that represents the root of the captured server, in the directory of the run.
 pub const TREE_DIRECTORY: &str = "tree";
@@ -323,11 +323,12 @@ pub fn seed(
     if mode != SeedMode::Find {
         write_contents(trace, &mut seeder, &mut objects)?;
         // A change of the owner may clear bits of the mode, so it comes before.
-        set_owners(
-            &mut seeder,
-            numbers.iter().filter_map(|number| objects.get(number)),
-            squashed_owner.as_ref(),
-        )?;
+        let live_objects = numbers.iter().filter_map(|number| {
+            let object = objects.get(number)?;
+            Some((object.live_handle.as_deref()?, &object.owners))
+        });
+        let unset = set_owners(seeder.files, live_objects, squashed_owner.is_some());
+        seeder.refusals.extend(unset.map_err(server_error("owner".into()))?);
         // Modes come last: read-only files and directories could not be filled.
         for number in &numbers {
             let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) =
@@ -627,14 +628,6 @@ impl TreeSeeder<'_> {
             (object.live_handle, object.is_below_root) = (Some(live.clone()), is_below);
         }
         Ok(Some(live))
-    }
-}
-
-/// Shortens a name to 40 characters for display.
-fn shorten(name: &str) -> String {
-    match name.char_indices().nth(40) {
-        Some((at, _)) => format!("{}...", name.get(..at).unwrap_or_default()),
-        None => name.to_owned(),
     }
 }
 

@@ -2,37 +2,26 @@
 
 use rustc_hash::FxHashSet;
 
-use super::file_server_client::{
-    FileServerClient, FileServerClientError, FileServerResult, FileUserAndGroup, is_root_name,
-};
-use super::{SeedError, SeedObject, TreeSeeder, shorten};
+use super::file_server_client::{FileServerClient, FileServerClientError, FileServerResult, is_root_name};
 
-/// Gives the objects to their captured owners, as far as the server lets root do so. New objects are root's already.
+/// Gives objects to their captured owners and groups, as far as the server lets root do so. New objects are root's
+/// already. Returns a description of the objects that have other owners, if there are any.
 pub(super) fn set_owners<'o>(
-    seeder: &mut TreeSeeder<'_>,
-    objects: impl Iterator<Item = &'o SeedObject>,
-    squashed_owner: Option<&FileUserAndGroup>,
-) -> Result<(), SeedError> {
+    files: &mut dyn FileServerClient,
+    objects: impl Iterator<Item = (&'o [u8], &'o [Box<[u8]>; 2])>,
+    squashes_root: bool,
+) -> FileServerResult<Option<String>> {
     let mut unset = UnsetOwners::default();
-    for SeedObject { live_handle, owners: [owner, group], .. } in objects {
-        let Some(live) = live_handle else { continue };
+    for (live, [owner, group]) in objects {
         let settable = |owner: &'o [u8]| Some(owner).filter(|name| !name.is_empty() && !is_root_name(name));
         let [owner, group] = [settable(owner), settable(group)];
-        if owner.is_none() && group.is_none() {
-            continue;
+        if owner.is_some() || group.is_some() {
+            let is_set = !squashes_root && unset.set_both(files, live, owner, group)?;
+            unset.objects += u64::from(!is_set);
         }
-        if squashed_owner.is_some() {
-            unset.objects += 1;
-            continue;
-        }
-        let is_set = unset.set_both(seeder.files, live, owner, group);
-        unset.objects += u64::from(!is_set.map_err(|problem| SeedError::Server("owner".into(), problem))?);
     }
-    if unset.objects > 0 {
-        let reason = unset.reason.unwrap_or_else(|| "the export squashes root".into());
-        seeder.refusals.push(format!("owner of {} objects: {reason}", unset.objects));
-    }
-    Ok(())
+    let reason = unset.reason.unwrap_or_else(|| "the export squashes root".into());
+    Ok((unset.objects > 0).then(|| format!("owner of {} objects: {reason}", unset.objects)))
 }
 
 #[derive(Default)]
@@ -82,5 +71,13 @@ impl<'o> UnsetOwners<'o> {
                 result => result.map(|()| is_whole),
             },
         }
+    }
+}
+
+/// Shortens a name to 40 characters for display.
+pub(super) fn shorten(name: &str) -> String {
+    match name.char_indices().nth(40) {
+        Some((at, _)) => format!("{}...", name.get(..at).unwrap_or_default()),
+        None => name.to_owned(),
     }
 }

@@ -20,10 +20,10 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::options::{ReplayOrder, ReplayPace};
+use super::StepDependency;
 use super::effects::OperationEffect;
 use super::name_to_object_bindings::{DirectoryEntryReferent, DirectoryEntryTargetTable};
-use super::resource_access_queues::ResourceAccessMode;
-use super::{DependencyResource, StepDependency};
+use super::resource_access_queues::{DependencyResource, ResourceAccessMode};
 use crate::trace::step::{
     NONE, SubstitutableMessageSlot, TraceMessage, TraceSlotValueKind, TraceStep, VariableUseKind,
 };

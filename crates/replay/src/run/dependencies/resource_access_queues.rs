@@ -5,7 +5,29 @@
 
 use rustc_hash::FxHashMap;
 
-use super::DependencyResource;
+/// A resource that restricts concurrency. Files and directories are variables of filehandles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::run) enum DependencyResource {
+    All,
+    /// A client, by its number.
+    Client(u32),
+    /// A session slot: variable of the session, and captured slot.
+    Slot(u32, u32),
+    /// Seqid of an open-owner, or `true` of a lock-owner.
+    Owner(u32, bool),
+    Stateid(u32),
+    Object(u32),
+    /// All names of a directory.
+    Names(u32),
+    /// One name of a directory, by its hash.
+    Name(u32, u64),
+    /// Opens and locks of a file.
+    FileOpens(u32),
+    /// Opens of a file by one client that end, and new ones that begin.
+    OpenEnds(u32, u32),
+    /// Size and attributes of a file.
+    Size(u32),
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::run) enum ResourceAccessMode {

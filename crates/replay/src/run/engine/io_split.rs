@@ -21,7 +21,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
 use nfsrdma_rpc::TransportReply;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
-use super::super::recovery::calls::{split_header, successful_results};
+use super::super::message_bodies::{split_header, successful_results};
 use super::super::recovery::is_repeatable;
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;

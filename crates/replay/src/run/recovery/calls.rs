@@ -12,10 +12,11 @@ use nfsrdma_dissectors::nfs::v4::{
     OpenToLockOwner4, Openflag4, Opentype4, Operation, ReclaimComplete4Args, Results, Sequence4Args,
     Sessionid4, SetclientidConfirm, SetclientidRes, ShareAccess, Stateid4, Verifier4,
 };
-use nfsrdma_dissectors::rpc::{self, Xid};
-use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Encoder, Opaque, Text};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::recoverable_client_state::{RecoverableState, StateidOther};
+use crate::run::message_bodies::{split_header, successful_results};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum RecoveryCall {
@@ -206,23 +207,6 @@ pub(in crate::run) fn encode_compound(
 fn with_xid(mut message: Vec<u8>, xid: Xid) -> Option<Vec<u8>> {
     message.get_mut(..4)?.copy_from_slice(&xid.0.to_be_bytes());
     Some(message)
-}
-
-/// Splits a message into its RPC header, and a cursor at the arguments or results.
-pub(in crate::run) fn split_header<'a>(
-    message: &'a [u8],
-    items: &'a [ChunkedDataItem<'a>],
-) -> Option<(&'a [u8], Cursor<'a>)> {
-    let mut cursor = Cursor::new(message).with_chunks(items);
-    rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    Some((message.get(..cursor.at())?, cursor))
-}
-
-/// Moves a cursor from the start of a Reply to its results. Returns `None` if it cannot be decoded or RPC reports an
-/// error.
-pub(in crate::run) fn successful_results(mut cursor: Cursor<'_>) -> Option<Cursor<'_>> {
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    message.reply().is_some_and(|reply| reply.status().is_success()).then_some(cursor)
 }
 
 #[derive(Clone, Debug, PartialEq)]

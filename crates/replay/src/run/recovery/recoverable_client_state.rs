@@ -15,9 +15,9 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::calls::{split_header, successful_results};
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
+use crate::run::message_bodies::{split_header, successful_results};
 use crate::trace::step::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
 use crate::trace::value_substitution::TracePayloadInMessage;
 

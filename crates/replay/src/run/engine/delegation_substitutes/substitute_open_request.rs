@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
 
-use super::super::super::recovery::calls::{split_header, successful_results};
+use super::super::super::message_bodies::{split_header, successful_results};
 use super::super::super::recovery::recoverable_client_state::{MAX_OPERATIONS, slot_variable};
 use super::super::reply_check_queue::LiveReply;
 use super::super::step_window::StepWindowEntry;
