@@ -33,7 +33,8 @@ use super::trace::step::{
 };
 use super::trace::step_writer::ReplayTraceWriter;
 use super::tree::inference::InitialFileContent;
-use super::tree::{InferredObjectId, InferredTree, hash};
+use super::tree::inferred_object::{InferredObjectId, hash};
+use super::tree::inferred_tree::InferredTree;
 use chunk_lengths::CompiledChunkLengths;
 use endpoint_numbering::TraceEndpointNumbers;
 use payload_and_substitution_slot_extraction::CompiledMessage;

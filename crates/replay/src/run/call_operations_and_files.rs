@@ -17,7 +17,7 @@ use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceMessage, TraceSlot
 const MAX_OPERATIONS: usize = 256;
 
 /// Pseudo variable of the root.
-use crate::tree::ROOT;
+use crate::tree::inferred_object::ROOT;
 
 #[derive(Debug, Default)]
 pub(super) struct CallOperationsAndFiles {

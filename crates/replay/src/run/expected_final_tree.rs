@@ -20,9 +20,9 @@ use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{
     NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep,
 };
-use crate::tree::InferredTree;
-use crate::tree::current_state::CurrentNameBinding;
 use crate::tree::inference::TreeInferenceStepInput;
+use crate::tree::inferred_tree::InferredTree;
+use crate::tree::latest_file_state::CurrentNameBinding;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of bytes of content from before the first step that are checked.

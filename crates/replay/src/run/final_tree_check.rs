@@ -28,8 +28,9 @@ use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::generated_file_data;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{PayloadContentState, TracePayload};
-use crate::tree::current_state::{CurrentNameBinding, ExtentContent, LatestInferredFileState};
-use crate::tree::{InferredObjectId, InferredTree, ROOT};
+use crate::tree::inferred_object::{InferredObjectId, ROOT};
+use crate::tree::inferred_tree::InferredTree;
+use crate::tree::latest_file_state::{CurrentNameBinding, ExtentContent, LatestInferredFileState};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::record::hash;
 

@@ -8,7 +8,7 @@ use super::call_operations_and_files::{CallOperationsAndFiles, StepTitleCache};
 use super::dependencies::effects::OperationEffect;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
-use crate::tree::name_hash;
+use crate::tree::inferred_object::name_hash;
 
 /// Names that seeding and the steps of a trace can create, as components of paths. They are stored as hashes.
 #[derive(Clone, Debug, Default)]

@@ -25,7 +25,7 @@ use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjec
 use super::trace::generated_file_data;
 use super::trace::reader::ReplayTraceReader;
 use super::trace::step::{NONE, PayloadContentState};
-use super::tree::name_hash;
+use super::tree::inferred_object::name_hash;
 use file_server_client::{
     FileServerClient, FileServerClientError, FileServerResult, FileSystemCapabilities, FileUserAndGroup,
     IoLimits, LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind,

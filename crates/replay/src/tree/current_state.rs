@@ -8,144 +8,17 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inference::{CapturedObjectAttributes, TreeInferenceStepInput};
-use super::{
-    DEFAULT_MEMORY_BYTES, InferredNameBinding, InferredObjectId, InferredTree, NAME_OVERHEAD_BYTES, ROOT,
-    name_hash,
+use super::inferred_object::{InferredNameBinding, InferredObjectId, ROOT, name_hash};
+use super::inferred_tree::{DEFAULT_MEMORY_BYTES, InferredTree, NAME_OVERHEAD_BYTES};
+use super::latest_file_state::{
+    CurrentNameBinding, ExtentContent, FileTreeAfterExecutedSteps, KnownFileContentRange,
+    LatestInferredFileState,
 };
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::{TracePayload, TraceSlotValueKind};
 
-/// Maximum number of bytes at the start of a hole that are read. A hole may be of any length.
-const MAX_ZEROS_BYTES: u64 = 1 << 20;
 /// Bytes of memory of an extent with its key, in a map whose nodes are half full.
 const EXTENT_BYTES: usize = 2 * (size_of::<u64>() + size_of::<KnownFileContentRange>());
-
-#[derive(Debug, Default)]
-pub(super) struct FileTreeAfterExecutedSteps {
-    names: FxHashMap<InferredObjectId, FxHashMap<Box<[u8]>, InferredNameBinding>>,
-    /// Number of names of each object that has had one.
-    name_counts: FxHashMap<InferredObjectId, u32>,
-    /// Objects that have lost their last name in the current step.
-    unnamed: Vec<InferredObjectId>,
-    files: FxHashMap<InferredObjectId, LatestInferredFileState>,
-    /// `true` if the current step overlaps with others, so that its attributes may be from before them.
-    is_concurrent: bool,
-    /// The first frames of its Call and its Reply.
-    frames: [u64; 2],
-    /// `true` if it overwrites a range that an overlapping step may have written.
-    has_write_conflict: bool,
-    /// Number of names that were not recorded because of the memory limit.
-    dropped_names: u64,
-    /// Names in each directory, by their hash, that a step may have created or removed.
-    uncertain_names: FxHashMap<InferredObjectId, FxHashSet<u64>>,
-    /// `true` if a step may have created or removed a name in an unknown directory.
-    has_unknown_changes: bool,
-}
-
-/// The current state of an object.
-#[derive(Clone, Debug, Default)]
-pub struct LatestInferredFileState {
-    /// Size in bytes.
-    pub size: Option<u64>,
-    /// Mode.
-    pub mode: Option<u32>,
-    /// Extents that were written and not overwritten, and holes, by start offset. They do not overlap.
-    extents: BTreeMap<u64, KnownFileContentRange>,
-    /// Offset from which on no byte has been written: those that a growing file has there are zeros.
-    tail_zeros_from: Option<u64>,
-    /// First frames of Call and Reply of the step that last changed the object.
-    pub frames: [u64; 2],
-    /// `true` if a step left the object in an unknown state.
-    is_uncertain: bool,
-    /// Number of written bytes whose extents exceeded the memory limit.
-    untracked_bytes: u64,
-}
-
-impl LatestInferredFileState {
-    /// Returns the extents whose content is known. Of zeros, the first [`MAX_ZEROS_BYTES`] that are certainly in the
-    /// file.
-    pub fn known_extents(&self) -> impl Iterator<Item = KnownFileContentRange> {
-        self.known_extents_in(0, u64::MAX)
-    }
-
-    /// As [`known_extents`](Self::known_extents), of extents that overlap a range and of the end of the file.
-    fn known_extents_in(&self, from: u64, to: u64) -> impl Iterator<Item = KnownFileContentRange> {
-        let size = self.size.unwrap_or(0);
-        let tail = self.tail_zeros_from.map(|from| KnownFileContentRange::zeros((from, size)));
-        let first = self
-            .overlapping_extents(from, from.saturating_add(1))
-            .next()
-            .map_or(from, |extent| extent.range.0);
-        // An empty range has no extents, and a reversed one would panic.
-        self.extents.range(first..to.max(first)).map(|(_, extent)| extent).cloned().chain(tail).filter_map(
-            move |extent| match extent.content {
-                ExtentContent::Payload(..) => Some(extent),
-                ExtentContent::Zeros => {
-                    extent.part(0, size.min(extent.range.0.saturating_add(MAX_ZEROS_BYTES)))
-                }
-            },
-        )
-    }
-
-    /// Returns the extents that overlap a range, from the last to the first.
-    fn overlapping_extents(&self, from: u64, to: u64) -> impl Iterator<Item = &KnownFileContentRange> {
-        self.extents
-            .range(..to)
-            .rev()
-            .map(|(_, extent)| extent)
-            .take_while(move |extent| extent.range.1 > from)
-    }
-}
-
-/// Bytes of a file whose content is known.
-#[derive(Clone, Debug)]
-pub struct KnownFileContentRange {
-    /// Start and end offset in the file; the end is exclusive.
-    pub range: (u64, u64),
-    /// The content.
-    pub content: ExtentContent,
-    is_concurrent: bool,
-}
-
-/// The content of an extent.
-#[derive(Clone, Debug)]
-pub enum ExtentContent {
-    /// Bytes of a payload of a Call, from this position in the payload on.
-    Payload(TracePayload, u64),
-    /// Zeros, as far as the file reaches: of DEALLOCATE (RFC 7862 section 15.4), and where a file has grown without
-    /// data.
-    Zeros,
-}
-
-impl KnownFileContentRange {
-    fn zeros(range: (u64, u64)) -> Self {
-        Self { range, content: ExtentContent::Zeros, is_concurrent: false }
-    }
-
-    /// Returns the part of the extent in a range, if there is one.
-    fn part(&self, from: u64, to: u64) -> Option<Self> {
-        let range = (self.range.0.max(from), self.range.1.min(to));
-        if range.0 >= range.1 {
-            return None;
-        }
-        let mut part = Self { range, ..self.clone() };
-        if let ExtentContent::Payload(_, start) = &mut part.content {
-            *start += range.0 - self.range.0;
-        }
-        Some(part)
-    }
-}
-
-/// The current binding of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CurrentNameBinding<'t> {
-    /// The directory.
-    pub parent: InferredObjectId,
-    /// The name.
-    pub name: &'t [u8],
-    /// Object of the name; `None` if the name must not exist.
-    pub object: Option<InferredObjectId>,
-}
 
 impl InferredTree {
     /// Creates a tree that tracks the current state.
@@ -566,14 +439,9 @@ impl InferredTree {
     }
 }
 
-impl FileTreeAfterExecutedSteps {
-    fn is_uncertain(&self, id: InferredObjectId) -> bool {
-        self.files.get(&id).is_some_and(|file| file.is_uncertain)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::latest_file_state::MAX_ZEROS_BYTES;
     use super::*;
     use crate::trace::step::{NONE, PayloadContentState};
 

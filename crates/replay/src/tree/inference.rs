@@ -6,7 +6,8 @@ use nfsrdma_dissectors::rpc::RpcMsg;
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 use rustc_hash::FxHashMap;
 
-use super::{InferredObjectId, InferredTree};
+use super::inferred_object::{ChangedAttributeFlags, InferredObjectId};
+use super::inferred_tree::InferredTree;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::step::{NONE, TraceMessage, TraceProcedure, TraceSlotValueKind};
 use crate::trace::value_substitution::captured_value;
@@ -73,13 +74,6 @@ pub(super) struct CapturedObjectAttributes<'a> {
     pub(super) mode: Option<u32>,
     pub(super) owner: Option<CapturedUserOrGroup<'a>>,
     pub(super) group: Option<CapturedUserOrGroup<'a>>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ChangedAttributeFlags {
-    pub(super) mode: bool,
-    pub(super) owner: bool,
-    pub(super) group: bool,
 }
 
 /// A step during inference.

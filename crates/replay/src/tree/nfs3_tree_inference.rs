@@ -6,10 +6,8 @@ use nfsrdma_dissectors::nfs::mount::v3 as mount3;
 use nfsrdma_dissectors::nfs::v3::{self, Args, Createhow3, Diropargs3, Fattr3, Procedure, Results};
 use nfsrdma_dissectors::xdr::{Cursor, Text};
 
-use super::InferredObjectId;
-use super::inference::{
-    CapturedObjectAttributes, CapturedUserOrGroup, ChangedAttributeFlags, TreeInferenceStepContext,
-};
+use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
+use super::inferred_object::{ChangedAttributeFlags, InferredObjectId};
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::NONE;
 

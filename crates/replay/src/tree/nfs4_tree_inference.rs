@@ -9,10 +9,8 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::inference::{
-    CapturedObjectAttributes, CapturedUserOrGroup, ChangedAttributeFlags, TreeInferenceStepContext,
-};
-use super::{InferredNameBinding, InferredObjectId};
+use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
+use super::inferred_object::{ChangedAttributeFlags, InferredNameBinding, InferredObjectId};
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::NONE;
 

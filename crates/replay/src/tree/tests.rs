@@ -13,9 +13,11 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Encoder, List, Opaque, Text, Void};
 
-use super::*;
+use super::inference::TreeInferenceStepInput;
+use super::inferred_object::InferredObjectId;
+use super::inferred_tree::InferredTree;
 use crate::trace::step::{
-    GssProtection, MessageCaptureCompleteness, SubstitutableMessageSlot, TraceMessage, TraceProcedure,
+    GssProtection, MessageCaptureCompleteness, NONE, SubstitutableMessageSlot, TraceMessage, TraceProcedure,
     TraceSlotValueKind, VariableUseKind,
 };
 

@@ -27,7 +27,7 @@ use super::resource_access_queues::{DependencyResource, ResourceAccessMode};
 use crate::trace::step::{
     NONE, SubstitutableMessageSlot, TraceMessage, TraceSlotValueKind, TraceStep, VariableUseKind,
 };
-use crate::tree::ROOT;
+use crate::tree::inferred_object::ROOT;
 
 /// Maximum number of directory entries of a listing that are read.
 const MAX_LISTING_ENTRIES: usize = 4096;

@@ -35,7 +35,7 @@ pub(in crate::run) enum OperationEffect {
     ExclusiveClient,
 }
 
-use crate::tree::name_hash;
+use crate::tree::inferred_object::name_hash;
 
 impl OperationEffect {
     pub(in crate::run) fn changes_names(self) -> bool {

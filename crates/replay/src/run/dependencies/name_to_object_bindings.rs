@@ -11,7 +11,7 @@ use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::NONE;
 use nfsrdma_analysis::comparison::record::hash;
 
-use crate::tree::ROOT;
+use crate::tree::inferred_object::ROOT;
 
 /// Maximum number of names that are remembered; the targets of others are unknown.
 const MAX_NAMES: usize = 1 << 20;

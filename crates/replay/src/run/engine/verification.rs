@@ -34,7 +34,7 @@ use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{
     MessageCaptureCompleteness, NONE, PayloadContentState, TracePayload, TraceSlotValueKind, TraceStep,
 };
-use crate::tree::ROOT;
+use crate::tree::inferred_object::ROOT;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_analysis::comparison::record::hash;
 

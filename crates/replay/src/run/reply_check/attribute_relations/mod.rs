@@ -52,7 +52,7 @@ use crate::run::dependencies::effects::OperationEffect;
 use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
 use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
 use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
-use crate::tree::ROOT;
+use crate::tree::inferred_object::ROOT;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 

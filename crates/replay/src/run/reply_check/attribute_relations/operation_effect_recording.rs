@@ -8,7 +8,7 @@ use super::{AttributeChangeLikelihood, AttributeRelationCheckState, ReplyCheckFi
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::reply_check::reply_pair::{ReplyCheckStepContext, ReplyPair};
 use crate::trace::step::NONE;
-use crate::tree::ROOT;
+use crate::tree::inferred_object::ROOT;
 
 impl AttributeRelationCheckState {
     /// Records sizes that files can have because of an operation, and objects that are no regular files.

@@ -4,7 +4,7 @@ use super::reply_attribute_values::{AttributeOccurrence, ComparedAttributeKind};
 use super::server_clock_granularity::{decode_time, is_unexpected_time};
 use crate::run::tolerance_rules::BuiltInToleranceRule;
 use crate::trace::step::NONE;
-use crate::tree::ROOT;
+use crate::tree::inferred_object::ROOT;
 use nfsrdma_analysis::comparison::difference::{
     Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
 };

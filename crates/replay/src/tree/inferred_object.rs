@@ -1,0 +1,98 @@
+//! Inferred objects: files, directories and links, with their facts and names.
+
+use twox_hash::XxHash3_128;
+
+use super::byte_ranges::ReplayByteRangeSet;
+use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
+use crate::trace::step::NONE;
+
+/// Represents the root of a server where the variable of a filehandle is expected.
+pub(crate) const ROOT: u32 = NONE - 1;
+
+/// An object, as its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InferredObjectId(pub u32);
+
+/// A name that an object has before the first step, or with which it was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InferredObjectName {
+    /// The directory.
+    pub parent: Option<InferredObjectId>,
+    /// Name in the directory; for a root its path.
+    pub name: Box<[u8]>,
+    /// Step that gave the name; 0 for a name from before the first step.
+    pub step: u64,
+}
+
+/// The inferred facts about an object.
+#[derive(Clone, Debug, Default)]
+pub struct InferredObject {
+    /// The way in which the object comes into existence.
+    pub existence: TraceObjectOrigin,
+    /// Step that creates the object; 0 if none does.
+    pub step: u64,
+    /// The type of the object.
+    pub file_type: TraceFileType,
+    /// The names of the object.
+    pub names: Vec<InferredObjectName>,
+    /// The variables of the filehandles of the object.
+    pub handles: Vec<u32>,
+    /// Number of the server in the trace.
+    pub server: u32,
+    /// Size in bytes before the first step.
+    pub size: u64,
+    /// `true` if the size is from an attribute or an end of file.
+    pub is_size_known: bool,
+    /// Mode before the first step.
+    pub mode: Option<u32>,
+    /// Owner and group before the first step, as the captured server wrote them; an empty one is unknown.
+    pub owners: Option<Box<[Box<[u8]>; 2]>>,
+    /// User and group with AUTH_SYS that first changed the object. Unless an attribute shows others, they are taken for
+    /// its owners.
+    pub changer: Option<[u32; 2]>,
+    /// Text of a symbolic link.
+    pub target: Box<[u8]>,
+    /// Step of the first use.
+    pub first: u64,
+    /// Number of steps that use the object.
+    pub uses: u64,
+    /// `true` if a step changed the size: later attributes do not show the initial one.
+    pub(super) is_resized: bool,
+    /// Likewise, mode, owner and group.
+    pub(super) changed: ChangedAttributeFlags,
+    /// Ranges of the content that were read or written.
+    pub(super) content: ReplayByteRangeSet,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ChangedAttributeFlags {
+    pub(super) mode: bool,
+    pub(super) owner: bool,
+    pub(super) group: bool,
+}
+
+/// The current binding of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum InferredNameBinding {
+    Bound(InferredObjectId),
+    Unbound,
+}
+
+impl InferredNameBinding {
+    /// Returns the object of a bound name.
+    pub(super) fn object(self) -> Option<InferredObjectId> {
+        match self {
+            Self::Bound(id) => Some(id),
+            Self::Unbound => None,
+        }
+    }
+}
+
+pub(crate) fn name_hash(name: &[u8]) -> u64 {
+    XxHash3_128::oneshot(name) as u64
+}
+
+/// Returns the 128-bit XXH3 hash of a content, as big-endian bytes.
+pub(crate) fn hash(bytes: &[u8]) -> [u8; 16] {
+    XxHash3_128::oneshot(bytes).to_be_bytes()
+}

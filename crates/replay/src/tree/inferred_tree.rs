@@ -1,0 +1,424 @@
+//! The tree of objects that was inferred so far, and the memory that it uses.
+
+use rustc_hash::FxHashMap;
+
+use super::inferred_object::{InferredNameBinding, InferredObject, InferredObjectId, InferredObjectName};
+use super::latest_file_state::FileTreeAfterExecutedSteps;
+use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
+use crate::trace::step::NONE;
+
+/// Default maximum of the memory of a tree in bytes.
+pub(super) const DEFAULT_MEMORY_BYTES: usize = 128 << 20;
+/// Maximum number of separate ranges per file: while less than half of the memory is used, while less than all of it is
+/// used, and at the limit.
+const MAX_RANGES_PER_FILE: [usize; 3] = [1 << 16, 64, 1];
+/// Estimated bytes of an object without its names, table entries included.
+const OBJECT_BYTES: usize = size_of::<InferredObject>() + 64;
+/// Overhead of a name in bytes.
+pub(super) const NAME_OVERHEAD_BYTES: usize = 96;
+const MAX_NAMES_PER_OBJECT: usize = 256;
+const MAX_HANDLES_PER_OBJECT: usize = 64;
+
+/// The tree inferred so far.
+#[derive(Debug)]
+pub struct InferredTree {
+    pub(super) nodes: Vec<InferredObject>,
+    /// Objects by the variable of a filehandle.
+    pub(super) by_handle: FxHashMap<u32, InferredObjectId>,
+    /// Bindings by the hash of directory and name.
+    pub(super) by_name: FxHashMap<u128, InferredNameBinding>,
+    /// The root of each server.
+    pub(super) roots: FxHashMap<u32, InferredObjectId>,
+    pub(super) memory_bytes: usize,
+    /// Maximum of `memory_bytes`. Facts above the limit are left out and counted.
+    pub(super) max_memory_bytes: usize,
+    pub(super) left_out: u64,
+    /// `true` if objects or names were left out because of it.
+    pub(super) has_dropped_names: bool,
+    /// The current state of the tree, if it is tracked.
+    pub(super) current: Option<FileTreeAfterExecutedSteps>,
+}
+
+fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
+    let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(parent.0));
+    hasher.write(name);
+    hasher.finish_128()
+}
+
+impl InferredTree {
+    /// Creates a tree that uses at most about `max_memory_bytes` bytes.
+    pub fn new(max_memory_bytes: usize) -> Self {
+        Self {
+            nodes: Vec::new(),
+            by_handle: FxHashMap::default(),
+            by_name: FxHashMap::default(),
+            roots: FxHashMap::default(),
+            memory_bytes: 0,
+            max_memory_bytes,
+            left_out: 0,
+            has_dropped_names: false,
+            current: None,
+        }
+    }
+
+    /// Returns the objects, indexed by number.
+    pub fn nodes(&self) -> &[InferredObject] {
+        &self.nodes
+    }
+
+    /// Returns the number of objects, names and contents left out because of the memory limit.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Returns `true` if no object or name was left out because of the memory limit.
+    pub fn has_all_names(&self) -> bool {
+        !self.has_dropped_names
+    }
+
+    /// Returns the object of a filehandle.
+    pub fn find_by_handle(&self, variable: u32) -> Option<InferredObjectId> {
+        self.by_handle.get(&variable).copied()
+    }
+
+    pub(super) fn node(&mut self, id: InferredObjectId) -> Option<&mut InferredObject> {
+        self.nodes.get_mut(id.0 as usize)
+    }
+
+    /// Returns the maximum number of separate ranges of a file for the memory that is used.
+    fn max_ranges(&self) -> usize {
+        let [many, few, one] = MAX_RANGES_PER_FILE;
+        match self.memory_bytes {
+            used if used < self.max_memory_bytes / 2 => many,
+            used if used < self.max_memory_bytes => few,
+            _ => one,
+        }
+    }
+
+    pub(super) fn reserve_memory(&mut self, bytes: usize) -> bool {
+        let has_space = self.memory_bytes + bytes <= self.max_memory_bytes;
+        self.left_out += u64::from(!has_space);
+        self.has_dropped_names |= !has_space;
+        if has_space {
+            self.memory_bytes += bytes;
+        }
+        has_space
+    }
+
+    fn add(
+        &mut self,
+        existence: TraceObjectOrigin,
+        step: u64,
+        now: u64,
+        server: u32,
+    ) -> Option<InferredObjectId> {
+        let existence = match existence {
+            TraceObjectOrigin::CREATED if now == 0 => TraceObjectOrigin::BEFORE,
+            existence => existence,
+        };
+        if !self.reserve_memory(OBJECT_BYTES) || self.nodes.len() >= NONE as usize {
+            return None;
+        }
+        let id = InferredObjectId(self.nodes.len() as u32);
+        self.nodes.push(InferredObject { existence, step, server, first: now, ..InferredObject::default() });
+        Some(id)
+    }
+
+    /// Returns the root of a server, or the directory that MOUNT returned for a path. Creates it if necessary.
+    pub(super) fn find_or_add_root(
+        &mut self,
+        server: u32,
+        path: &[u8],
+        now: u64,
+    ) -> Option<InferredObjectId> {
+        if path == b"/"
+            && let Some(id) = self.roots.get(&server)
+        {
+            return Some(*id);
+        }
+        let key = key(InferredObjectId(NONE - server.min(1 << 16)), path);
+        if let Some(InferredNameBinding::Bound(id)) = self.by_name.get(&key) {
+            return Some(*id);
+        }
+        let id = self.add(TraceObjectOrigin::ROOT, 0, now, server)?;
+        self.set_type(id, TraceFileType::DIRECTORY);
+        if let Some(node) = self.node(id) {
+            node.names.push(InferredObjectName { parent: None, name: path.into(), step: 0 });
+        }
+        self.by_name.insert(key, InferredNameBinding::Bound(id));
+        if path == b"/" {
+            self.roots.insert(server, id);
+        }
+        Some(id)
+    }
+
+    /// Returns the object of a filehandle. Creates one from before the first step if the filehandle is new.
+    pub(super) fn find_or_add_by_handle(
+        &mut self,
+        variable: u32,
+        server: u32,
+        now: u64,
+    ) -> Option<InferredObjectId> {
+        if variable == NONE {
+            return None;
+        }
+        if let Some(id) = self.by_handle.get(&variable) {
+            return Some(*id);
+        }
+        let id = self.add(TraceObjectOrigin::BEFORE, 0, now, server)?;
+        self.attach(id, variable);
+        Some(id)
+    }
+
+    fn attach(&mut self, id: InferredObjectId, variable: u32) {
+        if variable == NONE || !self.reserve_memory(32) {
+            return;
+        }
+        if let Some(node) = self.node(id)
+            && node.handles.len() < MAX_HANDLES_PER_OBJECT
+            && !node.handles.contains(&variable)
+        {
+            node.handles.push(variable);
+        }
+        self.by_handle.insert(variable, id);
+    }
+
+    pub(super) fn set_type(&mut self, id: InferredObjectId, file_type: TraceFileType) {
+        if let Some(node) = self.node(id)
+            && node.file_type == TraceFileType::UNKNOWN
+        {
+            node.file_type = file_type;
+        }
+    }
+
+    pub(super) fn bind(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding) {
+        self.bind_current_name(parent, name, binding);
+        let key = key(parent, name);
+        if self.by_name.contains_key(&key) || self.reserve_memory(NAME_OVERHEAD_BYTES) {
+            self.by_name.insert(key, binding);
+        }
+    }
+
+    pub(super) fn binding(&self, parent: InferredObjectId, name: &[u8]) -> Option<InferredNameBinding> {
+        self.by_name.get(&key(parent, name)).copied()
+    }
+
+    /// Adds a name that an object has since a step, or has had since before the first one.
+    fn add_name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
+        if !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
+            return;
+        }
+        if let Some(node) = self.node(id)
+            && node.names.len() < MAX_NAMES_PER_OBJECT
+        {
+            let new_name = InferredObjectName { parent: Some(parent), name: name.into(), step };
+            if !node.names.contains(&new_name) {
+                node.names.push(new_name);
+            }
+        }
+    }
+
+    /// Records that a name exists. `handle` is the filehandle returned for it, or [`NONE`]. Returns its object.
+    pub(super) fn resolve_name(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        handle: u32,
+        now: u64,
+    ) -> Option<InferredObjectId> {
+        let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
+        let by_handle = self.find_by_handle(handle);
+        let has_handle = |tree: &Self, id: InferredObjectId| {
+            tree.nodes.get(id.0 as usize).is_some_and(|node| !node.handles.is_empty())
+        };
+        let id = match (self.binding(parent, name), by_handle) {
+            // Only the filehandle of the object was known before.
+            (Some(InferredNameBinding::Bound(named)), Some(handled))
+                if named != handled && !has_handle(self, named) =>
+            {
+                self.merge(named, handled);
+                handled
+            }
+            // If it is another object, somebody else renamed, linked, replaced or created it.
+            (Some(_), Some(handled)) => handled,
+            (Some(InferredNameBinding::Bound(named)), None) if handle == NONE || !has_handle(self, named) => {
+                named
+            }
+            (Some(_), None) => self.add(TraceObjectOrigin::CREATED, 0, now, server)?,
+            (None, Some(handled)) => {
+                let is_from_before = self
+                    .nodes
+                    .get(handled.0 as usize)
+                    .is_some_and(|node| node.existence == TraceObjectOrigin::BEFORE);
+                self.add_name(handled, parent, name, if is_from_before { 0 } else { now });
+                handled
+            }
+            (None, None) => {
+                let id = self.add(TraceObjectOrigin::BEFORE, 0, now, server)?;
+                self.add_name(id, parent, name, 0);
+                id
+            }
+        };
+        self.attach_handle_if_new(id, handle);
+        self.bind(parent, name, InferredNameBinding::Bound(id));
+        Some(id)
+    }
+
+    pub(super) fn attach_handle_if_new(&mut self, id: InferredObjectId, handle: u32) {
+        if handle != NONE && self.find_by_handle(handle).is_none() {
+            self.attach(id, handle);
+        }
+    }
+
+    /// Merges an object known only by name into the same object known by its filehandle.
+    fn merge(&mut self, named: InferredObjectId, handled: InferredObjectId) {
+        let Some(from) = self.nodes.get_mut(named.0 as usize) else { return };
+        let names = std::mem::take(&mut from.names);
+        let (file_type, mode, target) = (from.file_type, from.mode, std::mem::take(&mut from.target));
+        let (existence, step) = (from.existence, from.step);
+        let (owners, changer) = (from.owners.take(), from.changer);
+        // The remaining node never existed.
+        from.existence = TraceObjectOrigin::CREATED;
+        if let Some(node) = self.node(handled) {
+            node.names.extend(names);
+            (node.existence, node.step) = (existence, step);
+            node.mode = node.mode.or(mode);
+            node.owners = node.owners.take().or(owners);
+            node.changer = node.changer.or(changer);
+            if node.target.is_empty() {
+                node.target = target;
+            }
+        }
+        self.set_type(handled, file_type);
+    }
+
+    /// Records that a name does not exist: it never did, or a step removed it.
+    pub(super) fn unbind_name(&mut self, parent: InferredObjectId, name: &[u8]) {
+        self.bind(parent, name, InferredNameBinding::Unbound);
+    }
+
+    /// Records that a step created a name. `was_there` is `true` if the server only opened an existing file.
+    pub(super) fn create_name(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        handle: u32,
+        file_type: TraceFileType,
+        was_there: bool,
+        now: u64,
+    ) -> Option<InferredObjectId> {
+        let is_there = self.binding(parent, name).is_some_and(|binding| binding.object().is_some());
+        if was_there || is_there && file_type == TraceFileType::FILE {
+            let id = self.resolve_name(parent, name, handle, now)?;
+            self.set_type(id, file_type);
+            return Some(id);
+        }
+        let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
+        let existing = self.find_by_handle(handle);
+        let id = existing.or_else(|| self.add(TraceObjectOrigin::CREATED, now, now, server))?;
+        self.add_name(id, parent, name, now);
+        self.set_type(id, file_type);
+        self.attach_handle_if_new(id, handle);
+        self.bind(parent, name, InferredNameBinding::Bound(id));
+        Some(id)
+    }
+
+    /// Records that a step removed or renamed a name, and returns its object. Unless a step created it, it existed
+    /// before.
+    pub(super) fn remove_name(
+        &mut self,
+        parent: InferredObjectId,
+        name: &[u8],
+        file_type: TraceFileType,
+        now: u64,
+    ) -> Option<InferredObjectId> {
+        let existing = self.binding(parent, name).and_then(InferredNameBinding::object);
+        let id = existing.or_else(|| self.resolve_name(parent, name, NONE, now));
+        if let Some(id) = id {
+            self.set_type(id, file_type);
+        }
+        self.bind(parent, name, InferredNameBinding::Unbound);
+        id
+    }
+
+    pub(super) fn rename(
+        &mut self,
+        from: (InferredObjectId, &[u8]),
+        to: (InferredObjectId, &[u8]),
+        now: u64,
+    ) {
+        // Both names of a hard link stay: RFC 1813 section 3.3.14, RFC 8881 section 18.26.3.
+        let bound = [from, to].map(|(parent, name)| self.binding(parent, name)?.object());
+        if bound[0].is_some() && bound[0] == bound[1] {
+            return;
+        }
+        if let Some(id) = self.remove_name(from.0, from.1, TraceFileType::UNKNOWN, now) {
+            self.bind(to.0, to.1, InferredNameBinding::Bound(id));
+        }
+    }
+
+    /// Records that a step reads a range. Calls `on_new_range` with each part that was in the file before the first
+    /// step.
+    pub(super) fn record_read(
+        &mut self,
+        id: InferredObjectId,
+        from: u64,
+        to: u64,
+        mut on_new_range: impl FnMut(u64, u64),
+    ) {
+        let max_ranges = self.max_ranges();
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        let is_from_before = node.existence != TraceObjectOrigin::CREATED;
+        let before = node.content.heap_bytes();
+        let is_full = node.content.add(from, to, max_ranges, |from, to| {
+            if is_from_before {
+                on_new_range(from, to);
+            }
+        });
+        if !node.is_resized && !node.is_size_known {
+            node.size = node.size.max(to);
+        }
+        self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
+        self.left_out += u64::from(is_full && is_from_before);
+    }
+
+    pub(super) fn record_write(&mut self, id: InferredObjectId, from: u64, to: u64, now: u64) {
+        // Data written before the first step is initial content.
+        if now == 0 {
+            return;
+        }
+        self.remove_current_range(id, from, to);
+        self.exclude_from_initial_content(id, from, to);
+    }
+
+    /// Returns the size of a file before the first step, in bytes, if a message showed it.
+    pub(super) fn known_initial_size(&self, id: InferredObjectId) -> Option<u64> {
+        self.nodes.get(id.0 as usize).filter(|node| node.is_size_known).map(|node| node.size)
+    }
+
+    /// Records that a range no longer holds initial content.
+    pub(super) fn exclude_from_initial_content(&mut self, id: InferredObjectId, from: u64, to: u64) {
+        let max_ranges = self.max_ranges();
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        let before = node.content.heap_bytes();
+        node.content.add(from, to, max_ranges, |_, _| {});
+        node.is_resized = true;
+        self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
+    }
+
+    /// Records that a step changes the size of a file, which discards the bytes after `size`.
+    pub(super) fn record_resize(&mut self, id: InferredObjectId, size: u64, now: u64) {
+        self.record_write(id, size, u64::MAX, now);
+        self.set_current_size(id, Some(size));
+        self.set_current_tail(id, size);
+    }
+
+    pub(super) fn record_use(&mut self, id: InferredObjectId, now: u64) {
+        if let Some(node) = self.node(id).filter(|_| now != 0) {
+            node.uses += 1;
+            if node.first == 0 {
+                node.first = now;
+            }
+        }
+    }
+}
