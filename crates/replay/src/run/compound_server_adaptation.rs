@@ -61,6 +61,10 @@ pub(super) struct AppliedCompoundChangeFlags {
     pub(super) has_changed_wants: bool,
 }
 
+/// State of a step that uses a delegation that the live server did not grant.
+pub(super) const NO_DELEGATION_REASON: &str =
+    "no-delegation: uses a delegation that this server did not grant";
+
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
 const DELEGATION_OFFER_BITS: u32 = 0x0030_0000;
 

@@ -5,6 +5,7 @@
 //! operation can fail because of a missing name or the size.
 
 use nfsrdma_dissectors::nfs::v4::Operation;
+use rustc_hash::FxHashMap;
 
 use crate::run::dependencies::effects::OperationEffect;
 use crate::tree::byte_ranges::ReplayByteRangeSet;
@@ -12,6 +13,8 @@ use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of separate ranges remembered per file.
 const MAX_RANGES: usize = 64;
+/// Maximum number of files whose differences from the capture are remembered.
+pub(super) const MAX_DIVERGENT_FILES: usize = 1 << 16;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileDivergence {
@@ -186,6 +189,17 @@ fn operation(difference: &Difference) -> &str {
     match difference.operation.starts_with("NFS 4") {
         true => difference.path.split_once('.').map_or(title, |(operation, _)| operation),
         false => title,
+    }
+}
+
+/// Records differences of a file from the capture, if the number of files allows it.
+pub(super) fn record_divergence(
+    files: &mut FxHashMap<u32, FileDivergence>,
+    variable: u32,
+    touched: &FileDivergence,
+) {
+    if !touched.is_empty() && (files.len() < MAX_DIVERGENT_FILES || files.contains_key(&variable)) {
+        files.entry(variable).or_default().merge(touched);
     }
 }
 

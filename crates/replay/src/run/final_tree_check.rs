@@ -25,9 +25,7 @@ use crate::seed::file_server_client::{
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
-use crate::trace::generated_file_data;
 use crate::trace::reader::ReplayTraceReader;
-use crate::trace::step::{PayloadContentState, TracePayload};
 use crate::tree::inferred_object::{InferredObjectId, ROOT};
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::{CurrentNameBinding, ExtentContent, LatestInferredFileState};
@@ -551,7 +549,7 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
                         let unused = if is_full { payloads.pop_back() } else { None };
                         let mut sent = unused.map_or_else(Vec::new, |(_, bytes)| bytes);
                         // A damaged trace was reported before.
-                        if !self.read_sent_payload(payload, &mut sent) {
+                        if self.contents.content_or_generated(payload, &mut sent).is_err() {
                             continue;
                         }
                         payloads.push_front((key, sent));
@@ -592,27 +590,6 @@ impl<'a, R: Read + Seek> TreeChecker<'a, R> {
             }
         }
         Ok(())
-    }
-
-    /// Reads the data that the run has sent of a payload. Returns `false` if the trace cannot be read.
-    fn read_sent_payload(&mut self, payload: &TracePayload, buffer: &mut Vec<u8>) -> bool {
-        match self.contents.content(payload, buffer) {
-            Ok(true) => true,
-            Ok(false) => {
-                buffer.clear();
-                buffer.resize(payload.length as usize, 0);
-                if payload.content == PayloadContentState::KEYED {
-                    generated_file_data::fill(
-                        self.contents.summary().key,
-                        payload.file,
-                        payload.offset,
-                        buffer,
-                    );
-                }
-                true
-            }
-            Err(_) => false,
-        }
     }
 
     fn report_difference(

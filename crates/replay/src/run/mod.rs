@@ -3,6 +3,7 @@
 //!
 //! - [`options`]: options; [`tolerance_rules`]: tolerated differences; [`report`]: results; [`step_outcome`]: states of
 //!   steps; [`issue_delay_histogram`]: accuracy of send times; [`report_merge`]: merged reports of several copies;
+//! - [`run_error`], [`run_monitor`]: errors and observer of a run;
 //! - [`engine`]: steps in flight and their order; [`dependencies`]: dependencies between steps;
 //! - [`live_values`]: identifiers given by the live server and this run;
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
@@ -42,11 +43,15 @@ pub mod reply_check;
 mod reply_statuses_and_grants;
 pub mod report;
 mod report_merge;
+mod run_error;
+mod run_monitor;
 mod step_outcome;
 pub mod tolerance_rules;
 pub mod trace_recording;
 
-pub use engine::{MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayRunError, run, run_all};
+pub use engine::{MAX_CLIENT_COPIES, ReplayClientCopy, run, run_all};
 pub use options::{ReplayOptions, ReplayOrder, ReplayPace};
 pub use report::ReplayReport;
+pub use run_error::ReplayRunError;
+pub use run_monitor::ReplayMonitor;
 pub use step_outcome::{FinalStepState, StepCounts, StepOutcome};

@@ -11,11 +11,11 @@ use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::engine::ReplayRunError;
 use super::live_values::{LiveServerSession, LiveVariableValues};
 use super::report::SynthesizedStateCounts;
 use crate::containment::{Containment, ContainmentCheckedRpcClient};
 use crate::root_credential;
+use crate::run::run_error::ReplayRunError;
 use crate::seed::file_server_client::FileServerClientError;
 use crate::seed::v4::{Nfs4Client, Nfs4ClientState};
 use crate::trace::error::TraceError;

@@ -3,6 +3,7 @@
 //! Frame numbers count the messages in the order in which they were sent and received. The messages of seeding and of
 //! the prologue, and those after the last step, are not recorded.
 
+use std::cell::RefCell;
 use std::io::{self, Seek, Write};
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime};
@@ -122,6 +123,19 @@ pub trait ReplayMessageRecorder {
     /// # Errors
     /// Returns the first write error; messages after it were not recorded.
     fn finish(self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals>;
+}
+
+/// Recorder of everything sent and received, if there is one.
+pub(super) type OptionalReplayRecorder = Option<Box<dyn ReplayMessageRecorder>>;
+
+/// Passes the recorder to `record`, if there is one.
+pub(super) fn with_recorder(
+    recorder: &RefCell<OptionalReplayRecorder>,
+    record: impl FnOnce(&mut dyn ReplayMessageRecorder),
+) {
+    if let Some(recorder) = &mut *recorder.borrow_mut() {
+        record(&mut **recorder);
+    }
 }
 
 #[derive(Debug)]

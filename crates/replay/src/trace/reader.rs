@@ -16,6 +16,7 @@ use super::file_format::{
     TraceConnection, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals, TraceHost,
     TracePreamble, TraceProvenance, TraceVariableWithoutDefiningStep, VERSION,
 };
+use super::generated_file_data;
 use super::step::{PayloadContentState, TracePayload, TraceStep};
 
 /// Maximum number of hosts and of connections that are kept; further ones are ignored.
@@ -324,6 +325,25 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     /// step does not change.
     pub fn content(&mut self, payload: &TracePayload, out: &mut Vec<u8>) -> Result<bool, TraceError> {
         read_content(&mut self.from, payload.content, payload.data, payload.length, &payload.hash, out)
+    }
+
+    /// Reads the content of a payload to `out`. If it was not kept, it is generated from the key, or it is zeros.
+    /// Returns `true` if it is known.
+    pub(crate) fn content_or_generated(
+        &mut self,
+        payload: &TracePayload,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, TraceError> {
+        let is_keyed = payload.content == PayloadContentState::KEYED;
+        let is_known = self.content(payload, out)?;
+        if !is_known {
+            out.clear();
+            out.resize(payload.length as usize, 0);
+            if is_keyed {
+                generated_file_data::fill(self.summary.key, payload.file, payload.offset, out);
+            }
+        }
+        Ok(is_known || is_keyed)
     }
 
     /// Reads the content of an extent to `out`. Returns `false` if the content was not kept.

@@ -11,91 +11,90 @@ use super::super::expected_final_tree::ExpectedFinalTree;
 use super::super::file_divergence::FileDivergence;
 use super::super::message_bodies::successful_results;
 use super::reply_check_queue::LiveReply;
-use super::send::read_content;
-use super::verification::LiveReplyVerificationState;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
-impl LiveReplyVerificationState<'_> {
-    /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
-    /// so far, and the recorded one does not.
-    pub(super) fn detect_outside_change<R: Read + Seek>(
-        &mut self,
-        step: &TraceStep<'_>,
-        parts: &CallOperationsAndFiles,
-        live: LiveReply<'_>,
-        differences: &[Difference],
-        contents: &mut ReplayTraceReader<R>,
-    ) -> Result<Option<FileDivergence>, TraceError> {
-        let Some(tree) = &self.expected_tree else { return Ok(None) };
-        for difference in differences {
-            let [recorded_value, live_value] =
-                [&difference.a, &difference.b].map(|side| side.value.as_deref());
-            // A server that does not carry out the step's own change of the size shows the size before it, too.
-            let is_before = difference.path.contains("before");
-            let must_have = |size: u64| {
-                step.filehandles().any(|file| {
-                    let before = tree.size(file);
-                    let after = || self.size_after_step(before?, file, parts);
-                    (if is_before { before } else { after() }) == Some(size)
-                })
-            };
-            if difference.path.ends_with("size")
-                && live_value.and_then(|size| size.parse().ok()).is_some_and(must_have)
-            {
-                return Ok(Some(FileDivergence::by_other_client(false)));
-            }
-            let is_there = live_value.is_some_and(|status| status.ends_with("_OK"));
-            let must_be_there = || match recorded_value {
-                Some(status) if status.ends_with("ERR_STALE") => must_have_file(tree, step),
-                Some(status) if status.ends_with("ERR_NOENT") => must_have_name(tree, step, parts),
-                _ => false,
-            };
-            if difference.kind == DifferenceKind::Status && is_there && must_be_there() {
-                return Ok(Some(FileDivergence::by_other_client(true)));
-            }
+/// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
+/// so far, and the recorded one does not.
+pub(super) fn detect_outside_change<R: Read + Seek>(
+    tree: &ExpectedFinalTree,
+    written_bytes: &[u64],
+    step: &TraceStep<'_>,
+    parts: &CallOperationsAndFiles,
+    live: LiveReply<'_>,
+    differences: &[Difference],
+    contents: &mut ReplayTraceReader<R>,
+) -> Result<Option<FileDivergence>, TraceError> {
+    for difference in differences {
+        let [recorded_value, live_value] = [&difference.a, &difference.b].map(|side| side.value.as_deref());
+        // A server that does not carry out the step's own change of the size shows the size before it, too.
+        let is_before = difference.path.contains("before");
+        let must_have = |size: u64| {
+            step.filehandles().any(|file| {
+                let before = tree.size(file);
+                let after = || size_after_step(before?, file, parts, written_bytes);
+                (if is_before { before } else { after() }) == Some(size)
+            })
+        };
+        if difference.path.ends_with("size")
+            && live_value.and_then(|size| size.parse().ok()).is_some_and(must_have)
+        {
+            return Ok(Some(FileDivergence::by_other_client(false)));
         }
-        for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-            let Some(data) = read_data(step, live, payload.operation) else { continue };
-            let end = payload.offset.saturating_add(data.len() as u64);
-            let is_other = end != payload.offset.saturating_add(payload.length.into());
-            // The common part of the data must be the same.
-            if is_other
-                && tree.size(payload.file) == Some(end)
-                && is_data_unchanged_except(step, live, &FileDivergence::default(), contents)?
-            {
-                return Ok(Some(FileDivergence::by_other_client(false)));
-            }
+        let is_there = live_value.is_some_and(|status| status.ends_with("_OK"));
+        let must_be_there = || match recorded_value {
+            Some(status) if status.ends_with("ERR_STALE") => must_have_file(tree, step),
+            Some(status) if status.ends_with("ERR_NOENT") => must_have_name(tree, step, parts),
+            _ => false,
+        };
+        if difference.kind == DifferenceKind::Status && is_there && must_be_there() {
+            return Ok(Some(FileDivergence::by_other_client(true)));
         }
-        Ok(None)
     }
+    for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
+        let Some(data) = read_data(step, live, payload.operation) else { continue };
+        let end = payload.offset.saturating_add(data.len() as u64);
+        let is_other = end != payload.offset.saturating_add(payload.length.into());
+        // The common part of the data must be the same.
+        if is_other
+            && tree.size(payload.file) == Some(end)
+            && is_data_unchanged_except(step, live, &FileDivergence::default(), contents)?
+        {
+            return Ok(Some(FileDivergence::by_other_client(false)));
+        }
+    }
+    Ok(None)
+}
 
-    /// Returns the size in bytes that a file has after a step, `None` if it depends on more than the Call.
-    fn size_after_step(&self, size: u64, file: u32, parts: &CallOperationsAndFiles) -> Option<u64> {
-        let mut size = size;
-        for (at, effect) in parts.effects.iter().enumerate() {
-            // A Call of NFSv3 has one effect, on the file of its first filehandle.
-            if !parts.operations.is_empty() && parts.files.get(at) != Some(&file) {
-                continue;
-            }
-            match effect {
-                OperationEffect::Write(..)
-                    if parts.operations.get(at) == Some(&v4::Operation::DEALLOCATE) => {}
-                OperationEffect::Write(offset, _) => {
-                    let bytes = self.written_bytes.get(at).copied().unwrap_or(0);
-                    size = size.max(offset.saturating_add(bytes));
-                }
-                OperationEffect::ChangeAttributes | OperationEffect::Open(_, true) => {
-                    size = parts.set_size_bytes.unwrap_or(size);
-                }
-                effect if effect.may_change_size_or_links() => return None,
-                _ => {}
-            }
+/// Returns the size in bytes that a file has after a step, `None` if it depends on more than the Call.
+fn size_after_step(
+    size: u64,
+    file: u32,
+    parts: &CallOperationsAndFiles,
+    written_bytes: &[u64],
+) -> Option<u64> {
+    let mut size = size;
+    for (at, effect) in parts.effects.iter().enumerate() {
+        // A Call of NFSv3 has one effect, on the file of its first filehandle.
+        if !parts.operations.is_empty() && parts.files.get(at) != Some(&file) {
+            continue;
         }
-        Some(size)
+        match effect {
+            OperationEffect::Write(..) if parts.operations.get(at) == Some(&v4::Operation::DEALLOCATE) => {}
+            OperationEffect::Write(offset, _) => {
+                let bytes = written_bytes.get(at).copied().unwrap_or(0);
+                size = size.max(offset.saturating_add(bytes));
+            }
+            OperationEffect::ChangeAttributes | OperationEffect::Open(_, true) => {
+                size = parts.set_size_bytes.unwrap_or(size);
+            }
+            effect if effect.may_change_size_or_links() => return None,
+            _ => {}
+        }
     }
+    Some(size)
 }
 
 /// Returns `true` if a file whose filehandle the step has must exist after the steps so far.
@@ -150,10 +149,9 @@ pub(super) fn is_data_unchanged_except<R: Read + Seek>(
     touched: &FileDivergence,
     contents: &mut ReplayTraceReader<R>,
 ) -> Result<bool, TraceError> {
-    let key = contents.summary().key;
     let mut recorded_data = Vec::new();
     for payload in step.reply.payloads.iter().filter(|payload| payload.file != NONE) {
-        if !read_content(contents, key, &payload, &mut recorded_data)? {
+        if !contents.content_or_generated(&payload, &mut recorded_data)? {
             continue;
         }
         let Some(data) = read_data(step, live, payload.operation) else { continue };

@@ -10,7 +10,7 @@ use nfsrdma_rpc::{CallTag, ReconnectionAttempts, TransportConnectionId};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::{MAX_BINDINGS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
-use super::reclaim::ClientReclaim;
+use super::client_reclaim::ClientReclaim;
 
 /// A session to which a connection must be bound. RFC 8881 section 18.34.
 #[derive(Clone, Copy, Debug)]

@@ -15,9 +15,9 @@
 //!
 //! The step of the trace keeps its window entry until all this is done, so that no step is sent with the old stateid.
 
+pub(super) mod pending_substitutes;
 mod substitute_open_request;
 
-use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
@@ -25,56 +25,23 @@ use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
-use rustc_hash::FxHashSet;
 
 use super::super::compound_server_adaptation::OperationWithSubstituteOpenStateid;
+use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::calls::{RecoveryCallResult, RecoveryReply, encode_compound};
 use super::super::recovery::recoverable_client_state::{RecoverableDelegation, substitute_owner};
+use super::super::run_error::ReplayRunError;
 use super::live_call_builder::LiveCallBuilder;
+use super::replay_engine::ReplayEngine;
 use super::reply_check_queue::LiveReply;
 use super::scheduler::RETRY_DELAY;
+use super::send_result::NonStepCallSubmitResult;
 use super::step_window::{SUBSTITUTE_INDEX, StepWindowEntry, call_tag};
-use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, ReplayEngine, ReplayRunError};
 use crate::containment::ContainmentCheckedTransport;
 use crate::trace::step::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep};
+use pending_substitutes::PendingDelegationSubstitute;
 use substitute_open_request::{DelegationSubstituteCall, DelegationSubstituteOpenRequest};
-
-#[derive(Debug, Default)]
-pub(super) struct DelegationSubstitutes {
-    /// First delegation that the current Reply lacks: its variable, and the operation's index in the COMPOUND, from 0.
-    pub(super) missing: Option<(u32, u32)>,
-    /// Request that the current Reply makes necessary.
-    wanted: Option<DelegationSubstituteOpenRequest>,
-    /// Substitutes that are to be made or in flight.
-    waiting: VecDeque<PendingDelegationSubstitute>,
-    /// Variables of delegations that are currently replaced by an open.
-    pub(super) active: FxHashSet<u32>,
-}
-
-/// A substitute that is being made.
-#[derive(Debug, Default)]
-struct PendingDelegationSubstitute {
-    /// Window index of the step that opened the file, and its buffers.
-    window_index: u32,
-    window_step: Box<StepWindowEntry>,
-    request: DelegationSubstituteOpenRequest,
-    /// Stages to be done; the first is in flight or next.
-    stages: VecDeque<DelegationSubstituteCall>,
-    line: usize,
-    /// Session variable and captured slot.
-    session: Option<(u32, u32)>,
-    /// Live slot in use.
-    slot: Option<(u32, u32)>,
-    /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
-    message: Option<(Xid, Vec<u8>)>,
-    sent: Option<Instant>,
-    retry_at: Option<Instant>,
-    tries: u32,
-    resends: u32,
-    /// `true` if the server had forgotten the client, which is re-established.
-    is_renewed: bool,
-}
 
 impl LiveCallBuilder {
     fn substitute_call(

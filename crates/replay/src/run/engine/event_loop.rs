@@ -12,9 +12,12 @@ use super::super::callback_responder;
 use super::super::callbacks::CallbackServer;
 use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
+use super::super::run_error::ReplayRunError;
+use super::super::run_monitor::ReplayMonitor;
+use super::super::trace_recording::{OptionalReplayRecorder, with_recorder};
+use super::replay_engine::ReplayEngine;
 use super::reply_check_queue::ReplyCheckQueue;
 use super::step_window::client_copy;
-use super::{OptionalReplayRecorder, ReplayEngine, ReplayMonitor, ReplayRunError, with_recorder};
 use crate::containment::ContainmentCheckedTransport;
 
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);

@@ -8,81 +8,22 @@ use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::gss::{GssContext, GssContextSetup, GssSetupStep};
+use nfsrdma_rpc::gss::{GssContextSetup, GssSetupStep};
 use nfsrdma_rpc::{CallTag, SubmitError, TransportConnectionId, TransportReply};
 
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
+use super::super::run_error::ReplayRunError;
 use super::live_call_builder::LiveCallBuilder;
-use super::rpcsec_gss::{GssReplyVerificationData, GssUnsignedCallReason};
+use super::renewable_gss_context::{
+    GssContextRenewal, GssContextRenewalState, GssReplyVerificationData, RenewableGssContext,
+};
+use super::replay_engine::ReplayEngine;
 use super::step_window::{CONTEXT_INDEX, StepWindowEntry, call_tag, turn};
-use super::{ReplayEngine, ReplayRunError};
 use crate::containment::{ContainmentCheckedCall, ContainmentCheckedTransport};
 use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum time to wait for the Reply to a context's destruction. Otherwise the server expires the context.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);
-
-/// A context and its replacements.
-#[derive(Debug)]
-pub(super) struct RenewableGssContext {
-    /// Version of NFS that the context is for.
-    version: u32,
-    pub(super) context: GssContext,
-    /// Previous context, which may have signed Replies in flight.
-    previous: Option<GssContext>,
-    /// Number of renewals.
-    pub(super) generation: u32,
-    state: GssContextRenewalState,
-}
-
-#[derive(Debug)]
-enum GssContextRenewalState {
-    /// Calls can be signed.
-    Ready,
-    /// The server denied the context; a new one is being established.
-    Renewing(GssContextRenewal),
-    /// The context could not be renewed, for this reason.
-    Lost(String),
-}
-
-/// A context that is being established in place of another.
-#[derive(Debug)]
-struct GssContextRenewal {
-    /// Index of the live connection that carries the Calls.
-    connection_index: usize,
-    /// `None` before the first Call and after a lost one: a server may refuse a token that it has seen.
-    setup: Option<GssContextSetup>,
-    /// Send time and XID of the Call in flight.
-    sent: Option<(Instant, Xid)>,
-    tries: u32,
-}
-
-impl RenewableGssContext {
-    pub(super) fn new(version: u32, context: GssContext) -> Self {
-        Self { version, context, previous: None, generation: 0, state: GssContextRenewalState::Ready }
-    }
-
-    /// Succeeds if Calls can be signed with the context.
-    ///
-    /// # Errors
-    /// Returns an error if Calls cannot be signed yet, or never again.
-    pub(super) fn is_ready(&self) -> Result<(), GssUnsignedCallReason> {
-        match &self.state {
-            GssContextRenewalState::Ready => Ok(()),
-            GssContextRenewalState::Renewing(_) => Err(GssUnsignedCallReason::NotYet),
-            GssContextRenewalState::Lost(reason) => Err(GssUnsignedCallReason::Never(reason.clone())),
-        }
-    }
-
-    /// Returns the context of a generation: the current or the previous one.
-    pub(super) fn at_generation(&mut self, generation: u32) -> Option<&mut GssContext> {
-        match self.generation.checked_sub(generation)? {
-            0 => Some(&mut self.context),
-            1 => self.previous.as_mut(),
-            _ => None,
-        }
-    }
-}
 
 impl LiveCallBuilder {
     fn context_mut(&mut self, at: usize) -> Option<&mut RenewableGssContext> {

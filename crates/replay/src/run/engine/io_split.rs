@@ -10,7 +10,6 @@
 //! RFC 8881 section 18.36.3).
 
 use std::io::{Read, Seek};
-use std::time::Instant;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
@@ -21,13 +20,15 @@ use nfsrdma_dissectors::xdr::{Cursor, Ddp, Encoder};
 use nfsrdma_rpc::TransportReply;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
+use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::message_bodies::{split_header, successful_results};
 use super::super::recovery::is_repeatable;
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::step_outcome::StepOutcome;
 use super::live_call_builder::LiveCallBuilder;
-use super::step_window::StepWindowEntry;
-use super::{MAX_DIVERGENT_FILES, ReplayEngine};
+use super::replay_engine::ReplayEngine;
+use super::step_window::{SplitIoPiece, StepWindowEntry};
+use super::unbound_variable::{NOT_SEEDED_CODE, SERVER_LIMIT_CODE, UnboundVariableReason};
 use crate::seed::file_server_client::IoLimits;
 use crate::trace::step::{GssProtection, TraceStep, VariableUseKind};
 use crate::trace::value_substitution::TracePayloadInMessage;
@@ -37,49 +38,6 @@ const PIECE_HEADROOM_BYTES: u32 = 512;
 /// Pieces of at least this many bytes are a multiple of it.
 const PIECE_ALIGNMENT_BYTES: u32 = 4096;
 const MAX_CALLS_PER_STEP: u32 = 4096;
-
-/// Reason code of a step that exceeds a limit of the live server.
-pub(super) const SERVER_LIMIT_CODE: &str = "server-limit";
-
-/// Reason code of a step that uses an object that the live server does not accept.
-pub(super) const NOT_SEEDED_CODE: &str = "not-seeded";
-
-/// Reason for a variable without a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum UnboundVariableReason {
-    /// A step exceeds a limit of the server.
-    Limit,
-    /// The server does not accept an object.
-    Object,
-}
-
-impl UnboundVariableReason {
-    /// Returns the state text of a step that needs the value.
-    pub(super) fn text(self) -> String {
-        match self {
-            Self::Limit => {
-                format!("{SERVER_LIMIT_CODE}: depends on a step that exceeds a limit of this server")
-            }
-            Self::Object => {
-                format!("{NOT_SEEDED_CODE}: needs an object whose name or size this server does not accept")
-            }
-        }
-    }
-}
-
-/// The piece of a READ or WRITE that a Call transfers.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SplitIoPiece {
-    /// Bytes of the previous pieces.
-    pub(super) done_bytes: u32,
-    pub(super) length_bytes: u32,
-    /// Bytes of all pieces.
-    total_bytes: u32,
-    calls: u32,
-    /// Least stable `committed` value of the Replies so far. RFC 8881 section 18.32.
-    committed: u32,
-    pub(super) first_sent: Option<Instant>,
-}
 
 /// File data of a READ or WRITE as its Reply reports it.
 struct ReadOrWriteResult<'a> {

@@ -4,8 +4,10 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use super::super::options::ReplayPace;
+use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
-use super::{ReplayEngine, ReplayRunError, StepSendObstacle};
+use super::replay_engine::ReplayEngine;
+use super::send_result::StepSendObstacle;
 use crate::containment::ContainmentCheckedTransport;
 use crate::run_plan::reason::{PlanReason, PlannedStepDisposition};
 

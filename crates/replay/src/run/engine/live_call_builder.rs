@@ -4,14 +4,17 @@ use std::time::SystemTime;
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_rpc::gss::GssMechanismError;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::live_values::LiveVariableValues;
 use super::super::recovery::recoverable_client_state::RecoverableState;
 use super::cb_getattr::CapturedCbGetattrAnswers;
-use super::delegation_substitutes::DelegationSubstitutes;
-use super::io_split::UnboundVariableReason;
-use super::rpcsec_gss::GssCallSigner;
+use super::delegation_substitutes::pending_substitutes::DelegationSubstitutes;
+use super::renewable_gss_context::{GssReplyVerificationData, GssUnsignedCallReason, RenewableGssContext};
+use super::rpcsec_gss::{GssCallSigner, is_signed};
+use super::send_result::StepSendObstacle;
+use super::unbound_variable::UnboundVariableReason;
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::Containment;
 use crate::trace::step::TraceStep;
@@ -76,5 +79,54 @@ impl LiveCallBuilder {
         }
         let header = header.as_deref().map_or(ReplayedRpcHeader::Xid(xid), ReplayedRpcHeader::New);
         emit(&step.call, header, &mut self.values, &mut self.call_buffer, &mut self.placed).is_ok()
+    }
+
+    /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
+    ///
+    /// # Errors
+    /// Returns an error if the context has expired.
+    pub(super) fn sign(&mut self, step: &TraceStep<'_>, xid: Xid) -> Result<bool, GssMechanismError> {
+        let Some(signing) = &mut self.signing else { return Ok(false) };
+        signing.last_signature = None;
+        if !is_signed(step) {
+            return Ok(false);
+        }
+        signing.sign(step, xid, (&self.call_buffer, &self.placed, &self.buffers))?;
+        Ok(true)
+    }
+
+    /// Returns `true` if another signed Call would move one in flight out of the sequence window, so that the server
+    /// would drop that silently. RFC 2203 section 5.3.3.1.
+    pub(super) fn is_window_full(
+        &self,
+        step: &TraceStep<'_>,
+        in_flight: impl Iterator<Item = GssReplyVerificationData>,
+    ) -> bool {
+        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
+        let at = signing.context_index(step);
+        let Some(current) = signing.contexts.get(at) else { return false };
+        let of_context = in_flight
+            .filter(|signature| (signature.context, signature.generation) == (at, current.generation));
+        let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
+        oldest.is_some_and(|oldest| current.context.is_beyond(oldest))
+    }
+
+    /// Succeeds if the Call of a step on this connection can be signed now or is not to be signed.
+    ///
+    /// # Errors
+    /// Returns the reason why the step cannot be sent.
+    pub(super) fn check_signing(
+        &self,
+        step: &TraceStep<'_>,
+        connection: usize,
+    ) -> Result<(), StepSendObstacle> {
+        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
+        match signing.contexts.get(signing.context_index(step)).map(RenewableGssContext::is_ready) {
+            None | Some(Ok(())) => Ok(()),
+            Some(Err(GssUnsignedCallReason::NotYet)) => Err(StepSendObstacle::Parked(connection)),
+            Some(Err(GssUnsignedCallReason::Never(reason))) => {
+                Err(StepSendObstacle::unreplayable(format_args!("security: {reason}")))
+            }
+        }
     }
 }

@@ -7,11 +7,12 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, OutgoingRpcCall, TransportReply};
 
 use super::super::step_outcome::StepOutcome;
-use super::super::trace_recording::{CallbackOrAuxiliaryExchange, CallbackOrAuxiliaryStream};
-use super::reply_check_queue::StepReplyDisposition;
+use super::super::trace_recording::{CallbackOrAuxiliaryExchange, CallbackOrAuxiliaryStream, with_recorder};
+use super::replay_engine::{REPLY_HEADROOM_BYTES, ReplayEngine};
+use super::reply::StepReplyDisposition;
 use super::send::replacement_header;
+use super::send_result::StepSendObstacle;
 use super::step_window::{StepWindowEntry, unreadable_state};
-use super::{REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle, with_recorder};
 use crate::auxiliary_programs::{
     AuxiliaryProgramError, AuxiliaryRpcConnection, AuxiliaryRpcConnections, reroot_mount_path,
 };

@@ -8,7 +8,6 @@
 //! them, are returned in the same way. Otherwise other users of the files, the final check among them, would wait until
 //! the server revokes the delegations (RFC 8881 sections 10.4.5 and 10.4.6).
 
-use std::collections::VecDeque;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
@@ -17,6 +16,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 
+use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::live_values::{LiveServerSession, LiveVariableValues};
 use super::super::recovery::calls::{
     self, RecoveryCall, RecoveryCallContext, RecoveryCallResult, RecoveryReply,
@@ -26,38 +26,16 @@ use super::super::recovery::recoverable_client_state::{
 };
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS, NOT_RECLAIMED};
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
+use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
+use super::client_reclaim::{ClientReclaim, SessionUsedForReclaim};
 use super::live_call_builder::LiveCallBuilder;
-use super::reply::missing_reply_difference;
+use super::replay_engine::ReplayEngine;
 use super::scheduler::RETRY_DELAY;
+use super::send_result::NonStepCallSubmitResult;
 use super::step_window::{RECOVERY_INDEX, StepWindowEntry, call_tag};
-use super::{MAX_DIVERGENT_FILES, NonStepCallSubmitResult, ReplayEngine, ReplayRunError};
 use crate::containment::ContainmentCheckedTransport;
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
-
-/// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
-type SessionUsedForReclaim = (Sessionid4, u32, u32);
-
-#[derive(Debug, Default)]
-pub(super) struct ClientReclaim {
-    client: Clientid4,
-    /// Index of the live connection that carries the Calls.
-    line: usize,
-    calls: VecDeque<RecoveryCall>,
-    session: Option<SessionUsedForReclaim>,
-    /// Call that is in flight or to be sent; sent again unchanged after a lost connection.
-    message: Option<(Xid, Vec<u8>)>,
-    /// Variables and seqids of the open-owner and of the lock-owner whose seqids the Call counts.
-    seqids: [Option<(u32, u32)>; 2],
-    sent: Option<Instant>,
-    /// Earliest send time of the next Call.
-    retry_at: Option<Instant>,
-    tries: u32,
-    /// `true` if the client itself was forgotten, not just a session.
-    is_client_lost: bool,
-    /// `true` if nothing is reclaimed: the client returns its delegations at the end of the run.
-    is_return: bool,
-}
 
 enum RecoveryProgress {
     /// It waits for a Reply, capacity, or this time.
@@ -139,7 +117,7 @@ impl LiveCallBuilder {
         is_lost.then(|| match entry.resend.forgotten_status.map(Nfsstat4) {
             Some(status) => {
                 let reason = format!("{status}, and not reclaimed");
-                StepOutcome::Mismatched(vec![missing_reply_difference(entry, &reason)])
+                StepOutcome::Mismatched(vec![entry.missing_reply_difference(&reason)])
             }
             None => StepOutcome::Unreplayable(format!("{}: {}", NOT_RECLAIMED.code, NOT_RECLAIMED.text)),
         })

@@ -1,27 +1,20 @@
-//! Replaces lost connections, sends the Calls that were in flight again, and binds the new connections to sessions.
+//! Opens connections, replaces lost ones, and binds the new ones to sessions.
 
-use std::fmt;
 use std::io::{Read, Seek};
-use std::mem::swap;
 use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_rpc::{
-    CallTag, ReconnectionAttempts, TransportConnectionId, TransportErrorResponsibility, TransportReply,
-};
+use nfsrdma_rpc::{ReconnectionAttempts, TransportConnectionId, TransportErrorResponsibility};
 
-use super::super::recovery::{self, MAX_RESENDS, NO_CONNECTION, SessionBindError};
+use super::super::recovery::{self, NO_CONNECTION};
+use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
 use super::connections::{LiveConnection, PendingBindConnToSession, PendingSessionBinding};
-use super::reply::missing_reply_difference;
-use super::scheduler::RETRY_DELAY;
+use super::replay_engine::ReplayEngine;
 use super::send::unsigned_header;
-use super::step_window::{
-    BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, StepWindowEntry, call_tag, unreadable_state,
-    window_index,
-};
-use super::{NonStepCallSubmitResult, ReplayEngine, ReplayRunError, StepSendObstacle, with_recorder};
+use super::send_result::{NonStepCallSubmitResult, StepSendObstacle};
+use super::step_window::{BIND_INDEX, call_tag};
 use crate::containment::ContainmentCheckedTransport;
 use crate::trace::step::{NONE, TraceStep};
 use nfsrdma_analysis::comparison::record::hash;
@@ -161,108 +154,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         })
     }
 
-    /// Marks the server as unreachable: no more Calls are sent, and the run ends with a report.
-    pub(super) fn mark_unreachable(&mut self, reason: &dyn fmt::Display) {
-        self.connections.failed_connections = u32::MAX;
-        // A recovery cannot continue.
-        self.connections.reclaim = None;
-        self.report.end.unreachable.get_or_insert_with(|| reason.to_string());
-    }
-
-    /// Marks a connection as lost; the next step on it opens a new one.
-    pub(super) fn mark_connection_lost(&mut self, connection: TransportConnectionId) {
-        if let Some(number) = self.connections.mark_lost(connection, self.context.options.timeout) {
-            self.scheduler.unpark(number, usize::MAX);
-        }
-    }
-
-    /// Handles a Call whose connection was lost before its Reply: it is sent again, or fails after too many tries.
-    pub(super) fn handle_lost_call(&mut self, tag: CallTag, reason: &str) -> Result<(), ReplayRunError> {
-        let Some(window_index) = self.scheduler.window.find(tag) else {
-            match window_index(tag) {
-                RECOVERY_INDEX => self.handle_recovery_loss(tag),
-                CONTEXT_INDEX => self.handle_setup_loss(tag),
-                SUBSTITUTE_INDEX => self.lose_substitute(tag, true),
-                _ => {}
-            }
-            return Ok(());
-        };
-        let is_exhausted =
-            self.scheduler.window.get(window_index).is_none_or(|entry| entry.resend.count >= MAX_RESENDS);
-        if is_exhausted || self.connections.is_failing() || self.report.end.is_interrupted {
-            return self.handle_failed_call(tag, reason);
-        }
-        with_recorder(self.context.recorder, |recorder| recorder.record_lost(tag, None));
-        let mut entry = self.scheduler.window.take(window_index);
-        entry.call.in_flight = None;
-        entry.resend.is_pending = true;
-        entry.resend.count += 1;
-        self.scheduler.end_flight();
-        self.scheduler.put_back(window_index, entry, None);
-        Ok(())
-    }
-
-    /// Sends a Call again unchanged, on the slot that it still has. RFC 8881 section 2.10.6.2.
-    pub(super) fn resend(
-        &mut self,
-        window_index: u32,
-        entry: &mut StepWindowEntry,
-        transport: &mut ContainmentCheckedTransport<'_>,
-    ) -> Result<(), StepSendObstacle> {
-        let is_recorded = !entry.rewrites.is_substituted;
-        let StepWindowEntry { step: stored_step, description: parts, call, turn, rewrites, .. } = &mut *entry;
-        let (sent, placed) = (&mut call.message, &mut call.placed);
-        let (Some(step), Some(xid)) = (stored_step.trace_step(), recovery::xid(sent)) else {
-            return Err(unreadable_state().into());
-        };
-        let number = self.live_connection(&step, transport)?;
-        let tag = call_tag(self.context.number, window_index, *turn);
-        swap(&mut self.call_builder.call_buffer, sent);
-        swap(&mut self.call_builder.placed, placed);
-        let submitted =
-            self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, is_recorded);
-        if submitted.is_err() {
-            swap(&mut self.call_builder.call_buffer, sent);
-            swap(&mut self.call_builder.placed, placed);
-        }
-        let (sent_at, reply_identifiers) = submitted?;
-        self.report.recovery.resent += u64::from(!entry.resend.is_denied);
-        (entry.resend.is_pending, entry.resend.is_denied) = (false, false);
-        self.mark_in_flight((number, tag, sent_at), reply_identifiers, entry);
-        Ok(())
-    }
-
-    /// Returns the state of a step that was sent and cannot be sent again; it is unknown whether the server has
-    /// executed it.
-    pub(super) fn unanswered_state(
-        &mut self,
-        entry: &StepWindowEntry,
-        reason: &str,
-    ) -> Result<StepOutcome, ReplayRunError> {
-        // Earlier Replies are checked before the effects of this step become uncertain.
-        self.check_all()?;
-        if let Some(slot) = entry.call.counts.slot {
-            self.retire_slot(slot);
-        }
-        if let (Some(tree), Some(step)) = (&mut self.verification.expected_tree, entry.step.trace_step()) {
-            tree.mark_uncertain(&step, &entry.description);
-        }
-        Ok(StepOutcome::Mismatched(vec![missing_reply_difference(entry, reason)]))
-    }
-
-    /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
-    pub(super) fn unknown_reply_state(
-        &mut self,
-        entry: &StepWindowEntry,
-        step: &TraceStep<'_>,
-    ) -> Result<StepOutcome, ReplayRunError> {
-        self.check_all()?;
-        if let Some(tree) = &mut self.verification.expected_tree {
-            tree.mark_uncertain(step, &entry.description);
-        }
-        Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
-    }
-
     /// Sends BIND_CONN_TO_SESSION for the next session that a connection must be bound to: one at a time, as far as it
     /// has capacity.
     pub(super) fn bind_sessions(&mut self, number: usize, transport: &mut ContainmentCheckedTransport<'_>) {
@@ -306,49 +197,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     line.refuse_binding(session);
                     self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {why}"));
                 }
-            }
-        }
-    }
-
-    pub(super) fn lose_binding(&mut self, tag: CallTag, reason: &str) {
-        let Some((number, line, binding)) = self.connections.take_binding(tag) else { return };
-        line.refuse_binding(binding.session);
-        self.scheduler.unpark(number, usize::MAX);
-        self.report.add_refusal(format!("BIND_CONN_TO_SESSION: {reason}"));
-    }
-
-    pub(super) fn expire_bindings(&mut self, now: Instant) {
-        let in_flight = self.connections.lines.iter().filter_map(|line| line.binding_in_flight);
-        let overdue: Vec<_> = in_flight.filter(|call| self.context.is_overdue(call.sent, now)).collect();
-        for call in overdue {
-            self.lose_binding(call.tag, &self.context.timeout_text());
-        }
-    }
-
-    pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
-        let Some((number, line, binding)) = self.connections.take_binding(reply.tag) else { return };
-        let PendingSessionBinding { session, direction, .. } = binding;
-        let recoveries = line.recoveries_at_binding;
-        self.scheduler.unpark(number, usize::MAX);
-        match recovery::decode_bind_reply(reply.cursor(), direction) {
-            Ok(()) => self.report.recovery.rebound += 1,
-            Err(SessionBindError::UnknownSession) => {
-                let id = self.call_builder.values.identifier(session);
-                if let Some(session) = id.and_then(|id| self.call_builder.client_state.sessions.get(&id)) {
-                    self.start_recovery_since(session.client, id, reply.connection, recoveries);
-                }
-            }
-            Err(SessionBindError::Delayed) if binding.delays < MAX_RESENDS => {
-                line.next_binding = Some(Instant::now() + RETRY_DELAY);
-                line.pending_bindings.push(PendingSessionBinding { delays: binding.delays + 1, ..binding });
-            }
-            Err(SessionBindError::Delayed) => {
-                line.refuse_binding(session);
-                self.report.add_refusal("BIND_CONN_TO_SESSION: NFS4ERR_DELAY".to_owned());
-            }
-            Err(SessionBindError::Refused(reason)) => {
-                line.refuse_binding(session);
-                self.report.add_refusal(reason);
             }
         }
     }

@@ -1,6 +1,5 @@
-//! Handles a Reply, or its loss, and stores the values that later steps need.
+//! Handles the Reply to a step and stores the values that later steps need.
 
-use std::borrow::Cow;
 use std::cell::LazyCell;
 use std::io::{Read, Seek};
 use std::time::Instant;
@@ -9,32 +8,30 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::{self, Program};
-use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
-use nfsrdma_rpc::{CallTag, ReplyWriteChunkReceivedData, TransportReply};
+use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_rpc::{ReplyWriteChunkReceivedData, TransportReply};
 
-use super::super::live_values::{CallSequenceIds, LiveServerSession};
+use super::super::compound_server_adaptation::NO_DELEGATION_REASON;
+use super::super::file_divergence::MAX_DIVERGENT_FILES;
+use super::super::live_values::LiveServerSession;
 use super::super::recovery::{self, MAX_RESENDS};
 use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndSessionGrants};
+use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
 use super::connections::PendingSessionBinding;
 use super::io_split::SplitIoProgress;
 use super::live_call_builder::LiveCallBuilder;
-use super::reply_check_queue::{LiveReply, StepReplyDisposition, UncheckedLiveReplyFacts};
-use super::step_window::{
-    BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, StepWindowEntry, unreadable_state,
-    window_index,
-};
-use super::{MAX_DIVERGENT_FILES, NO_DELEGATION_REASON, ReplayEngine, ReplayRunError, with_recorder};
+use super::recorded_reply::{recorded_items, unprotected_reply};
+use super::replay_engine::ReplayEngine;
+use super::reply_check_queue::{LiveReply, UncheckedLiveReplyFacts};
+use super::step_window::{StepWindowEntry, unreadable_state};
 use crate::containment::ReplyIdentifierKinds;
-use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::advice_for_status;
 use crate::trace::live_reply_binding;
 use crate::trace::step::{
-    GssProtection, MessageCaptureCompleteness, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep,
-    VariableUseKind,
+    GssProtection, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind,
 };
 use crate::trace::value_substitution::{TracePayloadInMessage, captured_value};
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, TransactionCaptureLocation};
 
 /// A step that was in flight.
 pub(super) struct CompletedStep {
@@ -42,6 +39,17 @@ pub(super) struct CompletedStep {
     pub(super) window_step: Box<StepWindowEntry>,
     pub(super) sent: Instant,
     pub(super) replied: Instant,
+}
+
+/// What remains to be done for a step after its Reply.
+pub(super) enum StepReplyDisposition {
+    /// The step is to be sent again.
+    Retry,
+    /// The Call is to be sent again unchanged, once its connection is bound to the session.
+    BindAndResend,
+    /// The step has this state, whatever else the Reply contains.
+    Finished(StepOutcome),
+    Check(UncheckedLiveReplyFacts),
 }
 
 /// Status of a Call that is not the next on its slot.
@@ -145,46 +153,6 @@ impl LiveCallBuilder {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    pub(super) fn handle_reply(&mut self, reply: &TransportReply<'_>) -> Result<(), ReplayRunError> {
-        self.connections.record_reply();
-        let Some(window_index) = self.scheduler.window.find(reply.tag) else {
-            match window_index(reply.tag) {
-                CONTEXT_INDEX => self.handle_setup_reply(reply),
-                _ => self.verify_own_reply(reply),
-            }
-            return Ok(());
-        };
-        let mut entry = self.scheduler.window.take(window_index);
-        let now = Instant::now();
-        let Some((connection, sent)) = entry.call.in_flight.take() else { return Ok(()) };
-        with_recorder(self.context.recorder, |recorder| recorder.record_reply(reply));
-        self.scheduler.end_flight();
-        self.unpark_connection(connection, 1);
-        if self.call_builder.signing.is_some() {
-            // The RPCSEC_GSS sequence window is shared by all connections.
-            self.scheduler.unpark_each(1);
-        }
-        if let Some(started) = self.scheduler.pacer.started {
-            self.report.timing.elapsed = now - started;
-        }
-        let signature = entry.call.signature.take();
-        let completed = CompletedStep { window_index, window_step: entry, sent, replied: now };
-        match signature {
-            None => self.complete_call(completed, reply),
-            Some(signature) => self.open(signature, reply, completed),
-        }
-    }
-
-    /// Handles the verified Reply to a Call that is no step.
-    pub(super) fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
-        match window_index(reply.tag) {
-            SUBSTITUTE_INDEX => self.handle_substitute_reply(reply),
-            RECOVERY_INDEX => self.handle_recovery_reply(reply),
-            BIND_INDEX => self.handle_bind_reply(reply),
-            _ => {}
-        }
-    }
-
     /// Handles the verified Reply to a step, or to a piece of it; queues the next piece or completes the step.
     pub(super) fn complete_call(
         &mut self,
@@ -449,104 +417,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.futile_retries += u32::from(!may_retry);
         may_retry
     }
-
-    /// Frees a live slot and wakes the steps that wait for it.
-    pub(super) fn free_slot(&mut self, slot: (u32, u32), is_counted: bool) {
-        self.call_builder.values.set_slot_state(slot, false, is_counted);
-        self.scheduler.wake_slot(slot);
-    }
-
-    /// Retires a live slot whose Call was given up; steps that wait for it use another.
-    pub(super) fn retire_slot(&mut self, slot: (u32, u32)) {
-        self.call_builder.values.mark_slot_doubtful(slot);
-        self.scheduler.wake_slot(slot);
-    }
-
-    /// Updates the sequence IDs of slots and the seqids of owners.
-    pub(super) fn count_sequences(
-        &mut self,
-        used: &CallSequenceIds,
-        outcome: &ReplyStatusesAndSessionGrants,
-    ) {
-        if let Some(slot) = used.slot {
-            self.free_slot(slot, outcome.is_sequenced());
-        }
-        for (is_lock, owner, operation, seqid) in &used.seqids {
-            if let Some(status) = outcome.statuses.get(*operation as usize) {
-                self.call_builder.values.update_owner_seqid(*is_lock, *owner, *seqid, *status);
-            }
-        }
-    }
-
-    /// Binds the variables that the Reply gives, or returns the kind of the first one that is needed and missing.
-    pub(super) fn bind_values(
-        &mut self,
-        step: &TraceStep<'_>,
-        reply: LiveReply<'_>,
-        outcome: &ReplyStatusesAndSessionGrants,
-    ) -> Option<TraceSlotValueKind> {
-        let (checker, recorded) = (&self.verification.checker, step.reply.head.0);
-        self.call_builder.bind_values(step, reply, outcome, || {
-            checker.has_same_layout(step.asked.find_description(), recorded, reply.message)
-        })
-    }
-
-    /// Handles a Call that will get no Reply.
-    pub(super) fn handle_failed_call(&mut self, tag: CallTag, reason: &str) -> Result<(), ReplayRunError> {
-        let Some(window_index) = self.scheduler.window.find(tag) else {
-            match window_index(tag) {
-                BIND_INDEX => self.lose_binding(tag, reason),
-                CONTEXT_INDEX => self.handle_setup_loss(tag),
-                SUBSTITUTE_INDEX => self.lose_substitute(tag, false),
-                _ => {}
-            }
-            return Ok(());
-        };
-        with_recorder(self.context.recorder, |recorder| recorder.record_lost(tag, None));
-        let mut entry = self.scheduler.window.take(window_index);
-        self.scheduler.end_flight();
-        if let Some((connection, _)) = entry.call.in_flight.take() {
-            self.unpark_connection(connection, 1);
-        }
-        let reason = match entry.resend.count {
-            0 => reason.to_owned(),
-            resends => format!("{reason} (sent again {resends} times)"),
-        };
-        let mut state = self.unanswered_state(&entry, &reason)?;
-        let completeness = entry.step.trace_step().map(|step| step.reply.seen);
-        if completeness.is_none_or(|completeness| completeness == MessageCaptureCompleteness::NOTHING) {
-            state = StepOutcome::Substituted(PlanReason::ReplyLost.code());
-        }
-        self.finish_step(window_index, entry, state);
-        Ok(())
-    }
-}
-
-/// Returns the difference of a step whose recorded Reply has `reason` in its place.
-pub(super) fn missing_reply_difference(entry: &StepWindowEntry, reason: &str) -> Difference {
-    let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::captured_frame::FrameNumber(number));
-    let [call, reply] = entry.id.frames.map(frame);
-    let location = Some(TransactionCaptureLocation { index: entry.id.step, call, reply });
-    let mut difference = entry.difference(DifferenceKind::Reply, "", ["there", reason].map(str::to_owned));
-    for side in [&mut difference.a, &mut difference.b] {
-        (side.location, side.frame) = (location, reply.or(call));
-    }
-    difference
-}
-
-/// Returns the recorded Reply without its integrity protection (RFC 2203 section 5.3.2.2): the length and sequence
-/// number before the results, and the checksum after them.
-pub(super) fn unprotected_reply<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
-    let reply = &step.reply;
-    if step.asked.protection != GssProtection::INTEGRITY {
-        return Cow::Borrowed(reply.head.0);
-    }
-    let header = (reply.body as usize).checked_sub(8).and_then(|end| reply.head.0.get(..end));
-    let results = reply.head.0.get(reply.body as usize..reply.end as usize);
-    match header.zip(results) {
-        Some(parts) => Cow::Owned([parts.0, parts.1].concat()),
-        None => Cow::Borrowed(reply.head.0),
-    }
 }
 
 /// Returns `true` if the message contains the number of NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere. Most
@@ -602,23 +472,4 @@ fn is_required(slot: &SubstitutableMessageSlot) -> bool {
 fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyStatusesAndSessionGrants {
     let items = recorded_items(step, |_| None);
     ReplyStatusesAndSessionGrants::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
-}
-
-/// Returns the chunk items of the recorded Reply, with their positions in the message that [`unprotected_reply`]
-/// returns; `content` returns the bytes of each by index.
-pub(super) fn recorded_items<'s>(
-    step: &TraceStep<'_>,
-    content: impl Fn(usize) -> Option<&'s [u8]>,
-) -> Vec<ChunkedDataItem<'s>> {
-    let prefix_bytes = if step.asked.protection == GssProtection::INTEGRITY { 8 } else { 0 };
-    let body = step.reply.body.saturating_sub(prefix_bytes);
-    let items = step.reply.items().into_iter().enumerate();
-    items
-        .filter(|(_, item)| item.length > 0)
-        .map(|(at, item)| ChunkedDataItem {
-            position: item.position.map(|position| position.saturating_add(body)),
-            length: item.length,
-            bytes: content(at),
-        })
-        .collect()
 }

@@ -3,8 +3,12 @@
 use std::io::{Read, Seek};
 use std::time::Instant;
 
+use super::super::run_error::ReplayRunError;
+use super::replay_engine::ReplayEngine;
 use super::step_window::call_tag;
-use super::{MAX_REPLY_TIMEOUTS, ReplayEngine, ReplayRunError};
+
+/// Number of consecutive reply timeouts that ends the run.
+const MAX_REPLY_TIMEOUTS: u32 = 3;
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn expire(&mut self, now: Instant) -> Result<(), ReplayRunError> {

@@ -9,18 +9,14 @@ use nfsrdma_dissectors::rpc::gss::RpcGssService;
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, roundup};
 use nfsrdma_rpc::gss::{
-    self, GssContext, GssContextSetupError, GssIntegrityError, GssMechanismContext, GssMechanismError,
-    GssReplyProtection, GssSealInput,
+    GssContext, GssContextSetupError, GssIntegrityError, GssMechanismContext, GssMechanismError, GssSealInput,
 };
 use nfsrdma_rpc::synchronous_client::RpcClient;
-use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport, TransportReply};
+use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport};
 use rustc_hash::FxHashMap;
 
-use super::super::recovery::MAX_RESENDS;
-use super::gss_context_renewal::RenewableGssContext;
-use super::live_call_builder::LiveCallBuilder;
-use super::reply::CompletedStep;
-use super::{ReplayEngine, ReplayRunError, StepSendObstacle};
+use super::super::run_error::ReplayRunError;
+use super::renewable_gss_context::{GssReplyVerificationData, GssUnsignedCallReason, RenewableGssContext};
 use crate::root_credential;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{GssProtection, TraceSlotValueKind, TraceStep};
@@ -49,16 +45,7 @@ pub(super) struct GssCallSigner {
     pub(super) own_signatures: FxHashMap<CallTag, GssReplyVerificationData>,
     message_with_payloads: Vec<u8>,
     /// Reply without its protection.
-    unprotected_reply: Vec<u8>,
-}
-
-/// Data needed to verify the Reply to a signed Call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GssReplyVerificationData {
-    pub(super) context: usize,
-    /// Number of renewals of the context at the time.
-    pub(super) generation: u32,
-    protection: GssReplyProtection,
+    pub(super) unprotected_reply: Vec<u8>,
 }
 
 /// Credential of the Calls that this program makes for a client; the same as the client's EXCHANGE_ID or SETCLIENTID
@@ -67,14 +54,6 @@ pub(super) struct GssReplyVerificationData {
 struct MachineCredentialGssContext {
     context: usize,
     service: RpcGssService,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum GssUnsignedCallReason {
-    /// The context is being renewed.
-    NotYet,
-    /// The context is lost, for this reason.
-    Never(String),
 }
 
 impl GssCallSigner {
@@ -132,11 +111,11 @@ impl GssCallSigner {
         }))
     }
 
-    fn context_index(&self, step: &TraceStep<'_>) -> usize {
+    pub(super) fn context_index(&self, step: &TraceStep<'_>) -> usize {
         context_handle(step).and_then(|handle| self.by_handle.get(handle)).copied().unwrap_or_default()
     }
 
-    fn sign(
+    pub(super) fn sign(
         &mut self,
         step: &TraceStep<'_>,
         xid: Xid,
@@ -206,7 +185,7 @@ impl GssCallSigner {
     }
 
     /// Verifies a Reply and removes its protection.
-    fn open(
+    pub(super) fn open(
         &mut self,
         signature: GssReplyVerificationData,
         message: &[u8],
@@ -260,114 +239,4 @@ fn whole(message: &[u8], placed: &[TracePayloadInMessage], contents: &[Vec<u8>],
         from = at;
     }
     out.extend_from_slice(message.get(from..).unwrap_or_default());
-}
-
-impl LiveCallBuilder {
-    /// Signs the emitted Call if the captured one was signed. Returns `true` if it is signed.
-    ///
-    /// # Errors
-    /// Returns an error if the context has expired.
-    pub(super) fn sign(&mut self, step: &TraceStep<'_>, xid: Xid) -> Result<bool, GssMechanismError> {
-        let Some(signing) = &mut self.signing else { return Ok(false) };
-        signing.last_signature = None;
-        if !is_signed(step) {
-            return Ok(false);
-        }
-        signing.sign(step, xid, (&self.call_buffer, &self.placed, &self.buffers))?;
-        Ok(true)
-    }
-
-    /// Returns `true` if another signed Call would move one in flight out of the sequence window, so that the server
-    /// would drop that silently. RFC 2203 section 5.3.3.1.
-    pub(super) fn is_window_full(
-        &self,
-        step: &TraceStep<'_>,
-        in_flight: impl Iterator<Item = GssReplyVerificationData>,
-    ) -> bool {
-        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
-        let at = signing.context_index(step);
-        let Some(current) = signing.contexts.get(at) else { return false };
-        let of_context = in_flight
-            .filter(|signature| (signature.context, signature.generation) == (at, current.generation));
-        let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
-        oldest.is_some_and(|oldest| current.context.is_beyond(oldest))
-    }
-
-    /// Succeeds if the Call of a step on this connection can be signed now or is not to be signed.
-    ///
-    /// # Errors
-    /// Returns the reason why the step cannot be sent.
-    pub(super) fn check_signing(
-        &self,
-        step: &TraceStep<'_>,
-        connection: usize,
-    ) -> Result<(), StepSendObstacle> {
-        let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
-        match signing.contexts.get(signing.context_index(step)).map(RenewableGssContext::is_ready) {
-            None | Some(Ok(())) => Ok(()),
-            Some(Err(GssUnsignedCallReason::NotYet)) => Err(StepSendObstacle::Parked(connection)),
-            Some(Err(GssUnsignedCallReason::Never(reason))) => {
-                Err(StepSendObstacle::unreplayable(format_args!("security: {reason}")))
-            }
-        }
-    }
-}
-
-impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Verifies the Reply to a signed Call and processes it without its protection.
-    pub(super) fn open(
-        &mut self,
-        signature: GssReplyVerificationData,
-        reply: &TransportReply<'_>,
-        completed: CompletedStep,
-    ) -> Result<(), ReplayRunError> {
-        if gss::reports_unknown_context(reply.cursor())
-            && completed.window_step.resend.denials < MAX_RESENDS
-            && self.is_re_established(signature, reply.connection)
-        {
-            self.resend_denied_step(completed.window_index, completed.window_step, reply.connection);
-            return Ok(());
-        }
-        let Some(signing) = &mut self.call_builder.signing else {
-            return self.complete_call(completed, reply);
-        };
-        let mut plain = std::mem::take(&mut signing.unprotected_reply);
-        let result = signing.open(signature, reply.message, &mut plain);
-        let outcome = match result {
-            Ok(()) => self.complete_call(completed, &TransportReply { message: &plain, ..reply.clone() }),
-            // It is unknown whether the server has executed the step.
-            Err(error) => {
-                let state = self.unanswered_state(&completed.window_step, &error.to_string())?;
-                self.finish_step(completed.window_index, completed.window_step, state);
-                Ok(())
-            }
-        };
-        if let Some(signing) = &mut self.call_builder.signing {
-            signing.unprotected_reply = plain;
-        }
-        outcome
-    }
-
-    /// Verifies the Reply to a Call that is no step and processes it without its protection. An empty Reply is
-    /// processed if it was forged.
-    pub(super) fn verify_own_reply(&mut self, reply: &TransportReply<'_>) {
-        let Some(signature) =
-            self.call_builder.signing.as_mut().and_then(|signing| signing.own_signatures.remove(&reply.tag))
-        else {
-            return self.complete_own_call(reply);
-        };
-        if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(signature, reply.connection)
-        {
-            return self.resend_denied_control(reply);
-        }
-        let Some(signing) = &mut self.call_builder.signing else { return };
-        let mut plain = std::mem::take(&mut signing.unprotected_reply);
-        if signing.open(signature, reply.message, &mut plain).is_err() {
-            plain.clear();
-        }
-        self.complete_own_call(&TransportReply { message: &plain, ..reply.clone() });
-        if let Some(signing) = &mut self.call_builder.signing {
-            signing.unprotected_reply = plain;
-        }
-    }
 }

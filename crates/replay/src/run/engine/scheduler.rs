@@ -13,10 +13,10 @@ use super::super::call_operations_and_files::StepTitleCache;
 use super::super::dependencies::DependencyGraph;
 use super::super::dependencies::collector::DependencyCollector;
 use super::super::options::ReplayPace;
+use super::super::report::steps::StepIdWithFrames;
 use super::overlapping_changes::{CapturedStepOverlaps, LiveFileChangeOverlaps, ObjectsOfStep};
 use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
-use super::step_id;
 use super::step_window::{CapturedStepFacts, StepWindowEntry, StepWindowSlots};
 use crate::run_plan::reason::PlannedStepDisposition;
 use crate::run_plan::step_replayability::StepPlanner;
@@ -286,4 +286,8 @@ fn requeue(window: &StepWindowSlots, queue: &mut ReadyStepQueue, window_index: u
     if let Some(entry) = window.get(window_index) {
         queue.push(entry.turn, window_index, None);
     }
+}
+
+pub(super) fn step_id(step: &TraceStep<'_>) -> StepIdWithFrames {
+    StepIdWithFrames { step: step.origin.id, frames: [step.origin.call_frame, step.origin.reply_frame] }
 }

@@ -1,4 +1,4 @@
-//! Turns steps into Calls of this run and sends them.
+//! Turns steps into Calls of this run and sends them; sends Calls again whose connection was lost.
 
 use std::io::{Read, Seek};
 use std::net::SocketAddr;
@@ -15,25 +15,22 @@ use nfsrdma_rpc::{
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::captured_open_grants::CapturedStepOpenGrants;
-use super::super::compound_server_adaptation::{self, rewrite_compound};
+use super::super::compound_server_adaptation::{self, NO_DELEGATION_REASON, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
-use super::super::file_divergence::FileDivergence;
+use super::super::file_divergence::{FileDivergence, record_divergence};
+use super::super::recovery;
 use super::super::step_outcome::StepOutcome;
-use super::super::trace_recording::ReplayRecorderSentCall;
-use super::io_split::{SplitIoPiece, UnboundVariableReason};
+use super::super::trace_recording::{ReplayRecorderSentCall, with_recorder};
 use super::live_call_builder::LiveCallBuilder;
-use super::step_window::{StepWindowEntry, call_tag, unreadable_state};
-use super::{
-    NO_DELEGATION_REASON, REPLY_HEADROOM_BYTES, ReplayEngine, StepSendObstacle, record_divergence,
-    with_recorder,
-};
+use super::replay_engine::{REPLY_HEADROOM_BYTES, ReplayEngine};
+use super::send_result::StepSendObstacle;
+use super::step_window::{SplitIoPiece, StepWindowEntry, call_tag, unreadable_state};
+use super::unbound_variable::UnboundVariableReason;
 use crate::containment::{ContainmentCheckedTransport, ReplyIdentifierKinds};
 use crate::trace::error::TraceError;
-use crate::trace::generated_file_data;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{
-    ChunkSegmentLengths, GssProtection, NONE, PayloadContentState, TracePayload, TraceProcedure,
-    TraceSlotValueKind, TraceStep,
+    ChunkSegmentLengths, GssProtection, NONE, TracePayload, TraceProcedure, TraceSlotValueKind, TraceStep,
 };
 use crate::trace::value_substitution::captured_value;
 
@@ -83,14 +80,13 @@ impl LiveCallBuilder {
         mut notice: impl FnMut(u32, FileDivergence),
     ) -> Result<(), TraceError> {
         self.buffers.resize_with(self.buffers.len().max(self.placed.len()), Vec::new);
-        let key = contents.summary().key;
         for (placed, buffer) in self.placed.iter().zip(&mut self.buffers) {
             let is_known = match piece {
-                None => read_content(contents, key, &placed.payload, buffer)?,
+                None => contents.content_or_generated(&placed.payload, buffer)?,
                 Some(piece) => {
                     let payload = step.call.payloads.iter().find(|payload| !payload.is_inside);
                     let payload = payload.unwrap_or_else(|| placed.payload.clone());
-                    let is_known = read_content(contents, key, &payload, buffer)?;
+                    let is_known = contents.content_or_generated(&payload, buffer)?;
                     buffer.drain(..buffer.len().min(piece.done_bytes as usize));
                     buffer.truncate(piece.length_bytes as usize);
                     is_known
@@ -248,6 +244,36 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         Ok(())
     }
 
+    /// Sends a Call again unchanged, on the slot that it still has. RFC 8881 section 2.10.6.2.
+    fn resend(
+        &mut self,
+        window_index: u32,
+        entry: &mut StepWindowEntry,
+        transport: &mut ContainmentCheckedTransport<'_>,
+    ) -> Result<(), StepSendObstacle> {
+        let is_recorded = !entry.rewrites.is_substituted;
+        let StepWindowEntry { step: stored_step, description: parts, call, turn, rewrites, .. } = &mut *entry;
+        let (sent, placed) = (&mut call.message, &mut call.placed);
+        let (Some(step), Some(xid)) = (stored_step.trace_step(), recovery::xid(sent)) else {
+            return Err(unreadable_state().into());
+        };
+        let number = self.live_connection(&step, transport)?;
+        let tag = call_tag(self.context.number, window_index, *turn);
+        std::mem::swap(&mut self.call_builder.call_buffer, sent);
+        std::mem::swap(&mut self.call_builder.placed, placed);
+        let submitted =
+            self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, is_recorded);
+        if submitted.is_err() {
+            std::mem::swap(&mut self.call_builder.call_buffer, sent);
+            std::mem::swap(&mut self.call_builder.placed, placed);
+        }
+        let (sent_at, reply_identifiers) = submitted?;
+        self.report.recovery.resent += u64::from(!entry.resend.is_denied);
+        (entry.resend.is_pending, entry.resend.is_denied) = (false, false);
+        self.mark_in_flight((number, tag, sent_at), reply_identifiers, entry);
+        Ok(())
+    }
+
     /// Returns the callback address for the client of a SETCLIENTID. RFC 7530 section 16.33.
     fn callback_address(
         &mut self,
@@ -276,7 +302,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Submits the emitted Call. Returns its send time and the identifiers that its Reply may give, or the outcome if
     /// it could not be sent.
-    pub(super) fn submit(
+    fn submit(
         &mut self,
         step: &TraceStep<'_>,
         (parts, piece): (&CallOperationsAndFiles, Option<SplitIoPiece>),
@@ -374,7 +400,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Marks a step as in flight and stores its Call in the step's buffers.
-    pub(super) fn mark_in_flight(
+    fn mark_in_flight(
         &mut self,
         (number, tag, now): (usize, CallTag, Instant),
         reply_identifiers: ReplyIdentifierKinds,
@@ -400,25 +426,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // The CLOSE of an open of this program does not count as a Call of the trace.
         self.report.calls += u64::from(!entry.rewrites.is_substituted);
     }
-}
-
-/// Reads the content of a payload into a buffer, or zeros if it is unknown. Returns `true` if it is known.
-pub(super) fn read_content<R: Read + Seek>(
-    contents: &mut ReplayTraceReader<R>,
-    key: u64,
-    payload: &TracePayload,
-    buffer: &mut Vec<u8>,
-) -> Result<bool, TraceError> {
-    let is_keyed = payload.content == PayloadContentState::KEYED;
-    let is_known = contents.content(payload, buffer)?;
-    if !is_known {
-        buffer.clear();
-        buffer.resize(payload.length as usize, 0);
-        if is_keyed {
-            generated_file_data::fill(key, payload.file, payload.offset, buffer);
-        }
-    }
-    Ok(is_known || is_keyed)
 }
 
 /// Returns an AUTH_SYS header for a Call that had RPCSEC_GSS with a context of the capture. The Call is sent with it or

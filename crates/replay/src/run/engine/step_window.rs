@@ -11,9 +11,8 @@ use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSequenceIds;
 use super::super::report::steps::StepIdWithFrames;
 use super::super::step_outcome::StepOutcome;
-use super::io_split::SplitIoPiece;
 use super::overlapping_changes::ObjectsOfStep;
-use super::rpcsec_gss::GssReplyVerificationData;
+use super::renewable_gss_context::GssReplyVerificationData;
 use crate::containment::ReplyIdentifierKinds;
 use crate::run_plan::reason::PlanReason;
 use crate::trace::step::{
@@ -21,7 +20,9 @@ use crate::trace::step::{
     TraceReplySizeLimits, TraceStep,
 };
 use crate::trace::value_substitution::TracePayloadInMessage;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
+use nfsrdma_analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
+};
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]
@@ -50,6 +51,19 @@ impl StepWindowEntry {
     /// Returns `true` if the step may change the size or the number of links of a file.
     pub(super) fn may_change_size_or_links(&self) -> bool {
         self.description.effects.iter().any(|effect| effect.may_change_size_or_links())
+    }
+
+    /// Returns the difference of a step whose recorded Reply has `reason` in its place.
+    pub(super) fn missing_reply_difference(&self, reason: &str) -> Difference {
+        let frame =
+            |number: u64| (number > 0).then_some(nfsrdma_dissectors::captured_frame::FrameNumber(number));
+        let [call, reply] = self.id.frames.map(frame);
+        let location = Some(TransactionCaptureLocation { index: self.id.step, call, reply });
+        let mut difference = self.difference(DifferenceKind::Reply, "", ["there", reason].map(str::to_owned));
+        for side in [&mut difference.a, &mut difference.b] {
+            (side.location, side.frame) = (location, reply.or(call));
+        }
+        difference
     }
 
     /// Returns a difference between the captured value and the live one that is not in a decoded field.
@@ -85,6 +99,20 @@ pub(super) struct CallDifferencesFromCapture {
     pub(super) is_substituted: bool,
     /// Piece of a READ or WRITE that its current Call transfers, if it is split.
     pub(super) piece: Option<SplitIoPiece>,
+}
+
+/// The piece of a READ or WRITE that a Call transfers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct SplitIoPiece {
+    /// Bytes of the previous pieces.
+    pub(super) done_bytes: u32,
+    pub(super) length_bytes: u32,
+    /// Bytes of all pieces.
+    pub(super) total_bytes: u32,
+    pub(super) calls: u32,
+    /// Least stable `committed` value of the Replies so far. RFC 8881 section 18.32.
+    pub(super) committed: u32,
+    pub(super) first_sent: Option<Instant>,
 }
 
 /// The last Call of a step.

@@ -12,19 +12,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::dependencies::effects::OperationEffect;
 use super::super::expected_final_tree::{ExecutedStepFidelity, ExpectedFinalTree};
-use super::super::file_divergence::FileDivergence;
+use super::super::file_divergence::{FileDivergence, MAX_DIVERGENT_FILES, record_divergence};
 use super::super::options::ReplayOptions;
 use super::super::reply_check::ReplyChecker;
-use super::super::reply_check::reply_pair::{ReplyCheckResult, ReplyPair};
+use super::super::reply_check::reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
 use super::super::step_outcome::StepOutcome;
 use super::super::{compound_server_adaptation, recovery, tolerance_rules};
-use super::changes_by_uncaptured_clients::is_data_unchanged_except;
+use super::changes_by_uncaptured_clients::{detect_outside_change, is_data_unchanged_except};
 use super::lock_stateid_change_detection::LiveLockStateidChangeDetector;
-use super::reply::{recorded_items, unprotected_reply};
+use super::recorded_reply::{recorded_items, unprotected_reply};
 use super::reply_check_queue::{LiveReply, ReplyCheckQueue, UncheckedLiveReplyFacts};
 use super::step_window::StepWindowEntry;
-use super::{MAX_DIVERGENT_FILES, record_divergence};
-use crate::run::reply_check::reply_pair::ReplyCheckStepContext;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
 use crate::trace::error::TraceError;
@@ -344,8 +342,9 @@ impl<'r> LiveReplyVerificationState<'r> {
             && !entry.captured.overlaps_change
             && !touched.is_outside()
             && !touched.explains(differences)
+            && let Some(tree) = &self.expected_tree
             && let Some(outside_change) =
-                self.detect_outside_change(step, parts, live, differences, contents)?
+                detect_outside_change(tree, &self.written_bytes, step, parts, live, differences, contents)?
         {
             files
                 .iter()

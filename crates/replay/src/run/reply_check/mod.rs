@@ -30,9 +30,8 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Bitmap4};
 use rustc_hash::FxHashSet;
 
-use attribute_relations::FinalAttributeDifference;
 use attribute_relations::violations::AttributeRelationViolation;
-use attribute_relations::{AttributeRelationCheckState, reply_attribute_values};
+use attribute_relations::{AttributeRelationCheckState, FinalAttributeDifference, reply_attribute_values};
 use directory_listing::DirectoryListingChecks;
 use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
 use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};

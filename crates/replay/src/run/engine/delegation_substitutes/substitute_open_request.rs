@@ -11,11 +11,11 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
 
-use super::super::super::message_bodies::{split_header, successful_results};
 use super::super::super::recovery::recoverable_client_state::{MAX_OPERATIONS, slot_variable};
 use super::super::reply_check_queue::LiveReply;
 use super::super::step_window::StepWindowEntry;
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
+use crate::run::message_bodies::{split_header, successful_results};
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 use crate::trace::value_substitution::TracePayloadInMessage;
 
