@@ -1,4 +1,5 @@
-//! Comparison of live Replies with the recorded ones, which determines the states of steps.
+//! Comparison of live Replies with the recorded ones, which determines the states of steps; states of steps without a
+//! usable Reply.
 //!
 //! No Call depends on the result, so Replies are queued and checked while the transport is idle. The queue is limited;
 //! when it is full, the oldest Reply is checked at once.
