@@ -7,7 +7,6 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::flow::RetransmissionStall;
 use crate::infiniband::Reth;
 
 crate::number! {
@@ -79,6 +78,28 @@ pub struct CapturedPacketPayload<'a> {
     pub bytes: &'a [u8],
     /// Length in bytes according to the headers, without padding and checksum.
     pub length: u32,
+}
+
+/// Time lost to retransmission of packets that were lost or refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetransmissionStall {
+    /// Time of the first sign of the loss: the first packet behind the gap, the NAK, or the last packet before an ACK
+    /// timeout.
+    pub since: Timestamp,
+    /// Time of the packet that was finally accepted.
+    pub until: Timestamp,
+}
+
+impl RetransmissionStall {
+    /// Returns the smallest stall that spans both.
+    pub(crate) fn span(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(one), Some(other)) => {
+                Some(Self { since: one.since.min(other.since), until: one.until.max(other.until) })
+            }
+            (one, other) => one.or(other),
+        }
+    }
 }
 
 /// A message sent into the peer's receive buffers, reassembled from its packets.

@@ -17,9 +17,10 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use crate::captured_frame::Timestamp;
+use crate::rdma_operation::RetransmissionStall;
 
 use super::extended_psn::ExtendedPsn;
-use super::packet_meta::{DeliveryAnomaly, RetransmissionStall};
+use super::packet_meta::DeliveryAnomaly;
 
 /// Retransmission of everything that was not acknowledged, after an ACK timeout.
 #[derive(Clone, Copy, Debug)]

@@ -28,7 +28,8 @@ use super::duplicate_frames::VaryingIpIdDetector;
 use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
-use super::rpc_transaction_matching::{ConnectionRpcState, Version2SendCredits};
+use super::rpc_transaction_matching::ConnectionRpcState;
+use super::rpc_transaction_matching::credits::Version2SendCredits;
 use super::transaction::{
     CallDirection, ConnectionTransport, Endpoint, SiblingConnections, TransactionConnection,
 };

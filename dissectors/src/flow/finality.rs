@@ -8,13 +8,14 @@
 
 use crate::captured_frame::Timestamp;
 use crate::infiniband::InfinibandPacket;
+use crate::rpc::RpcMessageKind;
 
 use super::early_packet_buffer::MAX_AGE_NS;
 use super::extended_psn::ExtendedPsn;
 use super::frame_kind::FrameContentKind;
 use super::reliable_connection::RequesterPacketState;
 use super::stream::table::TcpConversation;
-use super::transaction::{MissingPart, RpcMessageKind, Transaction};
+use super::transaction::{MissingPart, Transaction};
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 

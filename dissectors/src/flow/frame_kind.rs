@@ -1,11 +1,11 @@
 //! Classification of a frame, available as soon as it is processed.
 
 use crate::iwarp::rdmap::RdmapTerminate;
+use crate::rpc::RpcMessageKind;
 use crate::rpcrdma::RpcRdmaMessageType;
 
 use super::chunk::ChunkKind;
 use super::count_categories::UndecodedReason;
-use super::transaction::RpcMessageKind;
 use super::transaction_key::TransactionSlabKey;
 
 /// Classification of a frame or of one of its parts: a TCP segment may complete several messages.

@@ -7,13 +7,14 @@ use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
-use crate::rdma_operation::{CapturedPacketPayload, Handle, OwnedRdmaSendMessage, RdmaSendMessage};
+use crate::rdma_operation::{
+    CapturedPacketPayload, Handle, OwnedRdmaSendMessage, RdmaSendMessage, RetransmissionStall,
+};
 
 use super::early_packet_buffer::MAX_AGE_NS;
 use super::extended_psn::ExtendedPsn;
 use super::missing_byte_ranges::add_gap;
 use super::packet_meta::PacketMeta;
-use super::packet_meta::RetransmissionStall;
 
 /// Maximum number of buffered packets of incomplete messages.
 const MAX_PACKETS: usize = 256;

@@ -10,7 +10,7 @@ use crate::infiniband::{
 };
 use crate::net::InnermostNetworkPacket;
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
-use crate::rpc::Xid;
+use crate::rpc::{RpcMessageKind, Xid};
 
 use super::Flow;
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
@@ -25,7 +25,7 @@ use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 use super::reliable_connection::{HeadlessRdmaWriteRange, RequesterPacketState};
 use super::rpc_transaction_matching::{self, ConnectionRpcState};
-use super::transaction::{ConnectionTransport, RpcMessageKind, Transaction};
+use super::transaction::{ConnectionTransport, Transaction};
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 use super::transport_event::TransportAnomalyKind;

@@ -63,16 +63,18 @@ pub use connection_setup::{
 };
 pub use count_categories::{EvictedState, IgnoredTraffic, UndecodedReason};
 pub use frame_kind::FrameContentKind;
-pub use iwarp::{MpaCounts, observe_segment};
+pub use iwarp::isolated_tcp_segment::observe_segment;
+pub use iwarp::mpa_counts::MpaCounts;
 pub use limits::FlowLimits;
 pub use non_message_frame_role::{FrameRole, TransactionFrame};
-pub use packet_meta::RetransmissionStall;
 pub use packet_opcode_sequence::PacketOpcodeOrLengthViolation;
-pub use rpc_transaction_matching::Version2SendCredits;
+pub use rpc_transaction_matching::credits::Version2SendCredits;
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::FlowDecodingStatistics;
 pub use transaction::Transaction;
 pub use transaction_key::TransactionSlabKey;
+
+pub use crate::rdma_operation::RetransmissionStall;
 
 use crate::captured_frame::{Frame, FrameNumber, Timestamp};
 use crate::field::{FieldObserver, NullFieldObserver};
@@ -82,6 +84,7 @@ use crate::net::{
     self, InnermostNetworkPacket, IpFragment, NetworkLayerPayload, TcpSegment, UndecodableFrameReason,
 };
 use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rpc::RpcMessageKind;
 
 use borrowed_flow_state::BorrowedFlowState;
 use call_retries::{CallRetryDetectionTable, CallRetryHash, EarlierCallEmissionState};
@@ -95,7 +98,7 @@ use packet_meta::PacketMeta;
 use stream::protocol::StreamProtocol;
 use stream::table::TcpConversationTable;
 pub use stream::table::TcpSegmentNumbers;
-use transaction::{CapturedMessage, RpcMessageKind, SiblingConnections};
+use transaction::{CapturedMessage, SiblingConnections};
 use transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 
 /// Frames between two checks of the memory limits while no Transaction changes: 4 MiB in frames of 64 KiB.

@@ -1,28 +1,7 @@
 //! Frames and time of a packet, and the anomaly of its delivery.
 
 use crate::captured_frame::{FrameNumber, Timestamp};
-
-/// Time lost to retransmission of packets that were lost or refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetransmissionStall {
-    /// Time of the first sign of the loss: the first packet behind the gap, the NAK, or the last packet before an ACK
-    /// timeout.
-    pub since: Timestamp,
-    /// Time of the packet that was finally accepted.
-    pub until: Timestamp,
-}
-
-impl RetransmissionStall {
-    /// Returns the smallest stall that spans both.
-    pub(super) fn span(one: Option<Self>, other: Option<Self>) -> Option<Self> {
-        match (one, other) {
-            (Some(one), Some(other)) => {
-                Some(Self { since: one.since.min(other.since), until: one.until.max(other.until) })
-            }
-            (one, other) => one.or(other),
-        }
-    }
-}
+use crate::rdma_operation::RetransmissionStall;
 
 /// Metadata of a packet: its frames (more than one if it was fragmented) and the time at which it was
 /// complete.

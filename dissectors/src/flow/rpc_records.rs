@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::captured_frame::Timestamp;
-use crate::rdma_operation::RdmaAttribution;
+use crate::rdma_operation::{RdmaAttribution, RetransmissionStall};
 use crate::rpc::record_marking::{self, RecordMark};
 use crate::rpc::{self, MsgType, tls};
 
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::frame_kind::FrameContentKind;
 use super::missing_byte_ranges::add_gap;
-use super::packet_meta::{PacketMeta, RetransmissionStall};
+use super::packet_meta::PacketMeta;
 use super::rpc_transaction_matching;
 use super::statistics::FlowDecodingStatistics;
 use super::stream::context::StreamParserBorrowedFlowState;

@@ -4,7 +4,7 @@
 
 mod advertised_memory;
 mod chunk_data;
-mod credits;
+pub(super) mod credits;
 mod dialect;
 mod invalid_memory_access;
 mod plain_rpc;
@@ -24,8 +24,9 @@ use crate::field::NullFieldObserver;
 use crate::nfs::{self, Procedure, SymlinkTextChunkFlags};
 use crate::rdma_operation::{
     ConnectionSideAOrB, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
+    RetransmissionStall,
 };
-use crate::rpc::{self, Program, Xid};
+use crate::rpc::{self, Program, RpcMessageKind, Xid};
 use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
 use crate::xdr::{Cursor, XdrError};
@@ -38,19 +39,17 @@ use super::connection_setup::NegotiatedParameters;
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::DeliveryAnomaly;
-use super::packet_meta::RetransmissionStall;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::rpcrdma2_message_continuation::PartialRpcMessageTable;
 use super::statistics::FlowDecodingStatistics;
-use super::transaction::{CallCreditUse, CapturedMessage, DeliveryEvidence, RpcMessageKind, Transaction};
+use super::transaction::{CallCreditUse, CapturedMessage, DeliveryEvidence, Transaction};
 use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use super::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable, TransactionTableEntryState};
 use super::transport_event::{
     ExaminedPacketCounts, RdmaReadOrWrite, TransportAnomalyKind, UnexpectedRpcMessageReason,
 };
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
-use credits::RequesterCreditState;
-pub use credits::Version2SendCredits;
+use credits::{RequesterCreditState, Version2SendCredits};
 use invalid_memory_access::SuspectedAccesses;
 use rdma_read_depth::RdmaReadDepthTracker;
 use unexpected_messages::SuspectedUnexpectedMessages;

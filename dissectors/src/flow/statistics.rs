@@ -2,6 +2,7 @@
 
 use super::count_categories::{EvictedState, IgnoredTraffic, UndecodedReason};
 use super::frame_kind::FrameContentKind;
+use super::iwarp::mpa_counts::MpaCounts;
 use super::packet_meta::PacketMeta;
 
 /// Counts of undecoded, ignored and evicted traffic and state of a flow.
@@ -17,7 +18,7 @@ pub struct FlowDecodingStatistics {
     /// Bytes of messages in several Sends that are incomplete.
     pub(super) continuation_bytes: u64,
     /// MPA CRC check results of the last frame.
-    pub(super) frame_mpa_counts: super::iwarp::MpaCounts,
+    pub(super) frame_mpa_counts: MpaCounts,
     /// Frames that are duplicates made by the capture.
     pub(super) duplicate_frames: u64,
     /// Bytes of records whose marks were not captured.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
+pub use crate::rdma_operation::RetransmissionStall;
 use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 pub use crate::rpc::RpcMessageKind;
 use crate::rpc::Xid;
@@ -16,7 +17,6 @@ use crate::xdr::{Cursor, RdmaMsgpPadding, XdrError};
 
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::connection_setup::NegotiatedParameters;
-pub use super::packet_meta::RetransmissionStall;
 
 /// Transport of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -3,8 +3,8 @@
 use std::num::NonZeroU64;
 
 use super::chunk::ChunkKind;
-use super::transaction::RpcMessageKind;
 use crate::rdma_operation::RdmaAttribution;
+use crate::rpc::RpcMessageKind;
 
 /// Unique key of an open or lingering Transaction; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -15,12 +15,12 @@ use crate::field::{
 use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, GssPayload};
-use crate::rpc::{self, Program, RpcReplyStatus};
+use crate::rpc::{self, Program, RpcMessageKind, RpcReplyStatus};
 use crate::rpcrdma::{AnyDialectHeader, RpcRdmaErrorCode, WriteChunk};
 use crate::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
 
 use super::chunk::{Chunk, ChunkSegment};
-use super::transaction::{CapturedMessage, MissingPart, RpcMessageKind, Transaction};
+use super::transaction::{CapturedMessage, MissingPart, Transaction};
 
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};

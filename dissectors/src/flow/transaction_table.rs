@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rdma_operation::{ConnectionSideAOrB, RetransmissionStall};
+use crate::rpc::RpcMessageKind;
 
 use super::by_side::BySide;
 use super::chunk::{Chunk, ChunkSegment};
@@ -14,10 +15,8 @@ use super::non_message_frame_role::{FrameRole, TransactionFrame};
 use super::packet_meta::PacketMeta;
 use super::rpcrdma_control_message::FrameRpcRdmaControlMessages;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
-use super::stream::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
-use super::transaction::{
-    CapturedMessage, DeliveryEvidence, RetransmissionStall, RpcMessageKind, Transaction,
-};
+use super::stream::tcp_receiver_loss_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
+use super::transaction::{CapturedMessage, DeliveryEvidence, Transaction};
 use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use super::transport_event::UnemittedTransportEvents;
 

@@ -10,7 +10,7 @@ use crate::captured_frame::{CapturedSlice, FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::missing_byte_ranges::add_gap;
-use crate::flow::packet_meta::{PacketMeta, RetransmissionStall};
+use crate::flow::packet_meta::PacketMeta;
 use crate::flow::stream::StreamPosition;
 use crate::flow::transport_event::TransportAnomalyKind;
 use crate::iwarp::crc::RunningFpduCrc;
@@ -18,7 +18,9 @@ use crate::iwarp::ddp::DdpMessageSequenceNumber;
 use crate::iwarp::mpa::FpduHeader;
 use crate::iwarp::rdmap::{RdmapOpcode, RdmapReadRequestHeader, RdmapTerminate};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
-use crate::rdma_operation::{Handle, OwnedRdmaSendMessage, RdmaAttribution, RdmaOperation, RdmaSendMessage};
+use crate::rdma_operation::{
+    Handle, OwnedRdmaSendMessage, RdmaAttribution, RdmaOperation, RdmaSendMessage, RetransmissionStall,
+};
 use crate::xdr::roundup;
 
 use super::events::{IwarpEvent, IwarpEventSink};

@@ -9,14 +9,14 @@
 //! payload waits for a trailer that follows: the receiver must not use an FPDU before its CRC either
 //! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
 
-mod events;
+pub(super) mod events;
 mod fpdu_payload_buffering;
 mod fpdu_search;
 mod framing;
-mod isolated_tcp_segment;
+pub(super) mod isolated_tcp_segment;
 mod markers;
 mod messages;
-mod mpa_counts;
+pub(super) mod mpa_counts;
 mod partial_fpdu;
 mod segment_faults;
 mod startup_faults;
@@ -31,23 +31,21 @@ use crate::iwarp::rdmap::RdmapOpcode;
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, Handle};
 use crate::rpcrdma;
-pub use mpa_counts::MpaCounts;
 
-use super::PacketMeta;
 use super::by_side::BySide;
 use super::connection_setup::SetUpFrame;
 use super::count_categories::UndecodedReason;
+use super::packet_meta::PacketMeta;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transport_event::{RdmapFault, TransportAnomalyKind};
 
-pub use isolated_tcp_segment::observe_segment;
-
 use events::CrcUse;
-pub(super) use events::{IwarpEvent, IwarpEventSink};
+use events::{IwarpEvent, IwarpEventSink};
 use fpdu_payload_buffering::DdpSegmentPayload;
 use fpdu_search::{FpduConfidence, FpduSearchBudget};
 use framing::MpaStreamDeframer;
 use messages::IwarpMessages;
+use mpa_counts::MpaCounts;
 use segment_faults::DdpSegmentOrder;
 
 /// Returns `true` if a segment in mid-stream begins with FPDUs. On ports other than that of NFS over RDMA

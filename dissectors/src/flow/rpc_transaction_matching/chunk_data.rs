@@ -3,10 +3,9 @@
 use crate::flow::count_categories::{EvictedState, UndecodedReason};
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
-use crate::flow::packet_meta::RetransmissionStall;
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
-use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution};
+use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, RetransmissionStall};
 
 use super::ConnectionRpcState;
 use super::advertised_memory::MAX_ADJACENT;

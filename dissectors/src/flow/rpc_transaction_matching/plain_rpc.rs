@@ -2,10 +2,10 @@
 
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::frame_kind::FrameContentKind;
-use crate::flow::transaction::{CapturedMessage, RpcMessageKind};
+use crate::flow::transaction::CapturedMessage;
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::RdmaAttribution;
-use crate::rpc::Xid;
+use crate::rpc::{RpcMessageKind, Xid};
 use crate::xdr::Cursor;
 
 use super::{ConnectionRpcState, NewCallXidMatch, empty_transaction, rpc_type};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::flow::by_side::BySide;
-use crate::flow::connection_setup::NegotiatedParameters;
+use crate::flow::connection_setup::{NegotiatedParameters, RdmaReadResources};
 use crate::flow::transaction_key::TransactionSlabKey;
 use crate::flow::transport_event::{TransportAnomalyKind, UnnamedTransportEvent};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
@@ -43,7 +43,7 @@ pub(super) struct RdmaReadDepthTracker(BySide<OutboundRdmaReads>);
 impl RdmaReadDepthTracker {
     /// Sets the maximum numbers from the set-up of a connection that `client` opened.
     pub(super) fn set_limits(&mut self, client: ConnectionSideAOrB, parameters: &NegotiatedParameters) {
-        let limit = |owner: Option<crate::flow::RdmaReadResources>| {
+        let limit = |owner: Option<RdmaReadResources>| {
             owner.map(|reads| reads.inbound).filter(|limit| *limit < UNSPECIFIED_DEPTH)
         };
         self.0[client].limit = limit(parameters.server_reads);

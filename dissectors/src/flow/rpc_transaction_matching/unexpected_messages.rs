@@ -5,14 +5,14 @@
 
 use crate::field::NullFieldObserver;
 use crate::flow::count_categories::UndecodedReason;
-use crate::flow::transaction::{CapturedMessage, RpcMessageKind, RpcRdmaHeaderWords, Transaction};
+use crate::flow::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_key::TransactionSlabKey;
 use crate::flow::transaction_table::TrackedFlowTransaction;
 use crate::flow::transport_event::{
     RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason, UnnamedTransportEvent,
 };
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaSendMessage};
-use crate::rpc::{RpcMsg, Xid};
+use crate::rpc::{RpcMessageKind, RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
 

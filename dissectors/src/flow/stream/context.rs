@@ -3,7 +3,7 @@
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::frame_kind::FrameContentKind;
-use crate::flow::iwarp::{IwarpEvent, IwarpEventSink};
+use crate::flow::iwarp::events::{IwarpEvent, IwarpEventSink};
 use crate::flow::limits::FlowLimits;
 use crate::flow::packet_meta::PacketMeta;
 use crate::flow::rpc_transaction_matching::ConnectionRpcState;

@@ -11,11 +11,11 @@ use std::ops::Range;
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::by_side::BySide;
 use crate::flow::duplicate_frames::VaryingIpIdDetector;
-use crate::flow::packet_meta::{DeliveryAnomaly, PacketMeta, RetransmissionStall};
-use crate::flow::transaction::RpcMessageKind;
+use crate::flow::packet_meta::{DeliveryAnomaly, PacketMeta};
 use crate::flow::transaction_key::TransactionSlabKey;
 use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, RetransmissionStall};
+use crate::rpc::RpcMessageKind;
 
 use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
 use super::{StreamBytes, StreamPosition, TcpDirectionReader};

@@ -8,15 +8,13 @@ pub(super) mod context;
 pub(super) mod direction;
 pub(super) mod protocol;
 pub(super) mod table;
-mod tcp_receiver_loss_reports;
+pub(super) mod tcp_receiver_loss_reports;
 
 use std::ops::Range;
 
 use crate::rdma_operation::CapturedPacketPayload;
 
-use super::PacketMeta;
-
-pub(super) use tcp_receiver_loss_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
+use super::packet_meta::PacketMeta;
 
 /// A position in one direction of a stream: a sequence number extended beyond 32 bits, so that it never
 /// wraps.

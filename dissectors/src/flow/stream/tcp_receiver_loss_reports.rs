@@ -8,9 +8,9 @@
 use std::ops::Range;
 
 use crate::captured_frame::Timestamp;
-use crate::flow::transaction::RpcMessageKind;
 use crate::flow::transaction_key::TransactionSlabKey;
 use crate::net::TcpSequence;
+use crate::rpc::RpcMessageKind;
 
 use super::StreamPosition;
 

@@ -3,11 +3,12 @@
 use crate::field::NullFieldObserver;
 use crate::nfs::Procedure;
 use crate::rpc;
+use crate::rpc::RpcMessageKind;
 use crate::rpc::gss::{self, GssControlMessageKind, GssPayload};
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
 use crate::xdr::{Cursor, Encoder, ReducedDataItem, Xdr, XdrError};
 
-use super::{RpcMessageKind, TransactionMessages};
+use super::TransactionMessages;
 
 /// A message as it was sent, and as it re-encodes after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! The end of a message: the fields after arguments or results, and the check that nothing follows them.
 
 use crate::field::FieldObserver;
-use crate::flow::transaction::RpcMessageKind;
 use crate::nfs::Procedure;
+use crate::rpc::RpcMessageKind;
 use crate::rpc::gss::{self, GssControlMessageKind, GssPayload};
 use crate::xdr::{Cursor, XdrError};
 

@@ -2,7 +2,7 @@
 
 use super::wire::{Bench, START, Seen, Sender, payload, response, send, write};
 use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::flow::PacketMeta;
+use crate::flow::packet_meta::PacketMeta;
 use crate::iwarp::ddp::DdpQueueNumber;
 use crate::iwarp::rdmap::RdmapOpcode;
 use crate::rdma_operation::ConnectionSideAOrB;

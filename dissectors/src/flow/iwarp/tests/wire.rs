@@ -2,9 +2,10 @@
 
 use std::num::NonZeroU64;
 
-use super::super::{IwarpConnection, IwarpEvent, IwarpEventSink, MpaCounts};
+use super::super::{IwarpConnection, MpaCounts};
 use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::flow::PacketMeta;
+use crate::flow::iwarp::events::{IwarpEvent, IwarpEventSink};
+use crate::flow::packet_meta::PacketMeta;
 use crate::flow::stream::{StreamBytes, StreamPosition};
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
