@@ -14,12 +14,12 @@ use crate::rpc::{self, MsgType, tls};
 
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::frame_kind::FrameContentKind;
+use super::iwarp::mpa_recognition::begins_mpa;
 use super::missing_byte_ranges::add_gap;
 use super::packet_meta::PacketMeta;
 use super::rpc_transaction_matching;
 use super::statistics::FlowDecodingStatistics;
 use super::stream::context::StreamParserBorrowedFlowState;
-use super::stream::protocol::begins_mpa;
 use super::stream::{StreamBytes, StreamPosition};
 use super::transaction::CapturedMessage;
 use super::transaction_key::TransactionSlabKey;

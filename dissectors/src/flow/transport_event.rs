@@ -418,7 +418,7 @@ impl ExaminedPacketCounts {
         self.segments += segments;
     }
 
-    /// Counts an FPDU with the properties of [`IwarpEvent::Fpdu`](super::iwarp::IwarpEvent::Fpdu).
+    /// Counts an FPDU with the properties of [`IwarpEvent::Fpdu`](super::iwarp::events::IwarpEvent::Fpdu).
     #[inline]
     pub(super) fn count_fpdu(&mut self, [fpdus, ordered, untagged, responses]: [bool; 4]) {
         self.fpdus += u64::from(fpdus);

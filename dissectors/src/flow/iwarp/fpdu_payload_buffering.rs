@@ -9,43 +9,9 @@ use crate::flow::stream::StreamPosition;
 use crate::iwarp::DdpSegment;
 use crate::rdma_operation::CapturedPacketPayload;
 
-use super::IwarpFpduSink;
+use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
 use super::events::IwarpEventSink;
-
-/// Payload of a segment, or a part of it.
-#[derive(Clone, Debug)]
-pub(super) struct DdpSegmentPayload<'a> {
-    pub(super) segment: &'a DdpSegment,
-    /// Length of the whole payload in bytes.
-    pub(super) length: u32,
-    /// Offset of the bytes in the payload.
-    pub(super) offset: u32,
-    pub(super) data: CapturedPacketPayload<'a>,
-    pub(super) range: Range<StreamPosition>,
-    /// Frames of the bytes, with those that had only header bytes before or trailer bytes after them; the time
-    /// is that of the bytes.
-    pub(super) meta: PacketMeta<'a>,
-    /// Times of the first and last of the frames.
-    pub(super) times: FrameTimeRange,
-}
-
-/// Time range of several frames.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FrameTimeRange {
-    pub(super) first: Timestamp,
-    pub(super) last: Timestamp,
-}
-
-impl FrameTimeRange {
-    #[inline]
-    pub(super) fn at(time: Timestamp) -> Self {
-        Self { first: time, last: time }
-    }
-
-    fn union(self, other: Self) -> Self {
-        Self { first: self.first.min(other.first), last: self.last.max(other.last) }
-    }
-}
+use super::fpdu_sink::IwarpFpduSink;
 
 /// Frames with bytes of an FPDU but no payload: headers, or a marker. They are attributed to the payload
 /// that follows. Few FPDUs have any.
@@ -78,24 +44,6 @@ impl FpduHeaderFrames {
         }
         payload.times = payload.times.union(times);
         to(DdpSegmentPayload { meta: PacketMeta { frames: &frames, ..payload.meta }, ..payload });
-    }
-}
-
-impl DdpSegmentPayload<'_> {
-    /// Returns `true` if this is the whole payload.
-    pub(super) fn is_complete(&self) -> bool {
-        self.data.length == self.length
-    }
-
-    /// Returns `true` if frames carried it. This includes bytes removed by a snap length, but not those of a
-    /// lost segment.
-    pub(super) fn was_captured(&self) -> bool {
-        !self.meta.frames.is_empty()
-    }
-
-    /// Returns `true` if the payload ends here.
-    pub(super) fn is_end(&self) -> bool {
-        self.offset + self.data.length == self.length
     }
 }
 

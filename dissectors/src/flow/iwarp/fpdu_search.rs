@@ -16,7 +16,9 @@ use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
 
 use super::markers::MpaMarkerPositions;
-use super::partial_fpdu::MAX_HEADER_BYTES;
+
+/// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
+pub(super) const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED_HEADER_LENGTH;
 
 /// Confidence that an FPDU begins at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

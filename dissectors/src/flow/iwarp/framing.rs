@@ -14,15 +14,17 @@ use crate::iwarp::mpa::{
 };
 use crate::rdma_operation::CapturedPacketPayload;
 
+use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
 use super::events::{CrcUse, IwarpEventSink};
-use super::fpdu_payload_buffering::{DdpSegmentPayload, FpduHeaderFrames, FpduPayloadBuffer, FrameTimeRange};
-use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget};
+use super::fpdu_payload_buffering::{FpduHeaderFrames, FpduPayloadBuffer};
+use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget, MAX_HEADER_BYTES};
+use super::fpdu_sink::{IwarpFpduSink, IwarpSharedState};
 use super::markers::MpaMarkerPositions;
-use super::partial_fpdu::{FpduCrcCheckState, MAX_HEADER_BYTES, PartialFpdu};
+use super::mpa_recognition;
+use super::partial_fpdu::{FpduCrcCheckState, PartialFpdu};
 use super::segment_faults;
 use super::startup_faults;
 use super::stream_byte_cursor::StreamByteCursor;
-use super::{IwarpFpduSink, IwarpSharedState};
 
 #[derive(Debug, Default)]
 enum MpaFramingState {
@@ -147,7 +149,7 @@ impl MpaStreamDeframer {
                 }
                 // Both sides may use it nevertheless.
                 MpaFramingState::Refused { by_sender }
-                    if super::begins_fpdu(
+                    if mpa_recognition::begins_fpdu(
                         CapturedPacketPayload { bytes: cursor.bytes, length: cursor.length },
                         false,
                     ) =>

@@ -23,8 +23,9 @@ use crate::rdma_operation::{
 };
 use crate::xdr::roundup;
 
+use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::{IwarpEvent, IwarpEventSink};
-use super::fpdu_payload_buffering::DdpSegmentPayload;
+use super::outstanding_rdma_read::OutstandingRdmaRead;
 use super::segment_faults::DdpSegmentOrder;
 
 /// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
@@ -37,26 +38,6 @@ const MAX_MESSAGE_BYTES: usize = 1 << 20;
 const RETAINED_CAPACITY_BYTES: usize = 16 << 10;
 /// Maximum number of frames recorded for one incomplete message.
 const MAX_MESSAGE_FRAMES: usize = 4096;
-
-/// An RDMA Read without its complete response.
-#[derive(Debug)]
-pub(super) struct OutstandingRdmaRead {
-    pub(super) sink_stag: Handle,
-    pub(super) sink_offset: u64,
-    pub(super) length: u32,
-    source_offset: u64,
-    attribution: RdmaAttribution,
-}
-
-impl OutstandingRdmaRead {
-    /// Returns the source offset of response bytes placed at `offset` of memory `stag`.
-    fn map_to_source(&self, stag: Handle, offset: u64, length: u32) -> Option<u64> {
-        let relative_offset = offset.checked_sub(self.sink_offset)?;
-        let end = relative_offset.checked_add(u64::from(length))?;
-        let fits = stag == self.sink_stag && end <= u64::from(self.length);
-        fits.then(|| self.source_offset.wrapping_add(relative_offset))
-    }
-}
 
 /// A delivered message.
 #[derive(Debug)]

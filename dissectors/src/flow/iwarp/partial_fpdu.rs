@@ -6,11 +6,8 @@ use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::FpduHeader;
 
 use super::fpdu_payload_buffering::FpduHeaderFrames;
-use super::fpdu_search::FpduConfidence;
+use super::fpdu_search::{FpduConfidence, MAX_HEADER_BYTES};
 use super::stream_byte_cursor::StreamByteCursor;
-
-/// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
-pub(super) const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED_HEADER_LENGTH;
 
 /// State of the CRC check of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

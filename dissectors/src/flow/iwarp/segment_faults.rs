@@ -13,9 +13,9 @@ use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, RdmapReadRequestHeader};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
 
+use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::CrcUse;
-use super::fpdu_payload_buffering::DdpSegmentPayload;
-use super::messages::OutstandingRdmaRead;
+use super::outstanding_rdma_read::OutstandingRdmaRead;
 use super::stream_byte_cursor::StreamByteCursor;
 
 /// Returns the deviation of an FPDU that begins at a known position and is not plausible: if its CRC is right, or if it

@@ -6,9 +6,10 @@ use crate::rpc::{self, tls};
 use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::NFS_RDMA_PORT;
 use crate::flow::count_categories::UndecodedReason;
-use crate::flow::iwarp::{self, IwarpConnection};
+use crate::flow::iwarp::IwarpConnection;
+use crate::flow::iwarp::mpa_recognition::{begins_fpdu, begins_mpa};
 use crate::flow::rpc_records::CapturedRpcRecordParser;
-use crate::iwarp::mpa::{MpaStartupFrameKind, REPLY_KEY, REQUEST_KEY};
+use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY};
 use crate::rdma_operation::CapturedPacketPayload;
 
 /// Protocol of a stream.
@@ -89,11 +90,6 @@ pub(in crate::flow) fn unknown_stream_reason(is_cut: bool) -> UndecodedReason {
     if is_cut { UndecodedReason::CutStream } else { UndecodedReason::UnknownStream }
 }
 
-/// Returns `true` if a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.
-pub(in crate::flow) fn begins_mpa(bytes: &[u8]) -> bool {
-    bytes.get(..REQUEST_KEY.len()).is_some_and(|key| MpaStartupFrameKind::from_key(key).is_some())
-}
-
 /// Detects the protocol by the first bytes of a direction.
 pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> StreamProtocolDetection {
     let is_prefix_of = |key: &[u8]| bytes.iter().zip(key).all(|(byte, expected)| byte == expected);
@@ -124,7 +120,7 @@ pub(in crate::flow) fn detect_by_segment(
     search_all: bool,
 ) -> StreamProtocolDetection {
     let bytes = data.bytes;
-    if begins_mpa(bytes) || iwarp::begins_fpdu(data, ports.contains(&NFS_RDMA_PORT)) {
+    if begins_mpa(bytes) || begins_fpdu(data, ports.contains(&NFS_RDMA_PORT)) {
         return StreamProtocolDetection::Mpa;
     }
     let begins_record = |at: &usize| match at {

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::begins_fpdu;
 use super::framing::conversation;
 use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
+use crate::flow::iwarp::mpa_recognition::begins_fpdu;
 use crate::iwarp::rdmap::RdmapOpcode;
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
