@@ -26,6 +26,7 @@ use super::connection_key::ConnectionSlabKey;
 use super::connection_setup::{CompletedCmConnectionSetUp, NegotiatedParameters};
 use super::duplicate_frames::VaryingIpIdDetector;
 use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
+use super::endpoint_pair::{EndpointPair, ordered_addresses};
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
 use super::rpc_transaction_matching::ConnectionRpcState;
@@ -106,27 +107,6 @@ impl ConnectionEndpointState {
             EndpointKind::Port(port) => Some(port.0.into()),
         };
         Endpoint { address: self.address, port }
-    }
-}
-
-/// Two endpoints with ports; `a` is the sender of the first packet seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct EndpointPair {
-    pub(super) tenant: VirtualNetwork,
-    pub(super) a: (Address, Port),
-    pub(super) b: (Address, Port),
-}
-
-impl EndpointPair {
-    /// Returns the pair for the other direction.
-    pub(super) fn reversed(self) -> Self {
-        Self { a: self.b, b: self.a, ..self }
-    }
-
-    /// Returns the same pair for either direction, and `true` if `a` and `b` were swapped.
-    pub(super) fn in_canonical_order(self) -> (Self, bool) {
-        let is_swapped = self.a > self.b;
-        (if is_swapped { self.reversed() } else { self }, is_swapped)
     }
 }
 
@@ -752,9 +732,4 @@ impl ConnectionTable {
             connections.map(|(at, connection)| (!connection.is_ending, connection.last_frame, at)),
         )
     }
-}
-
-/// Returns the two addresses in ascending order.
-pub(super) fn ordered_addresses(one: Address, other: Address) -> (Address, Address) {
-    if one <= other { (one, other) } else { (other, one) }
 }

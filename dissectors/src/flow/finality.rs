@@ -1,4 +1,4 @@
-//! Detection of Transactions that expect no more packets, for live views.
+//! Acknowledgements of messages, after which a Transaction expects no more packets, for live views.
 //!
 //! A closed Transaction lingers for late copies of its messages, which would delay live output. But a Reply that its
 //! Requester has acknowledged is not retransmitted: the Reliable Connection service acknowledges by PSN (InfiniBand
@@ -10,24 +10,12 @@ use crate::captured_frame::Timestamp;
 use crate::infiniband::InfinibandPacket;
 use crate::rpc::RpcMessageKind;
 
-use super::early_packet_buffer::MAX_AGE_NS;
 use super::extended_psn::ExtendedPsn;
 use super::frame_kind::FrameContentKind;
 use super::reliable_connection::RequesterPacketState;
 use super::stream::table::TcpConversation;
-use super::transaction::{MissingPart, Transaction};
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
-
-/// Returns `true` if nothing more is expected for a Transaction whose Reply was acknowledged, `waited` nanoseconds
-/// after it closed. Missing parts may have been captured late.
-pub(super) fn is_final(transaction: &Transaction, waited: u64) -> bool {
-    let may_come = |missing: &MissingPart| {
-        matches!(missing, MissingPart::Message(_) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..))
-    };
-    let awaits_done = !transaction.reply_read_chunks.is_empty() && !transaction.is_done;
-    !awaits_done && (waited > MAX_AGE_NS || !transaction.missing_parts().iter().any(may_come))
-}
 
 /// Handles an acknowledgement or NAK, with its sequence number, of messages that the sender's peer has `sent`.
 #[inline]

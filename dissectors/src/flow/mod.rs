@@ -20,6 +20,7 @@ mod connection_setup;
 mod count_categories;
 mod duplicate_frames;
 mod early_packet_buffer;
+mod endpoint_pair;
 mod extended_psn;
 mod finality;
 mod frame_kind;

@@ -6,9 +6,9 @@ use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, MsgType};
 
 use super::Flow;
-use super::connection::EndpointPair;
 use super::count_categories::IgnoredTraffic;
 use super::duplicate_frames;
+use super::endpoint_pair::EndpointPair;
 use super::finality;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};

@@ -11,11 +11,12 @@ use crate::iwarp::mpa::MpaStartupFrameKind;
 
 use super::Flow;
 use super::by_side::BySide;
-use super::connection::{ConnectionTable, EndpointPair, FlowConnection};
+use super::connection::{ConnectionTable, FlowConnection};
 use super::connection_key::ConnectionSlabKey;
 use super::connection_setup::{NegotiatedParameters, RdmaReadResources, ServiceIdOrPort};
 use super::count_categories::{EvictedState, IgnoredTraffic, UndecodedReason};
 use super::duplicate_frames;
+use super::endpoint_pair::EndpointPair;
 use super::finality;
 use super::frame_kind::FrameContentKind;
 use super::iwarp::IwarpConnection;

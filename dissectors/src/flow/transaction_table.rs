@@ -9,14 +9,14 @@ use crate::rpc::RpcMessageKind;
 
 use super::by_side::BySide;
 use super::chunk::{Chunk, ChunkSegment};
-use super::finality;
+use super::early_packet_buffer::MAX_AGE_NS;
 use super::limits::FlowLimits;
 use super::non_message_frame_role::{FrameRole, TransactionFrame};
 use super::packet_meta::PacketMeta;
 use super::rpcrdma_control_message::FrameRpcRdmaControlMessages;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::stream::tcp_receiver_loss_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
-use super::transaction::{CapturedMessage, DeliveryEvidence, Transaction};
+use super::transaction::{CapturedMessage, DeliveryEvidence, MissingPart, Transaction};
 use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use super::transport_event::UnemittedTransportEvents;
 
@@ -555,7 +555,7 @@ impl TrackedTransactionTable {
             entry.state != TransactionTableEntryState::Closed(closing.number)
                 || (entry.is_reply_acknowledged
                     && !(entry.is_delayed && waited <= MAX_DUPLICATE_REPORT_DELAY_NS)
-                    && finality::is_final(&entry.transaction, waited))
+                    && is_final(&entry.transaction, waited))
         })
     }
 
@@ -660,4 +660,14 @@ impl TrackedTransactionTable {
         self.free.push(key.slot() as u32);
         Some(entry)
     }
+}
+
+/// Returns `true` if nothing more is expected for a Transaction whose Reply was acknowledged, `waited` nanoseconds
+/// after it closed. Missing parts may have been captured late.
+fn is_final(transaction: &Transaction, waited: u64) -> bool {
+    let may_come = |missing: &MissingPart| {
+        matches!(missing, MissingPart::Message(_) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..))
+    };
+    let awaits_done = !transaction.reply_read_chunks.is_empty() && !transaction.is_done;
+    !awaits_done && (waited > MAX_AGE_NS || !transaction.missing_parts().iter().any(may_come))
 }
