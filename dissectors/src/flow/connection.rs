@@ -29,7 +29,7 @@ use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
 use super::endpoint_pair::{EndpointPair, ordered_addresses};
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
-use super::rpc_transaction_matching::ConnectionRpcState;
+use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::rpc_transaction_matching::credits::Version2SendCredits;
 use super::transaction::{
     CallDirection, ConnectionTransport, Endpoint, SiblingConnections, TransactionConnection,

@@ -24,7 +24,8 @@ use super::frame_kind::FrameContentKind;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 use super::reliable_connection::{HeadlessRdmaWriteRange, RequesterPacketState};
-use super::rpc_transaction_matching::{self, ConnectionRpcState};
+use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
+use super::rpc_transaction_matching::rpcrdma_messages;
 use super::transaction::{ConnectionTransport, Transaction};
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
@@ -666,12 +667,12 @@ fn take_answered_part<'a>(
 ) -> Option<RdmaOperation<'a>> {
     match operation {
         RdmaOperation::Send { message, .. } => {
-            let xid = rpc_transaction_matching::reply_xid(message.bytes, message.length)
+            let xid = rpcrdma_messages::reply_xid(message.bytes, message.length)
                 .filter(|xid| !conversation.has_transaction(requester, *xid))?;
-            requests.take_incomplete_message(|bytes| rpc_transaction_matching::may_start_call(bytes, xid))
+            requests.take_incomplete_message(|bytes| rpcrdma_messages::may_start_call(bytes, xid))
         }
         RdmaOperation::Write { handle, .. } | RdmaOperation::ReadRequest { handle, .. } => {
-            let advertises = |bytes: &[u8]| rpc_transaction_matching::advertises_handle(bytes, *handle);
+            let advertises = |bytes: &[u8]| rpcrdma_messages::advertises_handle(bytes, *handle);
             let is_known = conversation.has_handle(requester, *handle);
             if is_known { None } else { requests.take_incomplete_message(advertises) }
         }
@@ -723,7 +724,7 @@ fn refers_to_side(
             connection.conversation.find_segment(transactions, side, reth.into()).0.is_some()
         }),
         Send => reply_xid
-            .get_or_init(|| rpc_transaction_matching::reply_xid(packet.payload.bytes, packet.payload.length))
+            .get_or_init(|| rpcrdma_messages::reply_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.conversation.has_transaction(side, xid)),
         _ => false,
     }

@@ -17,7 +17,7 @@ use super::frame_kind::FrameContentKind;
 use super::iwarp::mpa_recognition::begins_mpa;
 use super::missing_byte_ranges::add_gap;
 use super::packet_meta::PacketMeta;
-use super::rpc_transaction_matching;
+use super::rpc_transaction_matching::message_retransmission::record_retransmission;
 use super::statistics::FlowDecodingStatistics;
 use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::{StreamBytes, StreamPosition};
@@ -338,12 +338,8 @@ impl CapturedRpcRecordParser {
             }
             let ends = range.contains(&(sent.range.end - 1));
             let (_, mut context) = stream_context.rpc_context(&stream_bytes.meta);
-            let content = rpc_transaction_matching::record_retransmission(
-                &mut context,
-                sent.attribution,
-                ends,
-                UndecodedReason::NotRpc,
-            );
+            let content =
+                record_retransmission(&mut context, sent.attribution, ends, UndecodedReason::NotRpc);
             stream_context.frame_kinds.push(content);
         }
         if !is_known {

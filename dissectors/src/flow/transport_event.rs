@@ -43,6 +43,9 @@ pub struct CapturedTransportEvent {
 /// Nanoseconds by which packets of the two directions may be captured in the wrong order: a capture of several queues.
 pub const MAX_CAPTURE_SKEW_NS: u64 = 1_000_000;
 
+/// Nanoseconds by which a Reply may be captured after a Call that followed it.
+pub(super) const MAX_REPLY_SKEW_NS: u64 = 20_000;
+
 /// Kind of a transport event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportAnomalyKind {

@@ -7,8 +7,8 @@ use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey
 use crate::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
 use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, RetransmissionStall};
 
-use super::ConnectionRpcState;
 use super::advertised_memory::MAX_ADJACENT;
+use super::connection_rpc_state::ConnectionRpcState;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// A packet with chunk data.

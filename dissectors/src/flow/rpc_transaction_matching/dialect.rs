@@ -1,13 +1,12 @@
 //! Detection of the RPC-over-RDMA dialect of a connection.
 
+use super::connection_rpc_state::ConnectionRpcState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::transaction::Transaction;
 use crate::rdma_operation::RdmaSendMessage;
 use crate::rpcrdma::{self, Dialect, RdmaProc, RpcRdmaEvidence, RpcRdmaMessageType};
 use crate::xdr::Cursor;
-
-use super::ConnectionRpcState;
 
 impl ConnectionRpcState {
     /// Returns the dialect in which to decode a message. The first message that identifies RPC-over-RDMA sets the
@@ -67,15 +66,6 @@ impl ConnectionRpcState {
         if is_version1 && !reply.read_chunks.is_empty() {
             self.dialect = Some(Dialect::Rfc5666);
         }
-    }
-
-    /// Merges the dialect that another conversation of the same connection detected.
-    pub(super) fn merge_dialect(&mut self, other: Option<Dialect>) {
-        self.dialect = match (self.dialect, other) {
-            (own, None) => own,
-            (None | Some(Dialect::Rfc8166), other) => other,
-            (own, _) => own,
-        };
     }
 
     /// Sets the dialect of version 1 messages in a Transaction that is being emitted: one message may show that all

@@ -4,59 +4,22 @@
 //! once the owner of the memory has sent a further message without loss, or has refused the access; and without the
 //! set-up of the connection, only some time after the first captured packet.
 
-use crate::captured_frame::Timestamp;
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::TrackedFlowTransaction;
 use crate::flow::transport_event::{
     MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
-    UnnamedTransportEvent,
 };
 use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
 
-use super::ConnectionRpcState;
+use super::connection_rpc_state::ConnectionRpcState;
+use super::suspected_violations::SuspectedAccess;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Maximum number of suspected accesses per connection.
 const MAX_SUSPECTS: usize = 64;
 
-/// Nanoseconds without loss before an access that make it certain that the capture has all Calls in flight.
-pub(super) const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
-
-/// An access that looks invalid.
-#[derive(Clone, Copy, Debug)]
-struct SuspectedAccess {
-    event: UnnamedTransportEvent,
-    access: RdmaReadOrWrite,
-    /// `true` if no Call in flight offers the whole range.
-    is_unknown: bool,
-    losses: u64,
-}
-
-/// Accesses of one connection that look invalid.
-#[derive(Debug, Default)]
-pub(super) struct SuspectedAccesses {
-    suspects: Vec<SuspectedAccess>,
-    /// Time of the last access that looks invalid and belongs to no known Call.
-    last_unattributed: Option<Timestamp>,
-}
-
-impl SuspectedAccesses {
-    /// Returns `true` if an access that looks invalid may have been meant for a Call that was sent at `call_time`.
-    #[inline]
-    pub(super) fn may_concern(&self, call_time: Timestamp) -> bool {
-        self.last_unattributed.is_some_and(|access| call_time <= access)
-    }
-}
-
 impl ConnectionRpcState {
-    /// Records that packets of the connection were lost, or are missing from the capture.
-    pub(in crate::flow) fn record_loss(&mut self, now: Timestamp) {
-        self.losses += 1;
-        self.last_loss = Some(now);
-        self.read_depths.forget();
-    }
-
     /// Checks the first packet of an RDMA Read or Write of the sender, whose memory is `owner`.
     pub(super) fn check_access(
         &mut self,
@@ -116,12 +79,6 @@ impl ConnectionRpcState {
             ),
             losses: self.losses,
         });
-    }
-
-    /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.
-    pub(super) fn may_lack_calls(&self, now: Timestamp) -> bool {
-        let is_recent = |time: Timestamp| now.abs_diff_ns(time) < MIN_LOSSLESS_NS;
-        self.last_loss.is_some_and(is_recent) || (!self.has_set_up && self.first_time.is_none_or(is_recent))
     }
 
     /// Returns the violation of an access to memory that no Call offers, and the Call that it may have been meant for.

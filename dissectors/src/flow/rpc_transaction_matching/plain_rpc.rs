@@ -8,7 +8,9 @@ use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::{RpcMessageKind, Xid};
 use crate::xdr::Cursor;
 
-use super::{ConnectionRpcState, NewCallXidMatch, empty_transaction, rpc_type};
+use super::call_reply_matching::{NewCallXidMatch, empty_transaction};
+use super::connection_rpc_state::ConnectionRpcState;
+use super::message_record::rpc_type;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 impl ConnectionRpcState {

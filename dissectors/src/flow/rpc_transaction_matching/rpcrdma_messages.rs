@@ -15,7 +15,9 @@ use crate::rpcrdma::version2::RpcRdma2HeaderType;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
 
-use super::{ConnectionRpcState, advertises_other_memory, inline_message_cursor, message_record, rpc_type};
+use super::connection_rpc_state::ConnectionRpcState;
+use super::message_chunks::advertises_other_memory;
+use super::message_record::{inline_message_cursor, message_record, rpc_type};
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Kind of a message, as far as the capture shows it.

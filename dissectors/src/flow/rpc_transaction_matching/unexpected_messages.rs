@@ -8,16 +8,14 @@ use crate::flow::count_categories::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_key::TransactionSlabKey;
 use crate::flow::transaction_table::TrackedFlowTransaction;
-use crate::flow::transport_event::{
-    RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason, UnnamedTransportEvent,
-};
+use crate::flow::transport_event::{RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaSendMessage};
 use crate::rpc::{RpcMessageKind, RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
 
-use super::ConnectionRpcState;
-use super::invalid_memory_access::MIN_LOSSLESS_NS;
+use super::connection_rpc_state::ConnectionRpcState;
+use super::suspected_violations::SuspectedUnexpectedMessage;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Maximum number of suspected messages per connection.
@@ -25,41 +23,6 @@ const MAX_SUSPECTS: usize = 64;
 
 /// Maximum number of Calls in flight, on all connections, to compare with a Reply of unknown XID.
 const MAX_COMPARED_CALLS: usize = 1024;
-
-/// A message that the state of its connection does not seem to permit.
-#[derive(Clone, Copy, Debug)]
-struct SuspectedUnexpectedMessage {
-    event: UnnamedTransportEvent,
-    /// `true` if the Transaction had no Call.
-    is_without_call: bool,
-    /// Number of losses of the conversation, if a lost message would permit this one.
-    losses: Option<u64>,
-}
-
-/// Messages of one connection that look invalid.
-#[derive(Debug, Default)]
-pub(super) struct SuspectedUnexpectedMessages {
-    suspects: Vec<SuspectedUnexpectedMessage>,
-    /// `true` if a Reply had Read chunks (RFC 5666).
-    pub(super) has_reply_read_list: bool,
-    /// `true` if a Reply may belong to a Call that is not in the table any more, or whose XID another Call has.
-    pub(super) has_forgotten_calls: bool,
-}
-
-impl SuspectedUnexpectedMessages {
-    /// Adopts the facts about another part of the same connection. Its suspected messages are dropped.
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.has_reply_read_list |= other.has_reply_read_list;
-        self.has_forgotten_calls |= other.has_forgotten_calls;
-    }
-
-    /// Records that a Call of `requester` is missing. Calls of one side do not permit messages of the same side.
-    pub(super) fn record_missing_call(&mut self, requester: ConnectionSideAOrB) {
-        for suspect in self.suspects.iter_mut().filter(|suspect| suspect.event.sender == requester) {
-            suspect.losses = suspect.losses.map(|losses| losses + 1);
-        }
-    }
-}
 
 impl ConnectionRpcState {
     /// Records a Send that was not decoded.
@@ -200,11 +163,9 @@ impl ConnectionRpcState {
     }
 
     fn may_suspect(&self, context: &BorrowedFlowState<'_>) -> bool {
-        let has_lost_recently =
-            self.last_loss.is_some_and(|loss| context.packet_meta.time.abs_diff_ns(loss) < MIN_LOSSLESS_NS);
         context.transaction_table.transport_events.is_enabled()
             && context.packet_meta.anomaly.is_none()
-            && !has_lost_recently
+            && !self.has_lost_recently(context.packet_meta.time)
             && self.suspected_messages.suspects.len() < MAX_SUSPECTS
     }
 

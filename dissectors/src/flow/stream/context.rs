@@ -6,7 +6,7 @@ use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::iwarp::events::{IwarpEvent, IwarpEventSink};
 use crate::flow::limits::FlowLimits;
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::rpc_transaction_matching::ConnectionRpcState;
+use crate::flow::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use crate::flow::statistics::FlowDecodingStatistics;
 use crate::flow::transaction_table::TrackedTransactionTable;
 use crate::flow::transport_event::TransportAnomalyKind;
