@@ -1,5 +1,6 @@
 //! Decoding of a Transaction's RPC messages, inline or in chunks, as far as they were captured.
 
+mod call_header;
 mod decoded_compound;
 mod procedure_or_main_operation;
 mod reencoding;
@@ -7,13 +8,9 @@ mod rpc_message_trailer;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::ops::Range;
 
-use crate::field::{
-    FieldDefinition, FieldObserver, FieldValue, NullFieldObserver, TypeErasedFieldObserver, field_names,
-};
+use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use crate::nfs::{self, Procedure, ProcedureStatus, v4};
-use crate::rpc::auth::Flavor;
 use crate::rpc::gss::{self, GssPayload};
 use crate::rpc::{self, Program, RpcMessageKind, RpcReplyStatus};
 use crate::rpcrdma::{AnyDialectHeader, RpcRdmaErrorCode, WriteChunk};
@@ -21,6 +18,7 @@ use crate::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
 
 use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{CapturedMessage, MissingPart, Transaction};
+use call_header::{CallBodyDecodeParameters, PartialCallHeader};
 
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};
@@ -625,6 +623,19 @@ impl<'a> TransactionMessages<'a> {
         Some((call.described_procedure()?, body))
     }
 
+    /// Decodes a message and encodes it again. `None` if the message is missing or incomplete, if its Call
+    /// names no described procedure, or if the protection of its arguments or results is not described.
+    ///
+    /// # Errors
+    /// Returns an error if a complete message cannot be decoded to its end.
+    pub fn reencode(
+        &self,
+        kind: RpcMessageKind,
+    ) -> Option<Result<OriginalAndReencodedMessage<'a>, XdrError>> {
+        let (record, call) = (self.transaction.message(kind)?, self.call_header());
+        reencoding::reencode(kind, record, self.cursor(kind)?, call.map(|(call, _)| call))
+    }
+
     /// Returns the captured bytes of the RPC message, and the position of the first as observers receive it.
     pub fn rpc_bytes(&self, kind: RpcMessageKind) -> Option<(&'a [u8], usize)> {
         self.cursor(kind).map(|cursor| (cursor.rest(), cursor.position()))
@@ -671,25 +682,6 @@ fn procedure_status(call: CallBodyDecodeParameters, mut cursor: Cursor<'_>) -> O
     call.described_procedure()?.status(results).ok().flatten()
 }
 
-/// Fields of a Call header that are needed to decode arguments and results.
-#[derive(Clone, Copy, Debug)]
-struct CallBodyDecodeParameters {
-    program: Program,
-    version: u32,
-    procedure: u32,
-    payload: GssPayload,
-}
-
-impl CallBodyDecodeParameters {
-    fn from_call(call: &rpc::CallBody<'_>) -> Self {
-        Self { program: call.prog, version: call.vers, procedure: call.proc, payload: call.cred.payload() }
-    }
-
-    fn described_procedure(self) -> Option<Procedure> {
-        Procedure::from_numbers(self.program, self.version, self.procedure)
-    }
-}
-
 /// Returns a cursor at the arguments or results inside their protection; `None` for encrypted data and control
 /// messages.
 fn open_payload<'a, O: FieldObserver<'a>>(
@@ -704,54 +696,6 @@ fn open_payload<'a, O: FieldObserver<'a>>(
         }
         GssPayload::Privacy => gss::RpcGssPrivData::read(cursor, observer).map(|_| None),
         GssPayload::Control(_) => Ok(None),
-    }
-}
-
-/// Collects fields of a Call header that is cut before its end.
-#[derive(Default)]
-struct PartialCallHeader {
-    program: Option<Program>,
-    version: Option<u32>,
-    procedure: Option<u32>,
-    flavor: Option<Flavor>,
-}
-
-impl PartialCallHeader {
-    fn decode(mut call: Cursor<'_>) -> Self {
-        let mut header = Self::default();
-        let _ = rpc::RpcMsg::decode(&mut call, &mut header);
-        header
-    }
-
-    /// Returns the header, if the credential has a flavor that protects nothing.
-    fn plain_summary(&self) -> Option<CallBodyDecodeParameters> {
-        let is_plain = matches!(self.flavor?, Flavor::AUTH_NONE | Flavor::AUTH_SYS);
-        let (program, version, procedure) = (self.program?, self.version?, self.procedure?);
-        is_plain.then_some(CallBodyDecodeParameters {
-            program,
-            version,
-            procedure,
-            payload: GssPayload::Plain,
-        })
-    }
-}
-
-impl<'a> FieldObserver<'a> for PartialCallHeader {
-    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
-
-    fn leave(&mut self, _: usize) {}
-
-    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
-        let (FieldValue::Unsigned(number) | FieldValue::Enum(number, _)) = value else { return };
-        let word = number as u32;
-        match field.name {
-            field_names::RPC_PROGRAM => self.program = Some(Program(word)),
-            field_names::RPC_PROGRAMVERSION => self.version = Some(word),
-            field_names::RPC_PROCEDURE => self.procedure = Some(word),
-            // The flavor of the verifier follows.
-            field_names::RPC_AUTH_FLAVOR if self.flavor.is_none() => self.flavor = Some(Flavor(word)),
-            _ => {}
-        }
     }
 }
 

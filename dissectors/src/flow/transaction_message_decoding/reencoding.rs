@@ -8,7 +8,8 @@ use crate::rpc::gss::{self, GssControlMessageKind, GssPayload};
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
 use crate::xdr::{Cursor, Encoder, ReducedDataItem, Xdr, XdrError};
 
-use super::TransactionMessages;
+use super::call_header::CallBodyDecodeParameters;
+use crate::flow::transaction::CapturedMessage;
 
 /// A message as it was sent, and as it re-encodes after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,57 +38,48 @@ impl OriginalAndReencodedBytes<'_> {
     }
 }
 
-impl<'a> TransactionMessages<'a> {
-    /// Decodes a message and encodes it again. `None` if the message is missing or incomplete, if its Call
-    /// names no described procedure, or if the protection of its arguments or results is not described.
-    ///
-    /// # Errors
-    /// Returns an error if a complete message cannot be decoded to its end.
-    pub fn reencode(
-        &self,
-        kind: RpcMessageKind,
-    ) -> Option<Result<OriginalAndReencodedMessage<'a>, XdrError>> {
-        let record = self.transaction.message(kind)?;
-        let cursor = self.cursor(kind)?;
-        let is_whole = record.bytes.len() >= record.length
-            && record.gaps.is_empty()
-            && cursor.rest().len() == cursor.remaining();
-        if !is_whole {
-            return None;
-        }
-        let dialect = record.rpcrdma.map_or(Dialect::Rfc8166, |words| words.dialect);
-        if record.is_rdma_error() {
-            let message = OriginalAndReencodedBytes { sent: &[], encoded: Vec::new() };
-            return Some(reencode_header(dialect, &record.bytes).map(|header| OriginalAndReencodedMessage {
-                header,
-                message,
-                splices: Vec::new(),
-            }));
-        }
-        let (call, _) = self.call_header()?;
-        let procedure = call.described_procedure()?;
-        let payload = call.payload;
-        if payload == GssPayload::Control(GssControlMessageKind::Unknown) {
-            return None;
-        }
-        // Nothing may follow the header of a message that is transferred in a chunk.
-        let end = if record.is_nomsg() {
-            record.bytes.len()
-        } else {
-            record.rpc_offset.unwrap_or(record.bytes.len())
-        };
-        let header = record.bytes.get(..end).unwrap_or_default();
-        Some(reencode_header(dialect, header).and_then(|header| {
-            let mut encoder = Encoder::new().with_padding(record.padding(), end);
-            reencode_message(kind, procedure, payload, cursor, &mut encoder)?;
-            let (encoded, splices) = encoder.finish();
-            Ok(OriginalAndReencodedMessage {
-                header,
-                message: OriginalAndReencodedBytes { sent: cursor.rest(), encoded },
-                splices,
-            })
-        }))
+/// Decodes a message, whose RPC message is at the cursor, and encodes it again, as
+/// [`TransactionMessages::reencode`](super::TransactionMessages::reencode). `call` is the header of the Call.
+pub(super) fn reencode<'a>(
+    kind: RpcMessageKind,
+    record: &'a CapturedMessage,
+    cursor: Cursor<'a>,
+    call: Option<CallBodyDecodeParameters>,
+) -> Option<Result<OriginalAndReencodedMessage<'a>, XdrError>> {
+    let is_whole = record.bytes.len() >= record.length
+        && record.gaps.is_empty()
+        && cursor.rest().len() == cursor.remaining();
+    if !is_whole {
+        return None;
     }
+    let dialect = record.rpcrdma.map_or(Dialect::Rfc8166, |words| words.dialect);
+    if record.is_rdma_error() {
+        let message = OriginalAndReencodedBytes { sent: &[], encoded: Vec::new() };
+        return Some(reencode_header(dialect, &record.bytes).map(|header| OriginalAndReencodedMessage {
+            header,
+            message,
+            splices: Vec::new(),
+        }));
+    }
+    let procedure = call?.described_procedure()?;
+    let payload = call?.payload;
+    if payload == GssPayload::Control(GssControlMessageKind::Unknown) {
+        return None;
+    }
+    // Nothing may follow the header of a message that is transferred in a chunk.
+    let end =
+        if record.is_nomsg() { record.bytes.len() } else { record.rpc_offset.unwrap_or(record.bytes.len()) };
+    let header = record.bytes.get(..end).unwrap_or_default();
+    Some(reencode_header(dialect, header).and_then(|header| {
+        let mut encoder = Encoder::new().with_padding(record.padding(), end);
+        reencode_message(kind, procedure, payload, cursor, &mut encoder)?;
+        let (encoded, splices) = encoder.finish();
+        Ok(OriginalAndReencodedMessage {
+            header,
+            message: OriginalAndReencodedBytes { sent: cursor.rest(), encoded },
+            splices,
+        })
+    }))
 }
 
 fn reencode_header(dialect: Dialect, sent: &[u8]) -> Result<OriginalAndReencodedBytes<'_>, XdrError> {
