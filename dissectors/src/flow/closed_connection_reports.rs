@@ -7,11 +7,10 @@
 
 use std::collections::VecDeque;
 
-use super::Flow;
-use super::connection::ConnectionParametersSnapshot;
+use super::connection::{ConnectionParametersSnapshot, ConnectionTable, FlowConnection};
 use super::connection_key::ConnectionSlabKey;
 
-/// Number of ending connections that each call of [`Flow::next_closed`] checks, in rotation.
+/// Number of ending connections that each call of [`ClosedConnectionReportQueue::next_closed`] checks, in rotation.
 const MAX_CHECKED: usize = 4;
 
 /// Connections that are closed or ending.
@@ -23,36 +22,33 @@ pub(super) struct ClosedConnectionReportQueue {
     closed_connections: VecDeque<ConnectionParametersSnapshot>,
 }
 
-impl Flow {
-    /// Returns the next closed connection that has carried RPC, if
-    /// [`FlowLimits::report_closed_connections`](super::FlowLimits::report_closed_connections) is set. All of its
-    /// Transactions were emitted before.
-    pub fn next_closed(&mut self) -> Option<ConnectionParametersSnapshot> {
-        for _ in 0..self.closing_connections.ending_connections.len().min(MAX_CHECKED) {
-            let Some(key) = self.closing_connections.ending_connections.pop_front() else { break };
-            // `note_closed` handles connections that were removed.
-            let Some(connection) = self.connections.get_by_key(key) else { continue };
+impl ClosedConnectionReportQueue {
+    /// Returns the next closed connection that has carried RPC.
+    pub(super) fn next_closed(
+        &mut self,
+        connections: &ConnectionTable,
+    ) -> Option<ConnectionParametersSnapshot> {
+        for _ in 0..self.ending_connections.len().min(MAX_CHECKED) {
+            let Some(key) = self.ending_connections.pop_front() else { break };
+            // `record_closed` handles connections that were removed.
+            let Some(connection) = connections.get_by_key(key) else { continue };
             match connection.conversation.transaction_keys().next() {
-                Some(_) => self.closing_connections.ending_connections.push_back(key),
-                None => self.closing_connections.closed_connections.extend(connection.state()),
+                Some(_) => self.ending_connections.push_back(key),
+                None => self.closed_connections.extend(connection.state()),
             }
         }
-        self.closing_connections.closed_connections.pop_front()
+        self.closed_connections.pop_front()
     }
 
-    pub(super) fn record_connection_end(&mut self, key: ConnectionSlabKey) {
-        if self.connections.record_end(key) && self.limits.report_closed_connections {
-            self.closing_connections.ending_connections.push_back(key);
-        }
+    /// Records that the end of a connection was seen.
+    pub(super) fn record_end(&mut self, key: ConnectionSlabKey) {
+        self.ending_connections.push_back(key);
     }
 
     /// Records that a connection is about to be removed.
-    pub(super) fn record_closed_connection(&mut self, at: usize) {
-        if self.limits.report_closed_connections {
-            let connection = self.connections.get(at).filter(|connection| !connection.continues_as_mpa);
-            self.closing_connections
-                .closed_connections
-                .extend(connection.and_then(|connection| connection.state()));
+    pub(super) fn record_closed(&mut self, connection: &FlowConnection) {
+        if !connection.continues_as_mpa {
+            self.closed_connections.extend(connection.state());
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::net::InnermostNetworkPacket;
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
 use crate::rpc::{RpcMessageKind, Xid};
 
-use super::Flow;
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
 use super::connection_setup::SetUpFrame;
 use super::count_categories::{EvictedState, UndecodedReason};
@@ -20,6 +19,7 @@ use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
 use super::extended_psn::ExtendedPsn;
 use super::finality;
+use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;

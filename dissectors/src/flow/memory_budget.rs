@@ -7,9 +7,10 @@
 
 use crate::captured_frame::Timestamp;
 
+use super::flow_state::Flow;
+use super::ip_reassembly;
 use super::limits::FlowLimits;
 use super::packet_meta::PacketMeta;
-use super::{Flow, ip_reassembly};
 
 /// Default memory of a flow in bytes.
 const DEFAULT_BYTES: u64 = 96 << 20;

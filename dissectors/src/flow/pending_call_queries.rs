@@ -6,9 +6,9 @@
 
 use crate::captured_frame::{FrameNumber, Timestamp};
 
-use super::Flow;
 use super::chunk::Chunk;
 use super::count_categories::EvictedState;
+use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
 use super::transaction::{CallDirection, Transaction, TransactionConnection};

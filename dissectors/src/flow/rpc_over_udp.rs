@@ -5,11 +5,11 @@ use crate::net::{InnermostNetworkPacket, UdpDatagram};
 use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, MsgType};
 
-use super::Flow;
 use super::count_categories::IgnoredTraffic;
 use super::duplicate_frames;
 use super::endpoint_pair::EndpointPair;
 use super::finality;
+use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::transaction::{CapturedMessage, ConnectionTransport};

@@ -9,7 +9,6 @@ use crate::rpcrdma::SidePrivateData;
 
 use crate::iwarp::mpa::MpaStartupFrameKind;
 
-use super::Flow;
 use super::by_side::BySide;
 use super::connection::{ConnectionTable, FlowConnection};
 use super::connection_key::ConnectionSlabKey;
@@ -18,6 +17,7 @@ use super::count_categories::{EvictedState, IgnoredTraffic, UndecodedReason};
 use super::duplicate_frames;
 use super::endpoint_pair::EndpointPair;
 use super::finality;
+use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::iwarp::IwarpConnection;
 use super::limits::FlowLimits;

@@ -3,7 +3,7 @@
 use crate::net::TcpSegment;
 use crate::rdma_operation::ConnectionSideAOrB;
 
-use super::Flow;
+use super::flow_state::Flow;
 use super::packet_meta::PacketMeta;
 use super::transport_event::TransportAnomalyKind;
 

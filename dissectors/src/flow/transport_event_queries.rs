@@ -1,7 +1,7 @@
 //! Transport events with the names of their connections, as callers of a flow receive them.
 
-use super::Flow;
 use super::connection::FlowConnection;
+use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::transaction::EndpointRole;
 use super::transport_event::{

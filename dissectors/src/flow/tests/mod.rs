@@ -28,8 +28,10 @@ use std::ops::Range;
 use super::transaction::{CallDirection, MissingPart};
 use super::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus};
 use super::*;
+use crate::captured_frame::FrameNumber;
 use crate::field::{FieldDefinition, FieldValue};
 use crate::flow::chunk::Chunk;
+use crate::rpc::RpcMessageKind;
 
 use message::*;
 use wire::{Client, Frames, Link, Server};
