@@ -7,7 +7,6 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::infiniband::Reth;
 
 crate::number! {
     /// Identifier of a region of remote memory: the R_Key of InfiniBand, the STag of iWARP, the `handle` of
@@ -62,12 +61,6 @@ impl RdmaMemoryRange {
     /// Returns `true` if both have common bytes.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.handle == other.handle && self.offset < other.end() && other.offset < self.end()
-    }
-}
-
-impl From<&Reth> for RdmaMemoryRange {
-    fn from(reth: &Reth) -> Self {
-        Self { handle: reth.r_key, offset: reth.va, length: reth.dmalen }
     }
 }
 

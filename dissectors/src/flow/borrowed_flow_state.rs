@@ -1,5 +1,7 @@
 //! State of the flow that the operations of a connection use.
 
+use crate::rdma_operation::ConnectionSideAOrB;
+
 use super::count_categories::UndecodedReason;
 use super::frame_kind::FrameContentKind;
 use super::limits::FlowLimits;
@@ -8,7 +10,6 @@ use super::statistics::FlowDecodingStatistics;
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 use super::transport_event::{TransportAnomalyKind, UnnamedTransportEvent};
-use crate::rdma_operation::ConnectionSideAOrB;
 
 /// State outside the conversation that its operations use.
 pub(super) struct BorrowedFlowState<'a> {

@@ -1,7 +1,8 @@
 //! Limits of the state of a flow, and its optional output.
 
-use super::ip_reassembly::IpReassemblyLimits;
 use crate::rpcrdma::Dialect;
+
+use super::ip_reassembly::IpReassemblyLimits;
 
 /// Limits of the state of a flow, and optional output.
 #[derive(Clone, Debug)]

@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 
 use crate::captured_frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
-use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Syndrome};
+use crate::infiniband::{
+    self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Reth, Syndrome,
+};
 use crate::rdma_operation::{
     CapturedPacketPayload, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
 };
@@ -31,6 +33,12 @@ const MAX_SPANS: usize = 128;
 const MAX_SENT_MESSAGES: usize = 128;
 /// Number of packets before and after the newest one that may be captured after the end of the connection.
 const MAX_LATE_PACKETS: u64 = 16;
+
+impl From<&Reth> for RdmaMemoryRange {
+    fn from(reth: &Reth) -> Self {
+        Self { handle: reth.r_key, offset: reth.va, length: reth.dmalen }
+    }
+}
 
 /// An RDMA Write or Read, which uses the sequence numbers from `first` on.
 #[derive(Debug)]

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::iwarp::mpa::MpaStartupFrameKind;
 use crate::net::{InnermostNetworkPacket, TcpSegment};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 use crate::rpcrdma::SidePrivateData;
-
-use crate::iwarp::mpa::MpaStartupFrameKind;
 
 use super::by_side::BySide;
 use super::connection::{ConnectionTable, FlowConnection};

@@ -1,5 +1,7 @@
 //! Transport events with the names of their connections, as callers of a flow receive them.
 
+use crate::captured_frame::FrameNumber;
+
 use super::connection::FlowConnection;
 use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
@@ -8,7 +10,6 @@ use super::transport_event::{
     CapturedTransportEvent, ExaminedPacketCounts, MAX_EARLY_EVENTS, MAX_IDENTIFIED_EVENTS,
     UnemittedTransportEvents, UnnamedTransportEvent,
 };
-use crate::captured_frame::FrameNumber;
 
 impl UnnamedTransportEvent {
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.

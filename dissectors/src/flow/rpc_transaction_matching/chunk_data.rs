@@ -1,5 +1,6 @@
 //! Data that RDMA moves in or out of chunks, and data of RDMA Writes and Read Responses that TCP retransmits.
 
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::{EvictedState, UndecodedReason};
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
@@ -9,7 +10,6 @@ use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, Retransmissi
 
 use super::advertised_memory::MAX_ADJACENT;
 use super::connection_rpc_state::ConnectionRpcState;
-use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// A packet with chunk data.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@
 //! once the owner of the memory has sent a further message without loss, or has refused the access; and without the
 //! set-up of the connection, only some time after the first captured packet.
 
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::chunk::ChunkKind;
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::TrackedFlowTransaction;
@@ -14,7 +15,6 @@ use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
 
 use super::connection_rpc_state::ConnectionRpcState;
 use super::suspected_violations::SuspectedAccess;
-use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Maximum number of suspected accesses per connection.
 const MAX_SUSPECTS: usize = 64;

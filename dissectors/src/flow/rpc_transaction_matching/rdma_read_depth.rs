@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::{NegotiatedParameters, RdmaReadResources};
 use crate::flow::transaction_key::TransactionSlabKey;
 use crate::flow::transport_event::{MAX_REPLY_SKEW_NS, TransportAnomalyKind, UnnamedTransportEvent};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
-
-use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Inbound RDMA Read Queue Depth that leaves the number to the implementation. RFC 6581 section 9.1.
 const UNSPECIFIED_DEPTH: u16 = 0x3fff;

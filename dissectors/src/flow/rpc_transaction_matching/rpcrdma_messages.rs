@@ -1,6 +1,7 @@
 //! Messages with an RPC-over-RDMA header: their type, and the Transaction that each belongs to.
 
 use crate::field::NullFieldObserver;
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
@@ -18,7 +19,6 @@ use crate::xdr::Cursor;
 use super::connection_rpc_state::ConnectionRpcState;
 use super::message_chunks::advertises_other_memory;
 use super::message_record::{inline_message_cursor, message_record, rpc_type};
-use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Kind of a message, as far as the capture shows it.
 #[derive(Clone, Copy, Debug)]

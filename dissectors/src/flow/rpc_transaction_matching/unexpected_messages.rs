@@ -4,6 +4,7 @@
 //! sent a further message without loss.
 
 use crate::field::NullFieldObserver;
+use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_key::TransactionSlabKey;
@@ -16,7 +17,6 @@ use crate::xdr::Cursor;
 
 use super::connection_rpc_state::ConnectionRpcState;
 use super::suspected_violations::SuspectedUnexpectedMessage;
-use crate::flow::borrowed_flow_state::BorrowedFlowState;
 
 /// Maximum number of suspected messages per connection.
 const MAX_SUSPECTS: usize = 64;

@@ -1,8 +1,6 @@
 //! Detection of the protocol of a stream: by its first bytes or, if those were not captured, by structure.
 
 use crate::address::Port;
-use crate::rpc::{self, tls};
-
 use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::NFS_RDMA_PORT;
 use crate::flow::count_categories::UndecodedReason;
@@ -11,6 +9,7 @@ use crate::flow::iwarp::mpa_recognition::{begins_fpdu, begins_mpa};
 use crate::flow::rpc_records::CapturedRpcRecordParser;
 use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY};
 use crate::rdma_operation::CapturedPacketPayload;
+use crate::rpc::{self, tls};
 
 /// Protocol of a stream.
 #[derive(Debug)]

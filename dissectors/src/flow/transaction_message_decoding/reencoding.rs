@@ -1,6 +1,7 @@
 //! Decoding and re-encoding of messages: verifies the typed structures against the bytes of real peers.
 
 use crate::field::NullFieldObserver;
+use crate::flow::transaction::CapturedMessage;
 use crate::nfs::Procedure;
 use crate::rpc;
 use crate::rpc::RpcMessageKind;
@@ -9,7 +10,6 @@ use crate::rpcrdma::{AnyDialectHeader, Dialect};
 use crate::xdr::{Cursor, Encoder, ReducedDataItem, Xdr, XdrError};
 
 use super::call_header::CallBodyDecodeParameters;
-use crate::flow::transaction::CapturedMessage;
 
 /// A message as it was sent, and as it re-encodes after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]
