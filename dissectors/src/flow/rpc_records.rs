@@ -20,7 +20,7 @@ use super::packet_meta::PacketMeta;
 use super::rpc_transaction_matching::message_retransmission::record_retransmission;
 use super::statistics::FlowDecodingStatistics;
 use super::stream::context::StreamParserBorrowedFlowState;
-use super::stream::{StreamBytes, StreamPosition};
+use super::stream::stream_bytes::{StreamBytes, StreamPosition};
 use super::transaction::CapturedMessage;
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;

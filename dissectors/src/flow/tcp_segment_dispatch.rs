@@ -26,7 +26,7 @@ use super::statistics::FlowDecodingStatistics;
 use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::direction::{self, TcpStreamDirection};
 use super::stream::protocol::{self, StreamProtocol, StreamProtocolDetection};
-use super::stream::{StreamBytes, TcpDirectionReader};
+use super::stream::stream_bytes::{StreamBytes, TcpDirectionReader};
 use super::transaction::ConnectionTransport;
 use super::transaction_table::TrackedTransactionTable;
 
@@ -202,6 +202,13 @@ impl StreamDispatcher<'_> {
             }
         }
     }
+
+    fn undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
+        if !packet_meta.frames.is_empty() {
+            let content = self.stats.count_undecoded_packet(reason, &packet_meta);
+            self.frame_kinds.push(content);
+        }
+    }
 }
 
 fn record_reader(
@@ -260,15 +267,6 @@ impl TcpDirectionReader for StreamDispatcher<'_> {
             }),
             StreamProtocol::Tls => self.undecoded(UndecodedReason::Tls, stream_bytes.meta),
             StreamProtocol::Opening | StreamProtocol::MidStream { .. } | StreamProtocol::Other => {}
-        }
-    }
-}
-
-impl StreamDispatcher<'_> {
-    fn undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
-        if !packet_meta.frames.is_empty() {
-            let content = self.stats.count_undecoded_packet(reason, &packet_meta);
-            self.frame_kinds.push(content);
         }
     }
 }

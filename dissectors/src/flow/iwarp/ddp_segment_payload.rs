@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::captured_frame::Timestamp;
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::stream::StreamPosition;
+use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::iwarp::DdpSegment;
 use crate::rdma_operation::CapturedPacketPayload;
 

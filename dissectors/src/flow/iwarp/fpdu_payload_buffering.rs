@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::packet_meta::{DeliveryAnomaly, PacketMeta};
-use crate::flow::stream::StreamPosition;
+use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::iwarp::DdpSegment;
 use crate::rdma_operation::CapturedPacketPayload;
 

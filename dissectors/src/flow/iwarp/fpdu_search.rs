@@ -9,7 +9,7 @@ use std::cell::Cell;
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
-use crate::flow::stream::StreamPosition;
+use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};

@@ -2,7 +2,7 @@
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
-use crate::flow::stream::StreamPosition;
+use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::{Marker, MpaStartupFrame};
 

@@ -1,6 +1,6 @@
 //! Positions of the markers of a direction. RFC 5044 section 4.3.
 
-use crate::flow::stream::StreamPosition;
+use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::iwarp::mpa::{MARKER_INTERVAL, Marker};
 
 /// Length of a marker in bytes.

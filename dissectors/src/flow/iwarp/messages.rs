@@ -11,7 +11,7 @@ use crate::field::NullFieldObserver;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::missing_byte_ranges::add_gap;
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::stream::StreamPosition;
+use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::flow::transport_event::TransportAnomalyKind;
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::ddp::DdpMessageSequenceNumber;

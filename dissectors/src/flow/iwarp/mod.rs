@@ -34,7 +34,7 @@ use crate::rdma_operation::ConnectionSideAOrB;
 use super::by_side::BySide;
 use super::connection_setup::SetUpFrame;
 use super::packet_meta::PacketMeta;
-use super::stream::{StreamBytes, StreamPosition};
+use super::stream::stream_bytes::{StreamBytes, StreamPosition};
 use super::transport_event::{RdmapFault, TransportAnomalyKind};
 
 use events::{CrcUse, IwarpEvent, IwarpEventSink};

@@ -24,9 +24,7 @@ impl MpaCounts {
         let counts = [("good", good), ("bad", bad), ("absent", absent), ("unknown", unknown)];
         counts.into_iter().filter(|(_, count)| *count > 0)
     }
-}
 
-impl MpaCounts {
     /// Adds other counts.
     pub fn add(&mut self, other: Self) {
         self.good += other.good;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
-use crate::flow::stream::StreamPosition;
+use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::flow::transport_event::{RdmapFault, TransportAnomalyKind};
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber};

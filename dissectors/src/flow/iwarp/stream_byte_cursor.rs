@@ -1,7 +1,7 @@
 //! Cursor over contiguous stream bytes.
 
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::stream::{StreamBytes, StreamPosition};
+use crate::flow::stream::stream_bytes::{StreamBytes, StreamPosition};
 
 use super::fpdu_search::{self, FpduSearchBudget};
 

@@ -14,10 +14,7 @@ use crate::flow::transport_event::{
 use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
 
 use super::connection_rpc_state::ConnectionRpcState;
-use super::suspected_violations::SuspectedAccess;
-
-/// Maximum number of suspected accesses per connection.
-const MAX_SUSPECTS: usize = 64;
+use super::suspected_violations::{MAX_SUSPECTS, SuspectedAccess};
 
 impl ConnectionRpcState {
     /// Checks the first packet of an RDMA Read or Write of the sender, whose memory is `owner`.

@@ -4,6 +4,9 @@ use crate::captured_frame::Timestamp;
 use crate::flow::transport_event::{RdmaReadOrWrite, UnnamedTransportEvent};
 use crate::rdma_operation::ConnectionSideAOrB;
 
+/// Maximum number of suspected accesses, and of suspected messages, per connection.
+pub(super) const MAX_SUSPECTS: usize = 64;
+
 /// An access that looks invalid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SuspectedAccess {

@@ -16,10 +16,7 @@ use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
 
 use super::connection_rpc_state::ConnectionRpcState;
-use super::suspected_violations::SuspectedUnexpectedMessage;
-
-/// Maximum number of suspected messages per connection.
-const MAX_SUSPECTS: usize = 64;
+use super::suspected_violations::{MAX_SUSPECTS, SuspectedUnexpectedMessage};
 
 /// Maximum number of Calls in flight, on all connections, to compare with a Reply of unknown XID.
 const MAX_COMPARED_CALLS: usize = 1024;

@@ -63,6 +63,18 @@ impl StreamParserBorrowedFlowState<'_> {
             self.frame_kinds.push(content);
         }
     }
+
+    /// Counts a frame once per reason, however many of its parts cannot be decoded.
+    fn remove_repeated_reason(&mut self, packet_meta: &PacketMeta<'_>) {
+        if let Some((FrameContentKind::Undecoded(reason), preceding)) = self.frame_kinds.split_last()
+            && preceding.contains(&FrameContentKind::Undecoded(*reason))
+        {
+            if !packet_meta.is_captured_twice() {
+                self.stats.uncount_undecoded(*reason);
+            }
+            self.frame_kinds.pop();
+        }
+    }
 }
 
 impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
@@ -127,19 +139,5 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
 
     fn knows_memory(&self, stag: Handle) -> bool {
         self.conversation.has_handle(self.sender.peer(), stag)
-    }
-}
-
-impl StreamParserBorrowedFlowState<'_> {
-    /// Counts a frame once per reason, however many of its parts cannot be decoded.
-    fn remove_repeated_reason(&mut self, packet_meta: &PacketMeta<'_>) {
-        if let Some((FrameContentKind::Undecoded(reason), preceding)) = self.frame_kinds.split_last()
-            && preceding.contains(&FrameContentKind::Undecoded(*reason))
-        {
-            if !packet_meta.is_captured_twice() {
-                self.stats.uncount_undecoded(*reason);
-            }
-            self.frame_kinds.pop();
-        }
     }
 }

@@ -17,8 +17,8 @@ use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, RetransmissionStall};
 use crate::rpc::RpcMessageKind;
 
+use super::stream_bytes::{StreamBytes, StreamPosition, TcpDirectionReader};
 use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
-use super::{StreamBytes, StreamPosition, TcpDirectionReader};
 
 /// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
 /// clocks and multiple queues reorder frames.

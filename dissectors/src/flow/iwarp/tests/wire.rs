@@ -6,7 +6,7 @@ use super::super::{IwarpConnection, MpaCounts};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::iwarp::events::{IwarpEvent, IwarpEventSink};
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::stream::{StreamBytes, StreamPosition};
+use crate::flow::stream::stream_bytes::{StreamBytes, StreamPosition};
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
 use crate::iwarp::mpa::{
