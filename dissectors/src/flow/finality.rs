@@ -13,7 +13,7 @@ use crate::rpc::RpcMessageKind;
 use super::extended_psn::ExtendedPsn;
 use super::frame_kind::FrameContentKind;
 use super::reliable_connection::RequesterPacketState;
-use super::stream::table::TcpConversation;
+use super::tcp_conversations::TcpConversation;
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 

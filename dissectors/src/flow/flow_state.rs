@@ -22,8 +22,8 @@ use super::non_message_frame_role::TransactionFrame;
 use super::packet_meta::PacketMeta;
 use super::rpcrdma_control_message::RpcRdmaControlMessage;
 use super::statistics::FlowDecodingStatistics;
-use super::stream::protocol::StreamProtocol;
-use super::stream::table::{TcpConversationTable, TcpSegmentNumbers};
+use super::stream_protocol::StreamProtocol;
+use super::tcp_conversations::{TcpConversationTable, TcpSegmentNumbers};
 use super::transaction::Transaction;
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
@@ -151,8 +151,8 @@ impl Flow {
         self.ready.pop_front()
     }
 
-    /// Returns the next closed connection that has carried RPC, if [`FlowLimits::report_closed_connections`] is set. All
-    /// of its Transactions were emitted before.
+    /// Returns the next closed connection that has carried RPC, if [`FlowLimits::report_closed_connections`] is set.
+    /// All of its Transactions were emitted before.
     pub fn next_closed(&mut self) -> Option<ConnectionParametersSnapshot> {
         self.closing_connections.next_closed(&self.connections)
     }

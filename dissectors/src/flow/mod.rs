@@ -46,6 +46,9 @@ mod rpcrdma_control_message;
 mod rpcrdma_header_summary;
 mod statistics;
 mod stream;
+mod stream_parser_context;
+mod stream_protocol;
+mod tcp_conversations;
 mod tcp_segment_dispatch;
 mod tcp_segment_events;
 #[cfg(test)]
@@ -74,7 +77,7 @@ pub use packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 pub use rpc_transaction_matching::credits::Version2SendCredits;
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::FlowDecodingStatistics;
-pub use stream::table::TcpSegmentNumbers;
+pub use tcp_conversations::TcpSegmentNumbers;
 pub use transaction::Transaction;
 pub use transaction_key::TransactionSlabKey;
 

@@ -23,10 +23,10 @@ use super::limits::FlowLimits;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::rpc_records::{CapturedRpcRecordParser, StreamProtocolUpgrade};
 use super::statistics::FlowDecodingStatistics;
-use super::stream::context::StreamParserBorrowedFlowState;
 use super::stream::direction::{self, TcpStreamDirection};
-use super::stream::protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::stream::stream_bytes::{StreamBytes, TcpDirectionReader};
+use super::stream_parser_context::StreamParserBorrowedFlowState;
+use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::transaction::ConnectionTransport;
 use super::transaction_table::TrackedTransactionTable;
 
@@ -341,7 +341,7 @@ impl Flow {
                 FrameContentKind::Control
             }
             // More than a keep-alive, on a port of NFS.
-            (None, Some(protocol)) if data.length > 1 && protocol::includes_nfs_port(port_numbers) => {
+            (None, Some(protocol)) if data.length > 1 && stream_protocol::includes_nfs_port(port_numbers) => {
                 match protocol {
                     StreamProtocol::Opening => FrameContentKind::PartialMessage,
                     _ => {
@@ -350,7 +350,7 @@ impl Flow {
                             stream.has_cut_messages |= stream.is_cut;
                             stream.is_cut
                         });
-                        let reason = protocol::unknown_stream_reason(is_cut);
+                        let reason = stream_protocol::unknown_stream_reason(is_cut);
                         self.stats.count_undecoded_packet(reason, &packet_meta)
                     }
                 }
@@ -484,19 +484,19 @@ impl Flow {
             StreamProtocol::Opening => {
                 let own = &mut stream.directions[sender];
                 let first_verdict = match own.is_next(first) {
-                    true => protocol::detect_by_first_bytes(data.bytes, ports),
+                    true => stream_protocol::detect_by_first_bytes(data.bytes, ports),
                     false => StreamProtocolDetection::Undecided,
                 };
                 if first_verdict == StreamProtocolDetection::Undecided {
                     is_kept = true;
                     own.buffer_segment(first, data, packet_meta);
-                    let mut bytes = [0; protocol::MIN_DETECTION_BYTES];
+                    let mut bytes = [0; stream_protocol::MIN_DETECTION_BYTES];
                     let filled = bytes.iter_mut().zip(own.first_bytes());
                     let count = filled.map(|(target, byte)| *target = byte).count();
                     let verdict =
-                        protocol::detect_by_first_bytes(bytes.get(..count).unwrap_or_default(), ports);
+                        stream_protocol::detect_by_first_bytes(bytes.get(..count).unwrap_or_default(), ports);
                     if verdict == StreamProtocolDetection::Undecided
-                        && own.buffered_bytes() > protocol::MAX_BUFFERED_BYTES
+                        && own.buffered_bytes() > stream_protocol::MAX_BUFFERED_BYTES
                     {
                         return self.skip_all_gaps(at, packet_meta.time);
                     }
@@ -506,8 +506,11 @@ impl Flow {
                 }
             }
             StreamProtocol::MidStream { looked_at } => {
-                let verdict =
-                    protocol::detect_by_segment(data, ports, *looked_at < protocol::MAX_SEARCHED_BYTES);
+                let verdict = stream_protocol::detect_by_segment(
+                    data,
+                    ports,
+                    *looked_at < stream_protocol::MAX_SEARCHED_BYTES,
+                );
                 *looked_at = looked_at.saturating_add(data.length).max(1);
                 verdict
             }

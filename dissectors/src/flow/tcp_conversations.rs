@@ -6,42 +6,42 @@ use rustc_hash::FxHashMap;
 
 use crate::address::{Address, Port};
 use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::flow::bounded_slab_growth;
-use crate::flow::by_side::BySide;
-use crate::flow::connection_key::ConnectionSlabKey;
-use crate::flow::count_categories::UndecodedReason;
-use crate::flow::endpoint_pair::{EndpointPair, ordered_addresses};
-use crate::flow::rpc_records::CapturedRpcRecordParser;
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma_operation::ConnectionSideAOrB;
 
-use super::direction::{self, PreviousStreamIncarnation, TcpStreamDirection};
-use super::protocol::{self, StreamProtocol, StreamProtocolDetection};
+use super::bounded_slab_growth;
+use super::by_side::BySide;
+use super::connection_key::ConnectionSlabKey;
+use super::count_categories::UndecodedReason;
+use super::endpoint_pair::{EndpointPair, ordered_addresses};
+use super::rpc_records::CapturedRpcRecordParser;
+use super::stream::direction::{self, PreviousStreamIncarnation, TcpStreamDirection};
+use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
 
 /// A TCP stream: both directions of a TCP connection.
 #[derive(Debug)]
-pub(in crate::flow) struct TcpConversation {
+pub(super) struct TcpConversation {
     /// Endpoints; side A sent the first captured segment.
-    pub(in crate::flow) ports: EndpointPair,
-    pub(in crate::flow) directions: BySide<TcpStreamDirection>,
-    pub(in crate::flow) protocol: StreamProtocol,
+    pub(super) ports: EndpointPair,
+    pub(super) directions: BySide<TcpStreamDirection>,
+    pub(super) protocol: StreamProtocol,
     /// Side that sent the SYN, if it was captured.
-    pub(in crate::flow) opened_by: Option<ConnectionSideAOrB>,
+    pub(super) opened_by: Option<ConnectionSideAOrB>,
     /// RPC or RDMA connection on the stream.
-    pub(in crate::flow) connection: Option<ConnectionSlabKey>,
-    pub(in crate::flow) last_frame: FrameNumber,
+    pub(super) connection: Option<ConnectionSlabKey>,
+    pub(super) last_frame: FrameNumber,
     /// `true` if a FIN or a RST was captured.
-    pub(in crate::flow) is_ending: bool,
+    pub(super) is_ending: bool,
     /// `true` if a snap length truncated segments of it.
-    pub(in crate::flow) is_cut: bool,
+    pub(super) is_cut: bool,
     /// `true` if segments were truncated so much that nothing was found in them.
-    pub(in crate::flow) has_cut_messages: bool,
+    pub(super) has_cut_messages: bool,
     /// Previous incarnation of the stream, between the same ports.
     previous: Option<PreviousStreamIncarnation>,
     /// Sequence number of a segment far from all others.
-    pub(in crate::flow) stray_sequence: Option<TcpSequence>,
+    pub(super) stray_sequence: Option<TcpSequence>,
     /// Bytes buffered, as counted last.
-    pub(in crate::flow) counted_buffered_bytes: usize,
+    pub(super) counted_buffered_bytes: usize,
     /// Memory without buffered bytes, as counted last.
     counted_memory_bytes: u32,
     /// Deadline of its first gap, as entered in the deadline queue.
@@ -86,7 +86,7 @@ impl TcpConversation {
         }
     }
 
-    pub(in crate::flow) fn is_copy_of_previous(
+    pub(super) fn is_copy_of_previous(
         &self,
         sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
@@ -96,16 +96,12 @@ impl TcpConversation {
     }
 
     /// Forgets the previous incarnation, because it had the same numbers.
-    pub(in crate::flow) fn forget_previous(&mut self) {
+    pub(super) fn forget_previous(&mut self) {
         self.previous = None;
     }
 
     /// Sets the bases of relative numbers if this segment is the first that has them.
-    pub(in crate::flow) fn set_sequence_bases(
-        &mut self,
-        sender: ConnectionSideAOrB,
-        segment: &TcpSegment<'_>,
-    ) {
+    pub(super) fn set_sequence_bases(&mut self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) {
         let previous = |number: TcpSequence| number.add(u32::MAX);
         let (own, peer) = self.sequence_bases.own_and_peer(sender);
         own.get_or_insert(if segment.flags.syn() { segment.sequence } else { previous(segment.sequence) });
@@ -115,7 +111,7 @@ impl TcpConversation {
     }
 
     /// Returns the relative numbers of a segment that a side sent.
-    pub(in crate::flow) fn relative_numbers(
+    pub(super) fn relative_numbers(
         &self,
         sender: ConnectionSideAOrB,
         segment: &TcpSegment<'_>,
@@ -128,11 +124,11 @@ impl TcpConversation {
         TcpSegmentNumbers { stream: self.number, sequence: relative(own, segment.sequence), acknowledgment }
     }
 
-    pub(in crate::flow) fn side_with_gap(&self) -> Option<ConnectionSideAOrB> {
+    pub(super) fn side_with_gap(&self) -> Option<ConnectionSideAOrB> {
         ConnectionSideAOrB::BOTH.into_iter().find(|side| self.directions[*side].has_gap())
     }
 
-    pub(in crate::flow) fn set_protocol(&mut self, verdict: StreamProtocolDetection) {
+    pub(super) fn set_protocol(&mut self, verdict: StreamProtocolDetection) {
         let is_opening = matches!(self.protocol, StreamProtocol::Opening);
         self.protocol = match verdict {
             StreamProtocolDetection::Mpa => StreamProtocol::Mpa(Box::default()),
@@ -154,13 +150,13 @@ impl TcpConversation {
     /// Searches all buffered segments for the protocol of a stream whose first bytes were not captured. If none
     /// reveals it, drops them and returns each of their frames with the reason.
     #[must_use]
-    pub(in crate::flow) fn detect_in_buffered(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
+    pub(super) fn detect_in_buffered(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
         if !matches!(self.protocol, StreamProtocol::Opening) {
             return Vec::new();
         }
         let ports = self.port_numbers();
         let payloads = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_payloads);
-        let verdicts = payloads.map(|data| protocol::detect_by_segment(data, ports, true));
+        let verdicts = payloads.map(|data| stream_protocol::detect_by_segment(data, ports, true));
         let verdict = { verdicts }.find(|verdict| *verdict != StreamProtocolDetection::Undecided);
         match verdict {
             Some(verdict) => {
@@ -174,18 +170,15 @@ impl TcpConversation {
     /// Sets a protocol and drops the buffered segments. Returns each of their frames with the reason if the
     /// stream uses an NFS port.
     #[must_use]
-    pub(in crate::flow) fn drop_buffered(
-        &mut self,
-        protocol: StreamProtocol,
-    ) -> Vec<(FrameNumber, UndecodedReason)> {
+    pub(super) fn drop_buffered(&mut self, protocol: StreamProtocol) -> Vec<(FrameNumber, UndecodedReason)> {
         self.protocol = protocol;
-        let is_of_nfs = protocol::includes_nfs_port(self.port_numbers());
+        let is_of_nfs = stream_protocol::includes_nfs_port(self.port_numbers());
         let is_cut = self.is_cut;
         self.has_cut_messages |= is_cut;
         let buffered = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_frames);
         let reported = buffered.filter(|_| is_of_nfs);
         let mut frames: Vec<_> =
-            reported.map(|frame| (frame, protocol::unknown_stream_reason(is_cut))).collect();
+            reported.map(|frame| (frame, stream_protocol::unknown_stream_reason(is_cut))).collect();
         frames.sort_unstable_by_key(|(frame, _)| *frame);
         frames.dedup_by_key(|(frame, _)| *frame);
         self.directions.0.iter_mut().for_each(TcpStreamDirection::reset);
@@ -198,7 +191,7 @@ impl TcpConversation {
 
     /// Returns the first deadline of a gap, and the side that sends that direction. Bytes that wait for the
     /// other direction have no deadline while that has a gap.
-    pub(in crate::flow) fn deadline(&self) -> Option<(Timestamp, ConnectionSideAOrB)> {
+    pub(super) fn deadline(&self) -> Option<(Timestamp, ConnectionSideAOrB)> {
         let deadline = |side| {
             let (own, peer) = (&self.directions[side], &self.directions[side.peer()]);
             let deadline = own.deadline()?;
@@ -209,11 +202,11 @@ impl TcpConversation {
     }
 
     /// Returns the number of bytes that wait behind gaps, or for the detection of the protocol.
-    pub(in crate::flow) fn waiting_bytes(&self) -> usize {
+    pub(super) fn waiting_bytes(&self) -> usize {
         self.directions.0.iter().map(TcpStreamDirection::buffered_bytes).sum()
     }
 
-    pub(in crate::flow) fn buffered_bytes(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         self.waiting_bytes() + self.protocol.buffered_bytes()
     }
 
@@ -223,7 +216,7 @@ impl TcpConversation {
     }
 
     /// Returns `true` if its eviction loses nothing.
-    pub(in crate::flow) fn is_evictable(&self) -> bool {
+    pub(super) fn is_evictable(&self) -> bool {
         self.is_ending
             || matches!(
                 self.protocol,
@@ -240,7 +233,7 @@ const MAX_EXAMINED_GAPS: usize = 64;
 
 /// All TCP streams.
 #[derive(Debug)]
-pub(in crate::flow) struct TcpConversationTable {
+pub(super) struct TcpConversationTable {
     slots: slab::Slab<TcpConversation>,
     by_ports: FxHashMap<EndpointPair, usize>,
     last: Option<(EndpointPair, usize)>,
@@ -254,7 +247,7 @@ pub(in crate::flow) struct TcpConversationTable {
 }
 
 impl TcpConversationTable {
-    pub(in crate::flow) fn new(bound: usize) -> Self {
+    pub(super) fn new(bound: usize) -> Self {
         Self {
             slots: slab::Slab::new(),
             by_ports: FxHashMap::default(),
@@ -267,7 +260,7 @@ impl TcpConversationTable {
     }
 
     /// Returns the stream of a segment from `ports.a` to `ports.b`, and the side that sent it.
-    pub(in crate::flow) fn find(&mut self, ports: EndpointPair) -> (usize, ConnectionSideAOrB) {
+    pub(super) fn find(&mut self, ports: EndpointPair) -> (usize, ConnectionSideAOrB) {
         let at = match self.last {
             Some((last, at)) if last == ports || last.reversed() == ports => at,
             _ => {
@@ -283,29 +276,29 @@ impl TcpConversationTable {
         (at, ConnectionSideAOrB::a_if(is_a))
     }
 
-    pub(in crate::flow) fn get_mut(&mut self, at: usize) -> Option<&mut TcpConversation> {
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut TcpConversation> {
         self.slots.get_mut(at)
     }
 
     /// Returns the stream of the last segment.
-    pub(in crate::flow) fn last(&self) -> Option<&TcpConversation> {
+    pub(super) fn last(&self) -> Option<&TcpConversation> {
         self.last.and_then(|(_, at)| self.slots.get(at))
     }
 
     /// Returns the indexes of all streams.
-    pub(in crate::flow) fn all(&self) -> Vec<usize> {
+    pub(super) fn all(&self) -> Vec<usize> {
         self.slots.iter().map(|(at, _)| at).collect()
     }
 
     /// Returns the number of streams or table entries, whichever is larger, and buffered bytes.
     #[cfg(test)]
-    pub(in crate::flow) fn size(&self) -> (usize, usize) {
+    pub(super) fn size(&self) -> (usize, usize) {
         let marks = self.by_ports.len().max(self.deadlines.len());
         (self.slots.len().max(marks), self.slots.iter().map(|(_, stream)| stream.buffered_bytes()).sum())
     }
 
     /// Replaces a stream by its next incarnation between the same ports.
-    pub(in crate::flow) fn begin_incarnation(&mut self, at: usize, ports: EndpointPair) {
+    pub(super) fn begin_incarnation(&mut self, at: usize, ports: EndpointPair) {
         if let Some(stream) = self.slots.get_mut(at) {
             if let Some(deadline) = stream.deadline {
                 self.deadlines.remove(&(deadline, at));
@@ -320,7 +313,7 @@ impl TcpConversationTable {
         }
     }
 
-    pub(in crate::flow) fn remove(&mut self, at: usize) {
+    pub(super) fn remove(&mut self, at: usize) {
         self.last = None;
         if let Some(stream) = self.slots.try_remove(at) {
             self.counted_memory_bytes -= stream.counted_memory_bytes as usize;
@@ -331,7 +324,7 @@ impl TcpConversationTable {
         }
     }
 
-    pub(in crate::flow) fn update_deadline(&mut self, at: usize) {
+    pub(super) fn update_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let deadline = stream.deadline().map(|(deadline, _)| deadline);
         if deadline != stream.deadline {
@@ -345,14 +338,14 @@ impl TcpConversationTable {
 
     /// Returns a stream with a gap whose deadline has passed.
     #[inline]
-    pub(in crate::flow) fn next_due(&self, now: Timestamp) -> Option<usize> {
+    pub(super) fn next_due(&self, now: Timestamp) -> Option<usize> {
         let ends = [self.deadlines.first()?, self.deadlines.last()?];
         ends.into_iter().find(|(deadline, _)| direction::is_past(*deadline, now)).map(|(_, at)| *at)
     }
 
     /// Returns `true` if bytes of a stream between these addresses wait behind a gap, and its protocol is unknown: it
     /// may carry RPC. With many gaps, returns `true` without a search.
-    pub(in crate::flow) fn has_undetermined_between(&self, addresses: (Address, Address)) -> bool {
+    pub(super) fn has_undetermined_between(&self, addresses: (Address, Address)) -> bool {
         let mut waiting = self.deadlines.iter().filter_map(|(_, at)| self.slots.get(*at));
         self.deadlines.len() > MAX_EXAMINED_GAPS
             || waiting.any(|stream| {
@@ -363,7 +356,7 @@ impl TcpConversationTable {
 
     /// Updates the memory counted for a stream.
     #[inline]
-    pub(in crate::flow) fn update_memory(&mut self, at: usize) {
+    pub(super) fn update_memory(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let now = u32::try_from(stream.memory_bytes()).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut stream.counted_memory_bytes, now);
@@ -372,20 +365,20 @@ impl TcpConversationTable {
     }
 
     /// Returns the memory in bytes of all streams, without buffered bytes.
-    pub(in crate::flow) fn memory_bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         self.counted_memory_bytes
     }
 
-    pub(in crate::flow) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    pub(in crate::flow) fn exceeds_limit(&self) -> bool {
+    pub(super) fn exceeds_limit(&self) -> bool {
         self.slots.len() > self.max_streams
     }
 
     /// Returns the eighth of the streams that have been idle longest; first those whose eviction loses nothing.
-    pub(in crate::flow) fn idle_longest(&self) -> Vec<usize> {
+    pub(super) fn idle_longest(&self) -> Vec<usize> {
         let streams = self.slots.iter();
         bounded_slab_growth::eighth_to_evict(
             streams.map(|(at, stream)| (!stream.is_evictable(), stream.last_frame, at)),

@@ -1,33 +1,34 @@
 //! Context of a stream parser: the RPC conversation of its connection, and the tables of the flow.
 
-use crate::flow::borrowed_flow_state::BorrowedFlowState;
-use crate::flow::count_categories::UndecodedReason;
-use crate::flow::frame_kind::FrameContentKind;
-use crate::flow::iwarp::events::{IwarpEvent, IwarpEventSink};
-use crate::flow::limits::FlowLimits;
-use crate::flow::packet_meta::PacketMeta;
-use crate::flow::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
-use crate::flow::statistics::FlowDecodingStatistics;
-use crate::flow::transaction_table::TrackedTransactionTable;
-use crate::flow::transport_event::TransportAnomalyKind;
 use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 
+use super::borrowed_flow_state::BorrowedFlowState;
+use super::count_categories::UndecodedReason;
+use super::frame_kind::FrameContentKind;
+use super::iwarp::events::{IwarpEvent, IwarpEventSink};
+use super::limits::FlowLimits;
+use super::packet_meta::PacketMeta;
+use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
+use super::statistics::FlowDecodingStatistics;
+use super::transaction_table::TrackedTransactionTable;
+use super::transport_event::TransportAnomalyKind;
+
 /// State of the flow that a stream parser uses besides its own.
-pub(in crate::flow) struct StreamParserBorrowedFlowState<'a> {
-    pub(in crate::flow) connection: usize,
+pub(super) struct StreamParserBorrowedFlowState<'a> {
+    pub(super) connection: usize,
     /// Side that sends the bytes.
-    pub(in crate::flow) sender: ConnectionSideAOrB,
-    pub(in crate::flow) conversation: &'a mut ConnectionRpcState,
-    pub(in crate::flow) transaction_table: &'a mut TrackedTransactionTable,
-    pub(in crate::flow) stats: &'a mut FlowDecodingStatistics,
-    pub(in crate::flow) limits: &'a FlowLimits,
+    pub(super) sender: ConnectionSideAOrB,
+    pub(super) conversation: &'a mut ConnectionRpcState,
+    pub(super) transaction_table: &'a mut TrackedTransactionTable,
+    pub(super) stats: &'a mut FlowDecodingStatistics,
+    pub(super) limits: &'a FlowLimits,
     /// Meanings of the decoded bytes.
-    pub(in crate::flow) frame_kinds: &'a mut Vec<FrameContentKind>,
+    pub(super) frame_kinds: &'a mut Vec<FrameContentKind>,
 }
 
 impl StreamParserBorrowedFlowState<'_> {
     /// Returns the RPC conversation of the connection and its context for bytes of these frames.
-    pub(in crate::flow) fn rpc_context<'a>(
+    pub(super) fn rpc_context<'a>(
         &'a mut self,
         packet_meta: &'a PacketMeta<'a>,
     ) -> (&'a mut ConnectionRpcState, BorrowedFlowState<'a>) {
@@ -45,7 +46,7 @@ impl StreamParserBorrowedFlowState<'_> {
 
     /// Counts bytes of a record whose mark was not captured. `is_all`: the frame has nothing else and counts as
     /// undecoded.
-    pub(in crate::flow) fn count_skipped(&mut self, bytes: u32, packet_meta: PacketMeta<'_>, is_all: bool) {
+    pub(super) fn count_skipped(&mut self, bytes: u32, packet_meta: PacketMeta<'_>, is_all: bool) {
         if packet_meta.frames.is_empty() {
             return;
         }
@@ -57,7 +58,7 @@ impl StreamParserBorrowedFlowState<'_> {
     }
 
     /// Counts a frame whose bytes cannot be decoded.
-    pub(in crate::flow) fn count_undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
+    pub(super) fn count_undecoded(&mut self, reason: UndecodedReason, packet_meta: PacketMeta<'_>) {
         if !packet_meta.frames.is_empty() {
             let content = self.stats.count_undecoded_packet(reason, &packet_meta);
             self.frame_kinds.push(content);

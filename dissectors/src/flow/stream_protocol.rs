@@ -1,19 +1,20 @@
 //! Detection of the protocol of a stream: by its first bytes or, if those were not captured, by structure.
 
 use crate::address::Port;
-use crate::flow::by_side::BySide;
-use crate::flow::connection_setup::NFS_RDMA_PORT;
-use crate::flow::count_categories::UndecodedReason;
-use crate::flow::iwarp::IwarpConnection;
-use crate::flow::iwarp::mpa_recognition::{begins_fpdu, begins_mpa};
-use crate::flow::rpc_records::CapturedRpcRecordParser;
 use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY};
 use crate::rdma_operation::CapturedPacketPayload;
 use crate::rpc::{self, tls};
 
+use super::by_side::BySide;
+use super::connection_setup::NFS_RDMA_PORT;
+use super::count_categories::UndecodedReason;
+use super::iwarp::IwarpConnection;
+use super::iwarp::mpa_recognition::{begins_fpdu, begins_mpa};
+use super::rpc_records::CapturedRpcRecordParser;
+
 /// Protocol of a stream.
 #[derive(Debug)]
-pub(in crate::flow) enum StreamProtocol {
+pub(super) enum StreamProtocol {
     /// Unknown: its start was captured, but too little of it.
     Opening,
     /// Unknown: its start was not captured, and each segment may reveal it.
@@ -34,7 +35,7 @@ pub(in crate::flow) enum StreamProtocol {
 impl StreamProtocol {
     /// Returns the memory in bytes, without incomplete messages.
     #[inline]
-    pub(in crate::flow) fn memory_bytes(&self) -> usize {
+    pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Self::Records(records) => records.0.iter().map(CapturedRpcRecordParser::memory_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.memory_bytes(),
@@ -43,7 +44,7 @@ impl StreamProtocol {
     }
 
     /// Returns the number of bytes of incomplete messages.
-    pub(in crate::flow) fn buffered_bytes(&self) -> usize {
+    pub(super) fn buffered_bytes(&self) -> usize {
         match self {
             Self::Records(records) => records.0.iter().map(CapturedRpcRecordParser::buffered_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.buffered_bytes(),
@@ -54,7 +55,7 @@ impl StreamProtocol {
 
 /// Result of examining bytes of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::flow) enum StreamProtocolDetection {
+pub(super) enum StreamProtocolDetection {
     /// RPC records.
     Records,
     /// MPA begins here.
@@ -68,29 +69,29 @@ pub(in crate::flow) enum StreamProtocolDetection {
 }
 
 /// Maximum number of bytes of one direction buffered until the protocol of the stream is known.
-pub(in crate::flow) const MAX_BUFFERED_BYTES: usize = 16 << 10;
+pub(super) const MAX_BUFFERED_BYTES: usize = 16 << 10;
 
 /// Number of bytes of a stream searched for the start of a record if its own start was not captured.
-pub(in crate::flow) const MAX_SEARCHED_BYTES: u32 = 4 << 20;
+pub(super) const MAX_SEARCHED_BYTES: u32 = 4 << 20;
 
 /// Number of bytes that identify a record: the mark, and a Call up to its procedure.
-pub(in crate::flow) const MIN_DETECTION_BYTES: usize = 28;
+pub(super) const MIN_DETECTION_BYTES: usize = 28;
 
 /// The NFS port. RFC 7530 section 3.1.
 const NFS_PORT: Port = Port(2049);
 
 /// Returns `true` if one of the ports is an NFS port, so that the stream is relevant whatever it carries.
-pub(in crate::flow) fn includes_nfs_port(ports: [Port; 2]) -> bool {
+pub(super) fn includes_nfs_port(ports: [Port; 2]) -> bool {
     ports.iter().any(|port| [NFS_PORT, NFS_RDMA_PORT].contains(port))
 }
 
 /// Returns the reason for a segment of an unknown stream, whose segments are truncated or not.
-pub(in crate::flow) fn unknown_stream_reason(is_cut: bool) -> UndecodedReason {
+pub(super) fn unknown_stream_reason(is_cut: bool) -> UndecodedReason {
     if is_cut { UndecodedReason::CutStream } else { UndecodedReason::UnknownStream }
 }
 
 /// Detects the protocol by the first bytes of a direction.
-pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> StreamProtocolDetection {
+pub(super) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> StreamProtocolDetection {
     let is_prefix_of = |key: &[u8]| bytes.iter().zip(key).all(|(byte, expected)| byte == expected);
     if begins_mpa(bytes) {
         return StreamProtocolDetection::Mpa;
@@ -113,7 +114,7 @@ pub(in crate::flow) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> 
 
 /// Detects the protocol of a stream by a segment, if its start was not captured. `search_all`: search the
 /// whole segment, not only its first bytes.
-pub(in crate::flow) fn detect_by_segment(
+pub(super) fn detect_by_segment(
     data: CapturedPacketPayload<'_>,
     ports: [Port; 2],
     search_all: bool,
