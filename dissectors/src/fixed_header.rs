@@ -337,7 +337,7 @@ macro_rules! header {
                 registry.field(Self::GROUP);
                 let mut fields = Self::FIELDS.iter();
                 $(if let Some(field) = fields.next() {
-                    registry.fixed::<$type>(field, Self::GROUP.doc);
+                    registry.add(field, <$type as $crate::fixed_header::FixedHeaderFieldValue>::NAMES, Self::GROUP.doc);
                 })*
             }
         }

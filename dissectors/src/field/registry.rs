@@ -1,18 +1,15 @@
 //! Registry of all fields, collected from the descriptions of all structures.
 //!
 //! There is no hand-written field list. An XDR structure registers its own fields and those of its types
-//! ([`Xdr::describe`]); a header of fixed layout registers its own. Each protocol has a function `describe` that lists
-//! its headers and top-level XDR types; [`catalog`](crate::catalog) lists the protocols.
+//! ([`Xdr::describe`](crate::xdr::Xdr::describe)); a header of fixed layout registers its own. Each protocol has a
+//! function `describe` that lists its headers and top-level XDR types; [`catalog`](crate::catalog) lists the protocols.
 
 use std::any::type_name;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashSet;
 
-use crate::fixed_header::FixedHeaderFieldValue;
-use crate::xdr::Xdr;
-
-use super::{FieldDefinition, FieldKind, FlagName};
+use super::definition::{FieldDefinition, FieldKind, FlagName};
 
 /// Layer that must be decoded to see a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,27 +71,18 @@ impl FieldRegistry {
         self.add(field, &[], "");
     }
 
-    /// Adds an XDR field of a structure and the fields inside it.
-    pub fn xdr<'a, T: Xdr<'a>>(&mut self, field: &'static FieldDefinition, structure: &'static str) {
-        self.add(field, T::NAMES, structure);
-        T::describe(self);
-    }
-
-    /// Adds a field of a fixed header.
-    pub fn fixed<'a, T: FixedHeaderFieldValue<'a>>(
-        &mut self,
-        field: &'static FieldDefinition,
-        structure: &'static str,
-    ) {
-        self.add(field, T::NAMES, structure);
-    }
-
     /// Returns `true` on the first visit of `T`.
     pub fn mark_visited<T>(&mut self) -> bool {
         self.visited_types.insert(type_name::<T>())
     }
 
-    fn add(&mut self, field: &'static FieldDefinition, names: &'static [FlagName], structure: &'static str) {
+    /// Adds a field with the names of its values, and the documentation of the structure that contains it.
+    pub fn add(
+        &mut self,
+        field: &'static FieldDefinition,
+        names: &'static [FlagName],
+        structure: &'static str,
+    ) {
         let entry = RegisteredField { field, names, structure, layer: self.layer };
         // An unnamed group exists only for the encoding.
         if entry.field.name.is_empty() {

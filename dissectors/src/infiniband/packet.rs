@@ -107,7 +107,7 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
     for field in [&INFINIBAND, &ICRC, &CREDIT_COUNT, &TIMER] {
         registry.field(field);
     }
-    registry.fixed::<super::NakCode>(&ERROR_CODE, "");
+    registry.add(&ERROR_CODE, super::NakCode::NAMES, "");
 }
 
 /// Length of the ICRC at the end of every packet, in bytes.

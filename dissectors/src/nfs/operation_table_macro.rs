@@ -162,7 +162,7 @@ macro_rules! operations {
             /// Adds all operations and the fields of their bodies to a registry.
             pub fn describe(registry: &mut $crate::field::registry::FieldRegistry) {
                 $(if let Some(field) = $number::$name.field() {
-                    registry.xdr::<$body>(field, "");
+                    <$body as $crate::xdr::Xdr>::describe_field(registry, field, "");
                 })*
             }
 

@@ -109,7 +109,7 @@ impl<'a, S: StatusUnionDiscriminant, T: Xdr<'a>, E: Xdr<'a>> Xdr<'a> for StatusU
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE || E::IS_DDP_ELIGIBLE;
 
     fn describe(registry: &mut FieldRegistry) {
-        registry.xdr::<S>(S::FIELD, "");
+        S::describe_field(registry, S::FIELD, "");
         T::describe(registry);
         E::describe(registry);
     }

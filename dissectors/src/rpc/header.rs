@@ -13,15 +13,6 @@ crate::number! {
     pub struct Xid(u32) as Hex(8);
 }
 
-/// Kind of an RPC message: Call or Reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RpcMessageKind {
-    /// The Call.
-    Call,
-    /// The Reply.
-    Reply,
-}
-
 /// RPC version. RFC 5531 section 9.
 pub const VERSION: u32 = 2;
 

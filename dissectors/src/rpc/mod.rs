@@ -5,6 +5,7 @@ use crate::field::registry::FieldRegistry;
 pub mod auth;
 pub mod gss;
 mod header;
+mod message_kind;
 mod program;
 mod recognize;
 pub mod record_marking;
@@ -14,14 +15,17 @@ pub mod universal_address;
 pub use auth::{Credential, Verifier};
 pub use header::{
     AcceptStat, AcceptedReply, AuthError, AuthStat, CallBody, MismatchInfo, MsgType, ProgMismatchInfo,
-    RejectStat, RejectedReply, ReplyBody, ReplyData, ReplyStat, RpcMessageKind, RpcMsg, RpcMsgBody,
-    RpcReplyStatus, VERSION, Xid,
+    RejectStat, RejectedReply, ReplyBody, ReplyData, ReplyStat, RpcMsg, RpcMsgBody, RpcReplyStatus, VERSION,
+    Xid,
 };
+pub use message_kind::RpcMessageKind;
 pub use program::Program;
 pub use recognize::{RecognizedRpcMessage, recognize, recognize_call_record, recognize_record};
 
+use crate::xdr::Xdr;
+
 /// Adds the RPC fields to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {
-    registry.xdr::<RpcMsg<'_>>(RpcMsg::FIELD, "");
+    RpcMsg::describe_field(registry, RpcMsg::FIELD, "");
     gss::describe(registry);
 }

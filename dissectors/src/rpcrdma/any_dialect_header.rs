@@ -6,9 +6,8 @@ use crate::field::FieldObserver;
 use crate::rpc::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError};
 
-use super::VERSION;
 use super::dialects::Dialect;
-use super::header::{RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdma1Header, WriteChunk};
+use super::header::{RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdma1Header, VERSION, WriteChunk};
 use super::sigcomm2003_prototype::{NfsRdmaPrototypeBody, NfsRdmaPrototypeHeader, NfsRdmaPrototypeProc};
 use super::version2::{self, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Header, RpcRdma2HeaderType};
 

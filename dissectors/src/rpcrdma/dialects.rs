@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::{header, version2};
+
 /// A dialect of RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dialect {
@@ -40,9 +42,9 @@ impl Dialect {
         match (connection_dialect, version) {
             // The paper does not number its version.
             (Some(Self::Prototype), _) => Self::Prototype,
-            (_, super::version2::VERSION) => Self::Version2,
-            (Some(dialect), super::VERSION) if dialect.is_version1() => dialect,
-            (Some(Self::Version2), version) if version != super::VERSION => Self::Version2,
+            (_, version2::VERSION) => Self::Version2,
+            (Some(dialect), header::VERSION) if dialect.is_version1() => dialect,
+            (Some(Self::Version2), version) if version != header::VERSION => Self::Version2,
             _ => Self::Rfc8166,
         }
     }

@@ -195,7 +195,7 @@ impl<'a, B: RpcRdmaVersionBody<'a>> Xdr<'a> for RpcRdmaVersionedHeader<B> {
 
     fn describe(registry: &mut FieldRegistry) {
         RpcRdmaFixedFields::describe(registry);
-        registry.xdr::<B>(B::FIELD, "");
+        B::describe_field(registry, B::FIELD, "");
     }
 
     #[inline]

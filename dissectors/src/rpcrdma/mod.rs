@@ -25,12 +25,13 @@ pub use recognize::{
     MIN_HEADER_BYTES, RpcRdmaEvidence, is_whole_done, may_be_truncated_rpcrdma, recognize, recognize_dialect,
 };
 
+use crate::xdr::Xdr;
+use sigcomm2003_prototype::NfsRdmaPrototypeHeader;
+use version2::RpcRdma2Header;
+
 /// Adds the fields of a message to a registry. Those of connection establishment belong to other layers.
 pub(crate) fn describe(registry: &mut FieldRegistry) {
-    registry.xdr::<RpcRdma1Header<'_>>(RpcRdma1Header::FIELD, "");
-    registry.xdr::<sigcomm2003_prototype::NfsRdmaPrototypeHeader<'_>>(
-        sigcomm2003_prototype::NfsRdmaPrototypeHeader::FIELD,
-        "",
-    );
-    registry.xdr::<version2::RpcRdma2Header<'_>>(version2::RpcRdma2Header::FIELD, "");
+    RpcRdma1Header::describe_field(registry, RpcRdma1Header::FIELD, "");
+    NfsRdmaPrototypeHeader::describe_field(registry, NfsRdmaPrototypeHeader::FIELD, "");
+    RpcRdma2Header::describe_field(registry, RpcRdma2Header::FIELD, "");
 }

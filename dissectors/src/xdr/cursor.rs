@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::field::DataItemPlacement;
 
-use super::{RdmaMsgpPadding, ResultWriteChunkAssignment, roundup};
+use super::padding::{RdmaMsgpPadding, roundup};
+use super::write_chunk_pairing::ResultWriteChunkAssignment;
 
 /// A decoding error; `at` is the byte offset in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -108,7 +108,7 @@ macro_rules! xdr {
             },
             [], $crate::xdr::sum(&[$(<$type as $crate::xdr::Xdr>::LENGTH),*]),
             $crate::xdr::any(&[$(<$type as $crate::xdr::Xdr>::IS_DDP_ELIGIBLE),*]), |registry| {
-                $(registry.xdr::<$type>(Self::FIELDS.$field, Self::DOC);)*
+                $(<$type as $crate::xdr::Xdr>::describe_field(registry, Self::FIELDS.$field, Self::DOC);)*
             }
         );
     };
@@ -277,9 +277,9 @@ macro_rules! xdr {
                 $($(<$default_type as $crate::xdr::Xdr>::IS_DDP_ELIGIBLE)?)?
             ]), |registry| {
                 const DOC: &str = concat!($($doc, "\n"),+);
-                registry.xdr::<$tag_type>(Self::TAG, DOC);
-                $($(registry.xdr::<$type>(Self::FIELDS.$arm, DOC);)?)*
-                $($(registry.xdr::<$default_type>(Self::FIELDS.$default, DOC);)?)?
+                <$tag_type as $crate::xdr::Xdr>::describe_field(registry, Self::TAG, DOC);
+                $($(<$type as $crate::xdr::Xdr>::describe_field(registry, Self::FIELDS.$arm, DOC);)?)*
+                $($(<$default_type as $crate::xdr::Xdr>::describe_field(registry, Self::FIELDS.$default, DOC);)?)?
             }
         );
     };

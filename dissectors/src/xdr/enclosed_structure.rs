@@ -3,8 +3,10 @@
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 
-use super::types::report_fill;
-use super::{Cursor, Encoder, Opaque, Xdr, XdrError};
+use super::cursor::{Cursor, XdrError};
+use super::encoder::Encoder;
+use super::types::{Opaque, report_fill};
+use super::xdr_type::Xdr;
 
 /// An opaque item of at most `BOUND` bytes whose structure depends on a preceding value.
 ///

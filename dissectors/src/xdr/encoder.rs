@@ -1,6 +1,6 @@
 //! XDR encoder.
 
-use super::{RdmaMsgpPadding, roundup};
+use super::padding::{RdmaMsgpPadding, roundup};
 
 /// A data item that is omitted from the message because it is sent in a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,10 @@ use crate::field::{
     DataItemPlacement, DdpEligibleItem, FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName,
 };
 
-use super::{Cursor, Encoder, Xdr, XdrError, roundup};
+use super::cursor::{Cursor, XdrError};
+use super::encoder::Encoder;
+use super::padding::roundup;
+use super::xdr_type::Xdr;
 
 macro_rules! xdr_number {
     ($($number:ty, $read:ident, $value:expr, $kind:ident;)*) => {$(
@@ -408,9 +411,9 @@ impl<'a, T: Xdr<'a>> Xdr<'a> for Box<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ChunkedDataItem, roundup};
     use super::*;
     use crate::field::NullFieldObserver;
+    use crate::xdr::cursor::ChunkedDataItem;
 
     static FIELD: FieldDefinition = FieldDefinition::group("test", "test", "");
 

@@ -128,7 +128,7 @@ macro_rules! items {
 
             fn describe(registry: &mut crate::field::registry::FieldRegistry) {
                 const DOC: &str = concat!($($doc),+);
-                $(registry.xdr::<$type>(Self::FIELDS.$constant, DOC);)*
+                $(<$type as crate::xdr::Xdr>::describe_field(registry, Self::FIELDS.$constant, DOC);)*
             }
         }
     };

@@ -49,8 +49,8 @@ pub fn describe(registry: &mut FieldRegistry) {
     CompoundCallHead::describe(registry);
     CompoundReplyHead::describe(registry);
     CbCompoundCallHead::describe(registry);
-    registry.xdr::<Operation>(<Args<'_> as OperationBody>::OPCODE, "");
-    registry.xdr::<CbOperation>(<CbArgs<'_> as OperationBody>::OPCODE, "");
+    Operation::describe_field(registry, <Args<'_> as OperationBody>::OPCODE, "");
+    CbOperation::describe_field(registry, <CbArgs<'_> as OperationBody>::OPCODE, "");
     Args::describe(registry);
     Results::describe(registry);
     CbArgs::describe(registry);

@@ -157,7 +157,7 @@ macro_rules! results {
 
             fn describe(registry: &mut crate::field::registry::FieldRegistry) {
                 use crate::nfs::StatusUnionDiscriminant;
-                registry.xdr::<crate::nfs::v4::Nfsstat4>(crate::nfs::v4::Nfsstat4::FIELD, "");
+                crate::nfs::v4::Nfsstat4::describe_field(registry, crate::nfs::v4::Nfsstat4::FIELD, "");
                 <$ok as crate::xdr::Xdr>::describe(registry);
                 <$content as crate::xdr::Xdr>::describe(registry);
             }

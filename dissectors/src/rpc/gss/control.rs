@@ -3,10 +3,10 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
-use crate::rpc::RpcMessageKind::{self, *};
+use crate::rpc::message_kind::RpcMessageKind::{self, *};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
 
-use super::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
+use super::protection::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
 
 crate::xdr! { "rpc.authgss";
     /// rpc_gss_init_arg. RFC 2203 section 5.2.2.
@@ -117,14 +117,14 @@ crate::field::fields! {
 
 /// Adds the fields of the control messages to a registry.
 pub(super) fn describe(registry: &mut FieldRegistry) {
-    registry.xdr::<RpcGssInitArg<'_>>(&INIT, "");
-    registry.xdr::<RpcGssInitRes<'_>>(&INIT, "");
-    registry.xdr::<Rgss3CreateArgs<'_>>(&CREATE, "");
-    registry.xdr::<Rgss3CreateRes<'_>>(&CREATE, "");
-    registry.xdr::<Rgss3ListArgs<'_>>(&LIST, "");
-    registry.xdr::<Rgss3ListRes<'_>>(&LIST, "");
-    registry.xdr::<Rgss2BindChanVerfArgs<'_>>(&BIND_CHANNEL, "");
-    registry.xdr::<Rgss2BindChanVerfRes<'_>>(&BIND_CHANNEL, "");
+    RpcGssInitArg::describe_field(registry, &INIT, "");
+    RpcGssInitRes::describe_field(registry, &INIT, "");
+    Rgss3CreateArgs::describe_field(registry, &CREATE, "");
+    Rgss3CreateRes::describe_field(registry, &CREATE, "");
+    Rgss3ListArgs::describe_field(registry, &LIST, "");
+    Rgss3ListRes::describe_field(registry, &LIST, "");
+    Rgss2BindChanVerfArgs::describe_field(registry, &BIND_CHANNEL, "");
+    Rgss2BindChanVerfRes::describe_field(registry, &BIND_CHANNEL, "");
 }
 
 impl GssControlMessageKind {

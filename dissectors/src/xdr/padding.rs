@@ -1,4 +1,10 @@
-//! Padding before opaque data in RDMA_MSGP. RFC 5666 section 3.9.
+//! Padding of opaque data: fill bytes after it (RFC 4506 section 4.10), alignment before it in RDMA_MSGP (RFC 5666
+//! section 3.9).
+
+/// Returns the number of fill bytes after `length` bytes of opaque data (RFC 4506 section 4.10).
+pub const fn roundup(length: usize) -> usize {
+    length.wrapping_neg() % 4
+}
 
 /// Alignment of opaque data in a Send. Positions count from the first byte of the Send, which begins the receive
 /// buffer.
