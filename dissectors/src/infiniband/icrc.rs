@@ -2,8 +2,9 @@
 
 use crc32fast::Hasher;
 
-use super::packet::ICRC_LENGTH;
-use super::{Bth, Grh, Lrh, RdmaEncapsulation};
+use super::bth::Bth;
+use super::headers::{Grh, Lrh};
+use super::packet::{ICRC_LENGTH, RdmaEncapsulation};
 
 /// Result of an ICRC check. The values are the four bytes on the wire in big-endian order, as tshark shows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,10 @@
 //! Management datagrams: the common header and the management classes.
 
+use super::opcode::OpcodeService;
+use super::packet::InfinibandPacket;
+use super::queue_pair::Qpn;
 use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
-use crate::infiniband::{InfinibandPacket, OpcodeService, Qpn};
 
 crate::named! {
     /// Management class. InfiniBand Architecture Specification volume 1, section 13.4.

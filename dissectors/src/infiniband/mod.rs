@@ -7,10 +7,11 @@ pub mod icrc;
 pub mod mad;
 mod opcode;
 mod packet;
+mod queue_pair;
 
 use crate::field::registry::{FieldRegistry, describe_headers};
 
-pub use bth::{Bth, PartitionKey, Psn, Qpn};
+pub use bth::Bth;
 pub use headers::{
     Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, InfinibandQKey, Lrh,
     LrhLinkNextHeader, Msn, NakCode, Rdeth, Reth, Syndrome, XrcEth,
@@ -20,6 +21,7 @@ pub use opcode::{
     PacketOperation, PacketPositionInMessage,
 };
 pub use packet::{InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};
+pub use queue_pair::{PartitionKey, Psn, Qpn};
 
 /// Adds the fields of packets to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use super::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, BthOpcode, Deth, ExtensionTransportHeader, Feth, Ieth, ImmDt,
-    ImmediateData, OpcodeProperties, Rdeth, Reth, Syndrome, XrcEth,
+use super::bth::Bth;
+use super::headers::{
+    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Ieth, ImmDt, ImmediateData, NakCode, Rdeth, Reth, Syndrome,
+    XrcEth,
 };
+use super::opcode::{BthOpcode, ExtensionTransportHeader, OpcodeProperties};
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldObserver, FieldValue};
@@ -107,7 +109,7 @@ pub(super) fn describe(registry: &mut FieldRegistry) {
     for field in [&INFINIBAND, &ICRC, &CREDIT_COUNT, &TIMER] {
         registry.field(field);
     }
-    registry.add(&ERROR_CODE, super::NakCode::NAMES, "");
+    registry.add(&ERROR_CODE, NakCode::NAMES, "");
 }
 
 /// Length of the ICRC at the end of every packet, in bytes.

@@ -4,6 +4,7 @@
 
 pub mod crc;
 pub mod ddp;
+mod fpdu;
 pub mod mpa;
 pub mod rdmap;
 mod segment;
