@@ -17,14 +17,16 @@ mod procedure;
 pub mod rpcbind;
 pub mod rquota;
 mod status_union;
+mod statuses;
 #[cfg(test)]
 mod tests;
 pub mod v2;
 pub mod v3;
 pub mod v4;
 
-pub use procedure::{Procedure, SymlinkTextChunkFlags, link_text_chunks, procedure_name};
+pub use procedure::{Procedure, link_text_chunks, procedure_name};
 pub use status_union::{ProcedureStatus, StatusUnion, StatusUnionDiscriminant};
+pub use v4::SymlinkTextChunkFlags;
 
 /// Adds the fields of this module to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {

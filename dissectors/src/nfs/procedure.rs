@@ -6,8 +6,9 @@ use crate::rpc::Program;
 use crate::rpc::RpcMessageKind::{self, *};
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 
-pub use super::v4::SymlinkTextChunkFlags;
-use super::{ProcedureStatus, mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
+use super::status_union::{ProcedureStatus, StatusUnionDiscriminant};
+use super::v4::SymlinkTextChunkFlags;
+use super::{mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
 
 /// Maps programs and versions to the modules with their procedure tables.
 macro_rules! programs {
@@ -261,11 +262,9 @@ impl Procedure {
             // TEST to GRANTED, SHARE, UNSHARE and NM_LOCK (XNFS section 10, RFC 1813 section 6.2). The others have no
             // results.
             Self::Nlm1(nlm::v1::Procedure(1..=5)) | Self::Nlm3(nlm::v3::Procedure(1..=5 | 20..=22)) => {
-                ProcedureStatus::read_after_cookie::<nlm::v3::NlmStats>
+                read_status_after_cookie::<nlm::v3::NlmStats>
             }
-            Self::Nlm4(nlm::v4::Procedure(1..=5 | 20..=22)) => {
-                ProcedureStatus::read_after_cookie::<nlm::v4::Nlm4Stats>
-            }
+            Self::Nlm4(nlm::v4::Procedure(1..=5 | 20..=22)) => read_status_after_cookie::<nlm::v4::Nlm4Stats>,
             _ => return Ok(None),
         };
         read(&mut results).map(Some)
@@ -321,6 +320,14 @@ fn convert_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObser
     }
     encoder.into_iter().for_each(|encoder| compound.encode(encoder));
     Ok(())
+}
+
+/// Decodes a status that follows the cookie of NLM. XNFS version 3W chapter 10.
+fn read_status_after_cookie<S: StatusUnionDiscriminant>(
+    cursor: &mut Cursor<'_>,
+) -> Result<ProcedureStatus, XdrError> {
+    nlm::Netobj::decode(cursor, S::FIELD, &mut NullFieldObserver)?;
+    ProcedureStatus::read::<S>(cursor)
 }
 
 /// Returns the name of a procedure, even if its arguments are not decoded.

@@ -4,8 +4,6 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
-use super::{mount, nlm, nsm, rquota, v2, v3, v4};
-
 /// A status that discriminates a union.
 pub trait StatusUnionDiscriminant: for<'a> Xdr<'a> + Copy + PartialEq {
     /// Value on success, which the result follows.
@@ -15,34 +13,6 @@ pub trait StatusUnionDiscriminant: for<'a> Xdr<'a> + Copy + PartialEq {
 
     /// Returns number, name and success.
     fn status(self) -> ProcedureStatus;
-}
-
-macro_rules! statuses {
-    ($($status:path: $ok:ident, $filter:literal $label:literal, $doc:literal;)*) => {$(
-        impl StatusUnionDiscriminant for $status {
-            const OK: Self = Self::$ok;
-            const FIELD: &'static FieldDefinition =
-                &FieldDefinition { name: $filter, label: $label, kind: FieldKind::Enum, doc: $doc };
-
-            fn status(self) -> ProcedureStatus {
-                ProcedureStatus { number: self.0, name: self.name(), is_ok: self == Self::OK }
-            }
-        }
-    )*};
-}
-statuses! {
-    v2::Nfsstat: NFS_OK, "nfs.status2" "status", "Status of the procedure. RFC 1094 section 2.3.1";
-    v3::Nfsstat3: NFS3_OK, "nfs.status3" "status", "Status of the procedure. RFC 1813 section 2.6";
-    v4::Nfsstat4: NFS4_OK, "nfs.nfsstat4" "status", "Status of the operation. RFC 8881 section 15.";
-    mount::FhstatusCode: MNT_OK, "mount.status" "status",
-        "Status of the mount request. RFC 1094 section A.4.2, RFC 1813 section 5.2.1";
-    mount::Mountstat3: MNT3_OK, "mount.status" "fhs_status",
-        "Status of the mount request. RFC 1094 section A.4.2, RFC 1813 section 5.2.1";
-    nlm::v3::NlmStats: LCK_GRANTED, "nlm.stat" "stat", "Result: the lock was granted or not. XNFS section 10";
-    nlm::v4::Nlm4Stats: NLM4_GRANTED, "nlm.stat" "stat", "Result: the lock was granted or not. RFC 1813 section 6.1.4";
-    nsm::SmRes: STAT_SUCC, "stat.stat_res.res" "res_stat",
-        "Result: the host can be monitored or not. XNFS section 11, SM_STAT";
-    rquota::GqrStatus: Q_OK, "rquota.status" "status", "Status: the caller may see or set a quota, or not";
 }
 
 /// Outcome of a procedure in its own protocol: `nfsstat3`, `mountstat3`, `nlm4_stats`.
@@ -63,17 +33,6 @@ impl ProcedureStatus {
     /// Returns an error if the message ends before the status.
     pub fn read<S: StatusUnionDiscriminant>(cursor: &mut Cursor<'_>) -> Result<Self, XdrError> {
         S::decode(cursor, S::FIELD, &mut NullFieldObserver).map(S::status)
-    }
-
-    /// Decodes a status that follows the cookie of NLM. XNFS version 3W chapter 10.
-    ///
-    /// # Errors
-    /// Returns an error if the message ends before the status.
-    pub(super) fn read_after_cookie<S: StatusUnionDiscriminant>(
-        cursor: &mut Cursor<'_>,
-    ) -> Result<Self, XdrError> {
-        nlm::Netobj::decode(cursor, S::FIELD, &mut NullFieldObserver)?;
-        Self::read::<S>(cursor)
     }
 }
 

@@ -1,6 +1,6 @@
 //! MOUNT version 1, for NFSv2. RFC 1094 appendix A.
 
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
 
 use super::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist};

@@ -1,6 +1,6 @@
 //! MOUNT version 2: version 1 and PATHCONF. It has no RFC.
 
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
 
 use super::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};

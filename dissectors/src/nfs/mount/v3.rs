@@ -1,6 +1,6 @@
 //! MOUNT version 3, for NFSv3. RFC 1813 section 5.
 
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
 
 use super::{DirpathArgs, MountExports, Mountlist, Mountres3Ok, Mountstat3};

@@ -1,6 +1,6 @@
 //! NFSACL version 2, for files of NFSv2.
 
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::nfs::v2::{Fattr, Fhandle, Nfsstat};
 use crate::nfs::v3::Access3;
 use crate::xdr::Void;

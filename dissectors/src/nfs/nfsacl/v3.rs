@@ -1,6 +1,6 @@
 //! NFSACL version 3, for files of NFSv3.
 
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::nfs::v3::{NfsFh3, Nfsstat3, PostOpAttr};
 use crate::xdr::Void;
 

@@ -1,6 +1,6 @@
 //! RQUOTA version 1: quotas of users.
 
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
 
 use super::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};

@@ -1,6 +1,6 @@
 //! RQUOTA version 2: quotas of users and of groups.
 
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
 
 use super::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};

@@ -2,7 +2,7 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver};
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::xdr::{Chain, Cursor, Ddp, DdpText, Encoder, Text, Void, Xdr, XdrError};
 
 /// fhandle: identifier of a file or directory, opaque to the client. RFC 1094 section 2.3.3.

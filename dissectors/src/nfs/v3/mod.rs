@@ -1,6 +1,6 @@
 //! NFS version 3. RFC 1813.
 
-use crate::nfs::StatusUnion;
+use crate::nfs::status_union::StatusUnion;
 use crate::xdr::{Chain, Ddp, DdpText, Opaque, Text, Void};
 
 /// Version number of NFSv3 in program 100003. RFC 1813 section 2.1.

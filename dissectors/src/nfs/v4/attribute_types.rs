@@ -2,9 +2,11 @@
 
 use crate::xdr::{List, Text};
 
+use super::bitmap::NamedBitmap;
 use super::bitmap::bits;
+use super::bitmap_keyed_values::BitmapKeyedValues;
 use super::bitmap_keyed_values::items;
-use super::*;
+use super::types::{Layouttype4, Length4, Mode4, Nfsace4, Nfstime4};
 
 crate::xdr! { "nfs";
     /// fattr4_fh_expire_type. RFC 8881 section 4.2.3.
@@ -78,11 +80,11 @@ crate::xdr! { "nfs";
 
     /// open_arguments4: supported arguments of OPEN. RFC 9754.
     struct OpenArguments4<'a> {
-        oa_share_access: Bitmap4<'a, OpenArgsShareAccess4>,
-        oa_share_deny: Bitmap4<'a, OpenArgsShareDeny4>,
-        oa_share_access_want: Bitmap4<'a, OpenArgsShareAccessWant4>,
-        oa_open_claim: Bitmap4<'a, OpenArgsOpenClaim4>,
-        oa_create_mode: Bitmap4<'a, OpenArgsCreatemode4>,
+        oa_share_access: NamedBitmap<'a, OpenArgsShareAccess4>,
+        oa_share_deny: NamedBitmap<'a, OpenArgsShareDeny4>,
+        oa_share_access_want: NamedBitmap<'a, OpenArgsShareAccessWant4>,
+        oa_open_claim: NamedBitmap<'a, OpenArgsOpenClaim4>,
+        oa_create_mode: NamedBitmap<'a, OpenArgsCreatemode4>,
     }
 }
 

@@ -84,41 +84,41 @@ pub(super) use bits;
 /// Maximum accepted number of words. The XDR has no bound; the RFCs define three words.
 pub const MAX_WORDS: u32 = 1 << 16;
 
-/// bitmap4: bit `n` is bit `n % 32`, counted from the least significant, of word `n / 32`. RFC 8881 section 3.3.7.
+/// bitmap4, with names of the bits: bit `n` is bit `n % 32`, counted from the least significant, of word `n / 32`. RFC 8881 section 3.3.7.
 ///
 /// Observers receive every word as a mask with names.
-pub struct Bitmap4<'a, N = super::Attributes> {
+pub struct NamedBitmap<'a, N> {
     words: List<'a, u32, MAX_WORDS>,
     names: PhantomData<N>,
 }
 
-impl<N> Clone for Bitmap4<'_, N> {
+impl<N> Clone for NamedBitmap<'_, N> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<N> Copy for Bitmap4<'_, N> {}
+impl<N> Copy for NamedBitmap<'_, N> {}
 
-impl<N> Default for Bitmap4<'_, N> {
+impl<N> Default for NamedBitmap<'_, N> {
     fn default() -> Self {
         Self { words: List::default(), names: PhantomData }
     }
 }
 
 /// Compares the words; `[1]` and `[1, 0]` are the same set, but not the same message.
-impl<N> PartialEq for Bitmap4<'_, N> {
+impl<N> PartialEq for NamedBitmap<'_, N> {
     fn eq(&self, other: &Self) -> bool {
         self.words == other.words
     }
 }
 
-impl<'a, N> From<&'a [u32]> for Bitmap4<'a, N> {
+impl<'a, N> From<&'a [u32]> for NamedBitmap<'a, N> {
     fn from(words: &'a [u32]) -> Self {
         Self { words: List::from(words), names: PhantomData }
     }
 }
 
-impl<'a, N> Bitmap4<'a, N> {
+impl<'a, N> NamedBitmap<'a, N> {
     /// Returns the words as in the message.
     pub fn words(&self) -> List<'a, u32, MAX_WORDS> {
         self.words
@@ -158,7 +158,7 @@ pub fn words_for_bits(bits: impl IntoIterator<Item = u32>) -> Vec<u32> {
 }
 
 /// Formats the set by names, or by numbers for unnamed bits.
-impl<N: BitNames> fmt::Debug for Bitmap4<'_, N> {
+impl<N: BitNames> fmt::Debug for NamedBitmap<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut set = f.debug_set();
         for bit in self.iter() {
@@ -171,7 +171,7 @@ impl<N: BitNames> fmt::Debug for Bitmap4<'_, N> {
     }
 }
 
-impl<'a, N: BitNames> Xdr<'a> for Bitmap4<'a, N> {
+impl<'a, N: BitNames> Xdr<'a> for NamedBitmap<'a, N> {
     const KIND: FieldKind = FieldKind::Flags;
 
     #[inline]
@@ -204,12 +204,12 @@ impl<'a, N: BitNames> Xdr<'a> for Bitmap4<'a, N> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Attributes;
     use super::*;
+    use crate::nfs::v4::attributes::Attributes;
 
     #[test]
     fn bit_n_is_in_word_n_by_32() {
-        let bitmap = Bitmap4::<Attributes>::from(&[0x0000_0012, 0x0000_0002, 0x0001_0000][..]);
+        let bitmap = NamedBitmap::<Attributes>::from(&[0x0000_0012, 0x0000_0002, 0x0001_0000][..]);
         assert_eq!(bitmap.iter().collect::<Vec<_>>(), [1, 4, 33, 80]);
         assert!(
             bitmap.contains(Attributes::MODE) && !bitmap.contains(Attributes::ACL) && !bitmap.contains(1000)

@@ -7,8 +7,8 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
 
+use super::bitmap::{BitNames, NamedBitmap, words_for_bits};
 use super::forwarding_observer::OuterGroupOmittingObserver;
-use super::*;
 
 /// An item announced by a bit.
 pub trait BitmapKeyedValue<'a>: Sized {
@@ -143,7 +143,7 @@ pub(super) use items;
 /// decoding of the enclosing structure.
 pub struct BitmapKeyedValues<'a, T, N> {
     /// Set of the items.
-    pub mask: Bitmap4<'a, N>,
+    pub mask: NamedBitmap<'a, N>,
     /// Encoded items.
     pub values: Opaque<'a>,
     items: PhantomData<fn() -> T>,
@@ -151,7 +151,7 @@ pub struct BitmapKeyedValues<'a, T, N> {
 
 impl<'a, T, N> BitmapKeyedValues<'a, T, N> {
     /// Returns items encoded by [`mask_and_values`].
-    pub fn new(mask: Bitmap4<'a, N>, values: Opaque<'a>) -> Self {
+    pub fn new(mask: NamedBitmap<'a, N>, values: Opaque<'a>) -> Self {
         Self { mask, values, items: PhantomData }
     }
 }
@@ -177,7 +177,7 @@ pub fn mask_and_values<'a, 'b, T: BitmapKeyedValue<'a> + 'b>(
 
 /// Iterator over the items of a [`BitmapKeyedValues`].
 pub struct BitmapItemWalk<'a, T, N> {
-    mask: Bitmap4<'a, N>,
+    mask: NamedBitmap<'a, N>,
     items: PhantomData<fn() -> T>,
     cursor: Cursor<'a>,
     last_bit: Option<u32>,
@@ -185,7 +185,7 @@ pub struct BitmapItemWalk<'a, T, N> {
 }
 
 impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> BitmapItemWalk<'a, T, N> {
-    fn new(mask: Bitmap4<'a, N>, cursor: Cursor<'a>) -> Self {
+    fn new(mask: NamedBitmap<'a, N>, cursor: Cursor<'a>) -> Self {
         Self { mask, items: PhantomData, cursor, last_bit: None, is_stopped: false }
     }
 
@@ -230,7 +230,7 @@ impl<T, N> Copy for BitmapKeyedValues<'_, T, N> {}
 
 impl<T, N> Default for BitmapKeyedValues<'_, T, N> {
     fn default() -> Self {
-        Self::new(Bitmap4::default(), Opaque::default())
+        Self::new(NamedBitmap::default(), Opaque::default())
     }
 }
 
@@ -269,7 +269,7 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeye
             return Self::decode(cursor, field, &mut NullFieldObserver);
         }
         observer.enter(field, cursor.position());
-        let mask = Bitmap4::decode(cursor, T::MASK, observer)?;
+        let mask = NamedBitmap::decode(cursor, T::MASK, observer)?;
         let mut inner = *cursor;
         let values = Opaque::decode(cursor, T::VALUES, &mut NullFieldObserver);
         let has_item = |number| mask.contains(number);

@@ -2,14 +2,17 @@
 
 use crate::xdr::List;
 
+use super::attributes::Bitmap4;
 use super::bitmap::bits;
-use super::bitmap_keyed_values::items;
-use super::*;
-
-/// notify4 of directories. RFC 8881 section 20.4.1.
-pub type Notify4<'a> = BitmapKeyedValues<'a, Notification<'a>, Notifications>;
-/// notify4 of devices. RFC 8881 section 20.12.1.
-pub type NotifyDeviceid4<'a> = BitmapKeyedValues<'a, DeviceNotification, DeviceNotifications>;
+use super::device_notifications::NotifyDeviceid4;
+use super::directory_notifications::Notify4;
+use super::io::WriteResponse4;
+use super::layout::Layoutiomode4;
+use super::open::OpenDelegation4;
+use super::status::Nfsstat4;
+use super::types::{
+    Fsid4, Layouttype4, Length4, LockOwner4, NfsFh4, Offset4, Sequenceid4, Sessionid4, Slotid4, Stateid4,
+};
 
 crate::xdr! { "nfs";
     /// CB_GETATTR4args. RFC 8881 section 20.1.1.
@@ -42,36 +45,6 @@ crate::xdr! { "nfs";
         clora_iomode: Layoutiomode4 => "nfs.iomode",
         clora_changed: bool => "nfs.clorachanged",
         clora_recall: Layoutrecall4<'a>,
-    }
-
-    /// notify_entry4. RFC 8881 section 20.4.1.
-    struct NotifyEntry4<'a> { ne_file: Component4<'a> => "nfs.entry_name", ne_attrs: Fattr4<'a> }
-
-    /// prev_entry4. RFC 8881 section 20.4.1.
-    struct PrevEntry4<'a> { pe_prev_entry: NotifyEntry4<'a>, pe_prev_entry_cookie: NfsCookie4 => "nfs.cookie4" }
-
-    /// notify_remove4. RFC 8881 section 20.4.1.
-    struct NotifyRemove4<'a> { nrm_old_entry: NotifyEntry4<'a>, nrm_old_entry_cookie: NfsCookie4 => "nfs.cookie4" }
-
-    /// notify_add4. RFC 8881 section 20.4.1.
-    struct NotifyAdd4<'a> {
-        nad_old_entry: List<'a, NotifyRemove4<'a>, 1>,
-        nad_new_entry: NotifyEntry4<'a>,
-        nad_new_entry_cookie: List<'a, NfsCookie4, 1> => "nfs.cookie4",
-        nad_prev_entry: List<'a, PrevEntry4<'a>, 1>,
-        nad_last_entry: bool,
-    }
-
-    /// notify_attr4. RFC 8881 section 20.4.1.
-    struct NotifyAttr4<'a> { na_changed_entry: NotifyEntry4<'a> }
-
-    /// notify_rename4. RFC 8881 section 20.4.1.
-    struct NotifyRename4<'a> { nrn_old_entry: NotifyRemove4<'a>, nrn_new_entry: NotifyAdd4<'a> }
-
-    /// notify_verifier4. RFC 8881 section 20.4.1.
-    struct NotifyVerifier4 {
-        nv_old_cookieverf: Verifier4 => "nfs.cookie_verf4",
-        nv_new_cookieverf: Verifier4 => "nfs.cookie_verf4",
     }
 
     /// CB_NOTIFY4args. RFC 8881 section 20.4.1.
@@ -124,16 +97,6 @@ crate::xdr! { "nfs";
     /// CB_NOTIFY_LOCK4args. RFC 8881 section 20.11.1.
     struct CbNotifyLock4Args<'a> { cnla_fh: NfsFh4<'a> => "nfs.fhandle", cnla_lock_owner: LockOwner4<'a> }
 
-    /// notify_deviceid_delete4. RFC 8881 section 20.12.1.
-    struct NotifyDeviceidDelete4 { ndd_layouttype: Layouttype4 => "nfs.layouttype", ndd_deviceid: Deviceid4 => "nfs.deviceid" }
-
-    /// notify_deviceid_change4. RFC 8881 section 20.12.1.
-    struct NotifyDeviceidChange4 {
-        ndc_layouttype: Layouttype4 => "nfs.layouttype",
-        ndc_deviceid: Deviceid4 => "nfs.deviceid",
-        ndc_immediate: bool,
-    }
-
     /// CB_NOTIFY_DEVICEID4args. RFC 8881 section 20.12.1.
     struct CbNotifyDeviceid4Args<'a> { cnda_changes: List<'a, NotifyDeviceid4<'a>> }
 
@@ -149,24 +112,6 @@ crate::xdr! { "nfs";
         coa_stateid: Stateid4 => "nfs.stateid",
         coa_offload_info: OffloadInfo4<'a>,
     }
-}
-
-items! { "nfs", notify_mask => "nfs.notify_mask", notify_vals => "nfs.notify_vals";
-    /// A change of a delegated directory: notify_type4 and its content. RFC 8881 section 20.4.
-    Notification<'a>, Notifications:
-    0 CHANGE_CHILD_ATTRS NOTIFY4_CHANGE_CHILD_ATTRS(NotifyAttr4<'a>), "RFC 8881 section 20.4.3";
-    1 CHANGE_DIR_ATTRS NOTIFY4_CHANGE_DIR_ATTRS(NotifyAttr4<'a>), "RFC 8881 section 20.4.3";
-    2 REMOVE_ENTRY NOTIFY4_REMOVE_ENTRY(NotifyRemove4<'a>), "RFC 8881 section 20.4.3";
-    3 ADD_ENTRY NOTIFY4_ADD_ENTRY(NotifyAdd4<'a>), "RFC 8881 section 20.4.3";
-    4 RENAME_ENTRY NOTIFY4_RENAME_ENTRY(NotifyRename4<'a>), "RFC 8881 section 20.4.3";
-    5 CHANGE_COOKIE_VERIFIER NOTIFY4_CHANGE_COOKIE_VERIFIER(NotifyVerifier4), "RFC 8881 section 20.4.3";
-}
-
-items! { "nfs", notify_mask => "nfs.notify_mask", notify_vals => "nfs.notify_vals";
-    /// A change of a device: notify_deviceid_type4 and its content. RFC 8881 section 20.12.
-    DeviceNotification, DeviceNotifications:
-    1 CHANGE NOTIFY_DEVICEID4_CHANGE(NotifyDeviceidChange4), "RFC 8881 section 20.12.3";
-    2 DELETE NOTIFY_DEVICEID4_DELETE(NotifyDeviceidDelete4), "RFC 8881 section 20.12.3";
 }
 
 bits! {

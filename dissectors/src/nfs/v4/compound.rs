@@ -10,7 +10,10 @@ use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, EncodedItemsOrSlice, Encoder, Text, Xdr, XdrError};
 
 use super::forwarding_observer::OuterGroupOmittingObserver;
-use super::*;
+use super::namespace_and_attributes::Createtype4;
+use super::operation_numbers::{CbOperation, Operation};
+use super::operations::{Args, CbArgs, CbResults, OperationBody, Results};
+use super::status::Nfsstat4;
 
 crate::xdr! { "nfs";
     /// COMPOUND4args, without the operations. RFC 8881 section 16.2.1.
@@ -463,6 +466,7 @@ mod tests {
     use super::super::tests::Seen;
     use super::*;
     use crate::nfs::StatusUnion;
+    use crate::nfs::v4::*;
     use crate::xdr::{ChunkedDataItem, Ddp, DdpText, Opaque, Void};
 
     fn bytes(hex: &str) -> Vec<u8> {

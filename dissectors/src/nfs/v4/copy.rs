@@ -2,8 +2,11 @@
 
 use crate::xdr::{List, Text};
 
+use super::address::Netaddr4;
+use super::io::WriteResponse4;
+use super::status::Nfsstat4;
 use super::status::results;
-use super::*;
+use super::types::{Duration4, Length4, Offset4, Stateid4};
 
 crate::xdr! { "nfs";
     /// netloc_type4. RFC 7862 section 4.7.

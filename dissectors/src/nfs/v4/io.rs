@@ -2,8 +2,9 @@
 
 use crate::xdr::{Ddp, List, Opaque, Rfc8267DraftDdpEligibleData};
 
+use super::bitmap::NamedBitmap;
 use super::bitmap::bits;
-use super::*;
+use super::types::{Count4, Length4, Offset4, StableHow4, Stateid4, Verifier4};
 
 crate::xdr! { "nfs";
     /// COMMIT4args. RFC 8881 section 18.3.1.
@@ -52,11 +53,11 @@ crate::xdr! { "nfs";
         iaa_stateid: Stateid4 => "nfs.stateid",
         iaa_offset: Offset4 => "nfs.offset4",
         iaa_count: Length4 => "nfs.length4",
-        iaa_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.mask",
+        iaa_hints: NamedBitmap<'a, IoAdviseType4> => "nfs.hint.mask",
     }
 
     /// IO_ADVISE4resok. RFC 7862 section 15.5.2.
-    struct IoAdvise4Resok<'a> { ior_hints: Bitmap4<'a, IoAdviseType4> => "nfs.hint.mask" }
+    struct IoAdvise4Resok<'a> { ior_hints: NamedBitmap<'a, IoAdviseType4> => "nfs.hint.mask" }
 
     /// data_content4. RFC 7862 section 15.10.2.
     enum DataContent4 { NFS4_CONTENT_DATA = 0, NFS4_CONTENT_HOLE = 1 }

@@ -4,12 +4,14 @@
 //! so that the type selects the structure of the body. A body of another form stays opaque.
 
 mod block;
+mod device_report;
 mod files;
 mod flex_files;
 mod objects;
 mod scsi;
 
 pub use block::*;
+pub use device_report::*;
 pub use files::*;
 pub use flex_files::*;
 pub use objects::*;
@@ -17,8 +19,12 @@ pub use scsi::*;
 
 use crate::xdr::{List, Opaque, StructuredOpaque};
 
+use super::bitmap::NamedBitmap;
+use super::device_notifications::DeviceNotifications;
 use super::status::results;
-use super::*;
+use super::types::{
+    Bool, Count4, Deviceid4, Layouttype4, Length4, NfsCookie4, Nfstime4, Offset4, Stateid4, Verifier4,
+};
 
 crate::xdr! { "nfs";
     /// layoutiomode4. RFC 8881 section 3.3.20.
@@ -80,13 +86,13 @@ crate::xdr! { "nfs";
         gdia_device_id: Deviceid4 => "nfs.deviceid",
         gdia_layout_type: Layouttype4 => "nfs.layouttype",
         gdia_maxcount: Count4 => "nfs.maxcount",
-        gdia_notify_types: Bitmap4<'a, DeviceNotifications> => "nfs.notify_mask",
+        gdia_notify_types: NamedBitmap<'a, DeviceNotifications> => "nfs.notify_mask",
     }
 
     /// GETDEVICEINFO4resok. RFC 8881 section 18.40.2.
     struct Getdeviceinfo4Resok<'a> {
         gdir_device_addr: DeviceAddr4<'a>,
-        gdir_notification: Bitmap4<'a, DeviceNotifications> => "nfs.notify_mask",
+        gdir_notification: NamedBitmap<'a, DeviceNotifications> => "nfs.notify_mask",
     }
 
     /// GETDEVICEINFO4res, with NFS4ERR_TOOSMALL. RFC 8881 section 18.40.2.
@@ -246,13 +252,6 @@ crate::xdr! { "nfs";
     /// LAYOUTRETURN4res, on success. RFC 8881 section 18.44.2.
     struct Layoutreturn4Resok { lorr_stateid: LayoutreturnStateid }
 
-    /// device_error4. RFC 7862 section 15.6.1.
-    struct DeviceError4 {
-        de_deviceid: Deviceid4 => "nfs.deviceid",
-        de_status: Nfsstat4 => "nfs.nfsstat4",
-        de_opnum: Operation => "nfs.ff_ioerrs_op",
-    }
-
     /// LAYOUTERROR4args. RFC 7862 section 15.6.1.
     struct Layouterror4Args<'a> {
         lea_offset: Offset4 => "nfs.offset4",
@@ -260,9 +259,6 @@ crate::xdr! { "nfs";
         lea_stateid: Stateid4 => "nfs.stateid",
         lea_errors: List<'a, DeviceError4>,
     }
-
-    /// io_info4. RFC 7862 section 15.7.1.
-    struct IoInfo4 { ii_count: u64 => "nfs.io_count", ii_bytes: u64 => "nfs.io_bytes" }
 
     /// LAYOUTSTATS4args. RFC 7862 section 15.7.1.
     struct Layoutstats4Args<'a> {

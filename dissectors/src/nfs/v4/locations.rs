@@ -4,7 +4,8 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, List, Opaque, Xdr, XdrError};
 
-use super::*;
+use super::address::ServerName;
+use super::types::Pathname4;
 
 crate::xdr! { "nfs";
     /// fs_location4. RFC 8881 section 11.16.

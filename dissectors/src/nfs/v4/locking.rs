@@ -2,8 +2,9 @@
 
 use crate::xdr::List;
 
+use super::status::Nfsstat4;
 use super::status::results;
-use super::*;
+use super::types::{Bool, Length4, LockOwner4, Offset4, Seqid4, Stateid4};
 
 crate::xdr! { "nfs";
     /// nfs_lock_type4. RFC 8881 section 18.10.1.

@@ -2,7 +2,12 @@
 
 use crate::xdr::{Chain, DdpText, List, Opaque};
 
-use super::*;
+use super::attributes::{Bitmap4, Fattr4};
+use super::status::Nfsstat4;
+use super::types::{
+    ChangeInfo4, Component4, Count4, Flavor, NfsCookie4, NfsFh4, NfsFtype4, RpcGssSvcT, Specdata4, Stateid4,
+    Verifier4,
+};
 
 crate::xdr! { "nfs";
     /// Access rights of ACCESS. RFC 8881 section 18.1.1, RFC 8276 section 8.5.

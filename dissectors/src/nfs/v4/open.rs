@@ -1,6 +1,10 @@
 //! OPEN, CLOSE and delegations. RFC 7530 section 16, RFC 8881 section 18, RFC 9754.
 
-use super::*;
+use super::attributes::{Bitmap4, Fattr4};
+use super::directory_notifications::Notifications;
+use super::types::{
+    ChangeInfo4, Clientid4, Component4, Duration4, Nfsace4, OpenOwner4, Seqid4, Stateid4, Verifier4,
+};
 
 crate::xdr! { "nfs";
     /// Access requested by OPEN, and delegation wants; the second byte is a number, not a mask. RFC 8881 section
@@ -185,7 +189,7 @@ crate::xdr! { "nfs";
     /// GET_DIR_DELEGATION4args. RFC 8881 section 18.39.1.
     struct GetDirDelegation4Args<'a> {
         gdda_signal_deleg_avail: bool,
-        gdda_notification_types: Bitmap4<'a, super::callback::Notifications> => "nfs.notify_mask",
+        gdda_notification_types: Bitmap4<'a, Notifications> => "nfs.notify_mask",
         gdda_child_attr_delay: Duration4,
         gdda_dir_attr_delay: Duration4,
         gdda_child_attributes: Bitmap4<'a> => "nfs.attr_mask",
@@ -196,7 +200,7 @@ crate::xdr! { "nfs";
     struct GetDirDelegation4Resok<'a> {
         gddr_cookieverf: Verifier4 => "nfs.cookie_verf4",
         gddr_stateid: Stateid4 => "nfs.stateid",
-        gddr_notification: Bitmap4<'a, super::callback::Notifications> => "nfs.notify_mask",
+        gddr_notification: Bitmap4<'a, Notifications> => "nfs.notify_mask",
         gddr_child_attributes: Bitmap4<'a> => "nfs.attr_mask",
         gddr_dir_attributes: Bitmap4<'a> => "nfs.attr_mask",
     }

@@ -2,8 +2,13 @@
 
 use crate::xdr::{List, Opaque, Text};
 
+use super::address::Netaddr4;
+use super::bitmap::NamedBitmap;
+use super::operation_numbers::OperationBitNames;
 use super::status::results;
-use super::*;
+use super::types::{
+    Clientid4, Count4, Flavor, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4,
+};
 
 crate::xdr! { "nfs";
     /// nfs_client_id4. RFC 7530 section 2.2.12.
@@ -103,8 +108,8 @@ crate::xdr! { "nfs";
 
     /// state_protect_ops4. RFC 8881 section 18.35.1.
     struct StateProtectOps4<'a> {
-        spo_must_enforce: Bitmap4<'a, OperationBitNames> => "nfs.op_mask",
-        spo_must_allow: Bitmap4<'a, OperationBitNames> => "nfs.op_mask",
+        spo_must_enforce: NamedBitmap<'a, OperationBitNames> => "nfs.op_mask",
+        spo_must_allow: NamedBitmap<'a, OperationBitNames> => "nfs.op_mask",
     }
 
     /// ssv_sp_parms4. RFC 8881 section 18.35.1.

@@ -133,15 +133,15 @@ macro_rules! results {
         pub enum $name<$lt> {
             Ok($ok),
             $arm($content),
-            Fail(crate::nfs::v4::Nfsstat4),
+            Fail(crate::nfs::v4::status::Nfsstat4),
         }
 
         impl<$lt> $name<$lt> {
             /// Returns the status.
-            pub fn status(&self) -> crate::nfs::v4::Nfsstat4 {
+            pub fn status(&self) -> crate::nfs::v4::status::Nfsstat4 {
                 match self {
-                    Self::Ok(_) => crate::nfs::v4::Nfsstat4::NFS4_OK,
-                    Self::$arm(_) => crate::nfs::v4::Nfsstat4::$other,
+                    Self::Ok(_) => crate::nfs::v4::status::Nfsstat4::NFS4_OK,
+                    Self::$arm(_) => crate::nfs::v4::status::Nfsstat4::$other,
                     Self::Fail(status) => *status,
                 }
             }
@@ -156,8 +156,8 @@ macro_rules! results {
             const KIND: crate::field::FieldKind = crate::field::FieldKind::Group;
 
             fn describe(registry: &mut crate::field::registry::FieldRegistry) {
-                use crate::nfs::StatusUnionDiscriminant;
-                crate::nfs::v4::Nfsstat4::describe_field(registry, crate::nfs::v4::Nfsstat4::FIELD, "");
+                use crate::nfs::status_union::StatusUnionDiscriminant;
+                crate::nfs::v4::status::Nfsstat4::describe_field(registry, crate::nfs::v4::status::Nfsstat4::FIELD, "");
                 <$ok as crate::xdr::Xdr>::describe(registry);
                 <$content as crate::xdr::Xdr>::describe(registry);
             }
@@ -168,8 +168,8 @@ macro_rules! results {
                 field: &'static crate::field::FieldDefinition,
                 observer: &mut O,
             ) -> Result<Self, crate::xdr::XdrError> {
-                use crate::nfs::StatusUnionDiscriminant;
-                use crate::nfs::v4::Nfsstat4;
+                use crate::nfs::status_union::StatusUnionDiscriminant;
+                use crate::nfs::v4::status::Nfsstat4;
                 use crate::xdr::Xdr;
                 match Nfsstat4::decode(cursor, Nfsstat4::FIELD, observer)? {
                     Nfsstat4::NFS4_OK => Xdr::decode(cursor, field, observer).map(Self::Ok),

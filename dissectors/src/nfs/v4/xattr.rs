@@ -2,7 +2,7 @@
 
 use crate::xdr::{List, Opaque};
 
-use super::*;
+use super::types::{ChangeInfo4, Component4, Count4, NfsCookie4};
 
 crate::xdr! { "nfs";
     /// GETXATTR4args. RFC 8276 section 8.4.1.1.
