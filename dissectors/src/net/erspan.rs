@@ -1,7 +1,7 @@
 //! ERSPAN: mirrored frames that a switch sends through GRE. draft-foschiano-erspan-03.
 
-use super::tunnel::{InnermostNetworkContext, TunnelPayloadType, decode_inner};
-use super::{InnermostNetworkPacket, NetworkHeaderDefect};
+use super::tunnel::{TunnelPayload, TunnelPayloadType};
+use super::undecodable_frame::{NetworkHeaderDefect, UndecodableFrameReason};
 use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
 
@@ -69,42 +69,50 @@ const TYPE_2_VERSION: u8 = 1;
 /// Version number in the header of type III.
 const TYPE_3_VERSION: u8 = 2;
 
-/// Decodes a mirrored frame after a header of type II.
+/// Decodes a header of type II. Returns the mirrored frame.
 pub(super) fn decode_type_2<'a, O: FieldObserver<'a>>(
     slice: CapturedSlice<'a>,
-    context: InnermostNetworkContext,
     observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
+) -> Result<TunnelPayload<'a>, UndecodableFrameReason> {
     match Erspan2::decode_slice(slice, observer) {
-        None => context.incomplete(slice, Erspan2::LENGTH, NetworkHeaderDefect::ErspanHeader),
+        None => Err(incomplete(slice, Erspan2::LENGTH)),
         Some((header, _)) if header.version != TYPE_2_VERSION => {
-            context.malformed(NetworkHeaderDefect::ErspanVersion, slice.at)
+            Err(UndecodableFrameReason::Malformed { what: NetworkHeaderDefect::ErspanVersion, at: slice.at })
         }
-        Some((_, rest)) => decode_inner(TunnelPayloadType::Ethernet, rest, context, observer),
+        Some((_, rest)) => Ok(TunnelPayload::new(TunnelPayloadType::Ethernet, rest)),
     }
 }
 
-/// Decodes a mirrored frame after a header of type III.
+/// Decodes a header of type III. Returns the mirrored frame.
 pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
     slice: CapturedSlice<'a>,
-    context: InnermostNetworkContext,
     observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
+) -> Result<TunnelPayload<'a>, UndecodableFrameReason> {
     let Some((header, mut rest)) = Erspan3::decode_slice(slice, observer) else {
-        return context.incomplete(slice, Erspan3::LENGTH, NetworkHeaderDefect::ErspanHeader);
+        return Err(incomplete(slice, Erspan3::LENGTH));
     };
     if header.version != TYPE_3_VERSION {
-        return context.malformed(NetworkHeaderDefect::ErspanVersion, slice.at);
+        return Err(UndecodableFrameReason::Malformed {
+            what: NetworkHeaderDefect::ErspanVersion,
+            at: slice.at,
+        });
     }
     if header.o {
         let Some((_, after)) = ErspanPlatform::decode_slice(rest, observer) else {
-            return context.incomplete(rest, ErspanPlatform::LENGTH, NetworkHeaderDefect::ErspanHeader);
+            return Err(incomplete(rest, ErspanPlatform::LENGTH));
         };
         rest = after;
     }
     match header.ft {
-        ErspanFrameType::ETHERNET => decode_inner(TunnelPayloadType::Ethernet, rest, context, observer),
-        ErspanFrameType::IP => decode_inner(TunnelPayloadType::Ip, rest, context, observer),
-        _ => context.malformed(NetworkHeaderDefect::ErspanFrameType, slice.at + 10),
+        ErspanFrameType::ETHERNET => Ok(TunnelPayload::new(TunnelPayloadType::Ethernet, rest)),
+        ErspanFrameType::IP => Ok(TunnelPayload::new(TunnelPayloadType::Ip, rest)),
+        _ => Err(UndecodableFrameReason::Malformed {
+            what: NetworkHeaderDefect::ErspanFrameType,
+            at: slice.at + 10,
+        }),
     }
+}
+
+fn incomplete(slice: CapturedSlice<'_>, length: usize) -> UndecodableFrameReason {
+    UndecodableFrameReason::incomplete(slice, length, NetworkHeaderDefect::ErspanHeader)
 }

@@ -1,10 +1,9 @@
 //! Generic Routing Encapsulation: IP protocol 47, with a payload of any EtherType. RFC 2784, RFC 2890, RFC 1701.
 
-use super::link::EtherType;
-use super::tunnel::{
-    InnermostNetworkContext, TunnelPayloadType, decode_inner, decode_inner_network, incomplete_header,
-};
-use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason, erspan};
+use super::erspan;
+use super::link_headers::EtherType;
+use super::tunnel::{TunnelPayload, TunnelPayloadType};
+use super::undecodable_frame::{NetworkHeaderDefect, UndecodableFrameReason};
 use crate::address::VirtualNetwork;
 use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
@@ -66,16 +65,15 @@ crate::header! {
 /// GRE version of PPTP, which has another header. RFC 2637 section 4.1.
 const ENHANCED_GRE: u8 = 1;
 
-/// Decodes a GRE packet and its payload.
+/// Decodes the header of a GRE packet, and those of ERSPAN after it. Returns the payload.
 #[inline(never)]
 pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
     slice: CapturedSlice<'a>,
-    context: InnermostNetworkContext,
     observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
+) -> Result<TunnelPayload<'a>, UndecodableFrameReason> {
     // If the capture ends in the options of the IP header, this part begins after the end of the frame.
     if slice.bytes.is_empty() {
-        return context.incomplete(slice, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
+        return Err(incomplete_header(slice));
     }
     observer.enter(&GRE, slice.at);
     let decoded = decode_header(slice, observer);
@@ -83,23 +81,20 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
     let captured_end = slice.at + slice.bytes.len();
     let end = decoded.as_ref().map_or(captured_end, |(.., rest)| rest.at.min(captured_end));
     observer.leave(end);
-    let (flags, key, rest) = match decoded {
-        Ok(header) => header,
-        Err(reason) => return context.into_unread(reason),
-    };
+    let (flags, key, rest) = decoded?;
     match flags.proto {
         EtherType::TRANSPARENT_ETHERNET => {
             // The upper 24 bits are the Virtual Subnet ID of NVGRE: RFC 7637 section 3.2.
             let tenant = key.map_or(VirtualNetwork::NONE, |key| VirtualNetwork::network(key.0 >> 8));
-            decode_inner_network(TunnelPayloadType::Ethernet, rest, context, tenant, observer)
+            Ok(TunnelPayload { payload_type: TunnelPayloadType::Ethernet, slice: rest, tenant })
         }
         // Type I has no ERSPAN header and no sequence number.
         EtherType::ERSPAN if !flags.sequence_number => {
-            decode_inner(TunnelPayloadType::Ethernet, rest, context, observer)
+            Ok(TunnelPayload::new(TunnelPayloadType::Ethernet, rest))
         }
-        EtherType::ERSPAN => erspan::decode_type_2(rest, context, observer),
-        EtherType::ERSPAN_3 => erspan::decode_type_3(rest, context, observer),
-        other => decode_inner(TunnelPayloadType::Network(other), rest, context, observer),
+        EtherType::ERSPAN => erspan::decode_type_2(rest, observer),
+        EtherType::ERSPAN_3 => erspan::decode_type_3(rest, observer),
+        other => Ok(TunnelPayload::new(TunnelPayloadType::Network(other), rest)),
     }
 }
 
@@ -108,9 +103,8 @@ fn decode_header<'a, O: FieldObserver<'a>>(
     slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Result<(GreFlags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
-    let incomplete =
-        |remaining| incomplete_header(remaining, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader);
-    let (flags, mut rest) = GreFlags::decode_slice(slice, observer).ok_or_else(|| incomplete(slice))?;
+    let (flags, mut rest) =
+        GreFlags::decode_slice(slice, observer).ok_or_else(|| incomplete_header(slice))?;
     match flags.version {
         0 => {}
         ENHANCED_GRE => return Err(UndecodableFrameReason::EtherType(flags.proto)),
@@ -120,26 +114,33 @@ fn decode_header<'a, O: FieldObserver<'a>>(
         }
     }
     if flags.checksum || flags.routing {
-        (_, rest) = GreChecksumAndOffset::decode_slice(rest, observer).ok_or_else(|| incomplete(rest))?;
+        (_, rest) =
+            GreChecksumAndOffset::decode_slice(rest, observer).ok_or_else(|| incomplete_header(rest))?;
     }
     let mut key = None;
     if flags.key {
-        let (field, after) = GreKeyField::decode_slice(rest, observer).ok_or_else(|| incomplete(rest))?;
+        let (field, after) =
+            GreKeyField::decode_slice(rest, observer).ok_or_else(|| incomplete_header(rest))?;
         (key, rest) = (Some(field.key), after);
     }
     if flags.sequence_number {
-        (_, rest) = GreSequenceNumber::decode_slice(rest, observer).ok_or_else(|| incomplete(rest))?;
+        (_, rest) = GreSequenceNumber::decode_slice(rest, observer).ok_or_else(|| incomplete_header(rest))?;
     }
     let mut has_route = flags.routing;
     while has_route {
-        let (route, _) =
-            GreSourceRouteEntry::decode(rest.bytes, rest.at, observer).ok_or_else(|| incomplete(rest))?;
+        let (route, _) = GreSourceRouteEntry::decode(rest.bytes, rest.at, observer)
+            .ok_or_else(|| incomplete_header(rest))?;
         let length = GreSourceRouteEntry::LENGTH + usize::from(route.src_length);
         if rest.bytes.len() < length {
-            return Err(incomplete_header(rest, length, NetworkHeaderDefect::GreHeader));
+            return Err(UndecodableFrameReason::incomplete(rest, length, NetworkHeaderDefect::GreHeader));
         }
         rest = rest.skip_bytes(length);
         has_route = route.address_family != 0 || route.src_length != 0;
     }
     Ok((flags, key, rest))
+}
+
+/// Returns the defect of an incomplete header of four bytes.
+fn incomplete_header(slice: CapturedSlice<'_>) -> UndecodableFrameReason {
+    UndecodableFrameReason::incomplete(slice, GreFlags::LENGTH, NetworkHeaderDefect::GreHeader)
 }

@@ -1,14 +1,16 @@
-//! InfiniBand link and network headers: the Local Route Header of native packets, and the Global Route Header of
-//! RoCEv1.
+//! Native InfiniBand: the Local Route Header, and the packets after it.
 
-use super::link::{self, EtherType};
-use super::tunnel::{InnermostNetworkContext, TunnelNesting};
-use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, ip};
-use crate::address::{Address, VirtualNetwork};
+use super::global_route::{datagram, decode_routed};
+use super::innermost_packet::{InnermostNetworkPacket, NetworkLayerPayload};
+use super::link_headers::EtherType;
+use super::network_layer::{decode_after_header, decode_ipv6};
+use super::tunnel::TunnelNesting;
+use super::undecodable_frame::NetworkHeaderDefect;
+use crate::address::Address;
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldObserver, FieldValue};
-use crate::infiniband::{Grh, InfinibandPacket, Lrh, LrhLinkNextHeader, RdmaEncapsulation};
+use crate::infiniband::{Lrh, LrhLinkNextHeader, RdmaEncapsulation};
 
 crate::header! {
     /// Raw header: the EtherType of a packet without InfiniBand transport. InfiniBand Architecture Specification volume
@@ -51,14 +53,15 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
     let mut packet = match lrh.lnh {
         LrhLinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
         LrhLinkNextHeader::LOCAL => {
-            let payload = decode_packet(rest, RdmaEncapsulation::InfiniBand, observer);
+            let payload =
+                NetworkLayerPayload::decode_infiniband(rest, RdmaEncapsulation::InfiniBand, observer);
             datagram(Address::Lid(lrh.slid), Address::Lid(lrh.dlid), slice.at, payload)
         }
-        LrhLinkNextHeader::IPV6 => return ip::decode_ipv6(rest, TunnelNesting::NONE, observer),
+        LrhLinkNextHeader::IPV6 => return decode_ipv6(rest, TunnelNesting::NONE, observer),
         _ => {
             let header = InfiniBandRawHeader::decode_slice(rest, observer);
             let header = header.map(|(header, payload)| (header.etype, payload));
-            return link::decode_after_header(header, rest, observer);
+            return decode_after_header(header, rest, observer);
         }
     };
     packet.network_offset = slice.at;
@@ -70,57 +73,4 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
         }
     }
     packet
-}
-
-/// Decodes a RoCEv1 packet, starting with the Global Route Header.
-pub(super) fn decode_global<'a, O: FieldObserver<'a>>(
-    slice: CapturedSlice<'a>,
-    tenant: VirtualNetwork,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    InnermostNetworkPacket { tenant, ..decode_routed(slice, RdmaEncapsulation::RoceV1, observer) }
-}
-
-fn decode_routed<'a, O: FieldObserver<'a>>(
-    slice: CapturedSlice<'a>,
-    wire: RdmaEncapsulation,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    let Some((grh, rest)) = Grh::decode_slice(slice, observer) else {
-        return InnermostNetworkPacket::cut(slice.at);
-    };
-    if grh.ipver != 6 {
-        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::GrhVersion, slice.at);
-    }
-    let rest = rest.with_length(usize::from(grh.paylen));
-    let payload = if grh.nxthdr == Grh::NEXT_BTH {
-        decode_packet(rest, wire, observer)
-    } else {
-        NetworkLayerPayload::malformed(NetworkHeaderDefect::GrhNextHeader, slice.at + 6)
-    };
-    datagram(Address::from_gid(grh.sgid), Address::from_gid(grh.dgid), slice.at, payload)
-}
-
-fn datagram(
-    source: Address,
-    destination: Address,
-    network_offset: usize,
-    payload: NetworkLayerPayload<'_>,
-) -> InnermostNetworkPacket<'_> {
-    let nesting = TunnelNesting::NONE;
-    InnermostNetworkContext { source, destination, network_offset, identification: 0, nesting }
-        .into_datagram(payload)
-}
-
-/// Decodes a packet of the InfiniBand transport.
-#[inline(always)]
-pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
-    slice: CapturedSlice<'a>,
-    wire: RdmaEncapsulation,
-    observer: &mut O,
-) -> NetworkLayerPayload<'a> {
-    match InfinibandPacket::decode(slice, wire, observer) {
-        Ok(packet) => NetworkLayerPayload::Infiniband(packet),
-        Err(error) => NetworkLayerPayload::Other(UndecodableFrameReason::Infiniband(error)),
-    }
 }

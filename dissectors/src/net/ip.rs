@@ -1,14 +1,9 @@
-//! IPv4 and IPv6: addresses, options and extension headers, fragments.
+//! Headers of IPv4 and IPv6, and fragments of datagrams.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
-use etherparse::{IpAuthHeaderSlice, Ipv6RawExtHeaderSlice};
-
-use super::tunnel::{InnermostNetworkContext, TunnelNesting};
-use super::{InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, transport};
-use crate::address::Address;
 use crate::captured_frame::CapturedSlice;
-use crate::field::{FieldKind, FieldObserver, FieldValue};
+use crate::field::{FieldKind, FieldValue};
 use crate::fixed_header::{FixedHeaderFieldValue, bits, put_bits};
 
 crate::named! {
@@ -129,128 +124,4 @@ pub struct IpFragment<'a> {
     pub has_more_fragments: bool,
     /// Payload of this fragment.
     pub payload: CapturedSlice<'a>,
-}
-
-/// Decodes an IP datagram of the version in its first four bits.
-pub(super) fn decode_ip<'a, O: FieldObserver<'a>>(
-    slice: CapturedSlice<'a>,
-    depth: TunnelNesting,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    match slice.bytes.first().map(|first| first >> 4) {
-        Some(4) => decode_ipv4(slice, depth, observer),
-        Some(6) => decode_ipv6(slice, depth, observer),
-        Some(_) => InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, slice.at),
-        None => InnermostNetworkPacket::cut(slice.at),
-    }
-}
-
-#[inline(always)]
-pub(super) fn decode_ipv4<'a, O: FieldObserver<'a>>(
-    slice: CapturedSlice<'a>,
-    depth: TunnelNesting,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    let Some((header, _)) = Ipv4::decode(slice.bytes, slice.at, observer) else {
-        return InnermostNetworkPacket::cut(slice.at);
-    };
-    if header.version != 4 {
-        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, slice.at);
-    }
-    let header_length = header.hdr_len.bytes() as usize;
-    let length = if header.len == 0 { slice.length } else { usize::from(header.len) };
-    let context = InnermostNetworkContext {
-        source: Address::Ip(IpAddr::V4(header.src)),
-        destination: Address::Ip(IpAddr::V4(header.dst)),
-        network_offset: slice.at,
-        identification: header.id.0 as u16,
-        nesting: depth,
-    };
-    if header_length < Ipv4::LENGTH || header_length > length {
-        return context.malformed(NetworkHeaderDefect::IpHeaderLength, slice.at);
-    }
-    let payload = slice.with_length(length).skip_bytes(header_length);
-    if header.mf || header.frag_offset.0 != 0 {
-        return context.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
-            protocol: header.proto,
-            identification: header.id,
-            offset: header.frag_offset.bytes(),
-            has_more_fragments: header.mf,
-            payload,
-        }));
-    }
-    if header.proto == IpProtocol::AUTHENTICATION {
-        decode_extensions(header.proto, payload, context, observer)
-    } else {
-        transport::decode(header.proto, payload, context, observer)
-    }
-}
-
-#[inline]
-pub(super) fn decode_ipv6<'a, O: FieldObserver<'a>>(
-    slice: CapturedSlice<'a>,
-    depth: TunnelNesting,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    let Some((header, _)) = Ipv6::decode(slice.bytes, slice.at, observer) else {
-        return InnermostNetworkPacket::cut(slice.at);
-    };
-    if header.version != 6 {
-        return InnermostNetworkPacket::malformed(NetworkHeaderDefect::IpVersion, slice.at);
-    }
-    let rest = slice.skip_bytes(Ipv6::LENGTH);
-    let payload = if header.plen == 0 { rest } else { rest.with_length(usize::from(header.plen)) };
-    let context = InnermostNetworkContext {
-        source: Address::Ip(IpAddr::V6(header.src)),
-        destination: Address::Ip(IpAddr::V6(header.dst)),
-        network_offset: slice.at,
-        identification: 0,
-        nesting: depth,
-    };
-    match header.nxt {
-        IpProtocol::UDP | IpProtocol::TCP => transport::decode(header.nxt, payload, context, observer),
-        _ => decode_extensions(header.nxt, payload, context, observer),
-    }
-}
-
-/// Skips extension headers up to the transport header, or up to a fragment header that marks a fragment.
-fn decode_extensions<'a, O: FieldObserver<'a>>(
-    mut protocol: IpProtocol,
-    mut part: CapturedSlice<'a>,
-    context: InnermostNetworkContext,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    loop {
-        let next = match protocol {
-            IpProtocol::HOP_BY_HOP | IpProtocol::ROUTING | IpProtocol::DESTINATION_OPTIONS => {
-                let header = Ipv6RawExtHeaderSlice::from_slice(part.bytes).ok();
-                header.map(|header| (IpProtocol(header.next_header().0), header.slice().len()))
-            }
-            IpProtocol::AUTHENTICATION => {
-                let header = IpAuthHeaderSlice::from_slice(part.bytes).ok();
-                header.map(|header| (IpProtocol(header.next_header().0), header.slice().len()))
-            }
-            IpProtocol::FRAGMENT => match Ipv6Fragment::decode_slice(part, observer) {
-                Some((header, payload)) if header.more || header.offset.0 != 0 => {
-                    return context.into_datagram(NetworkLayerPayload::Fragment(IpFragment {
-                        protocol: header.nxt,
-                        identification: header.ident,
-                        offset: header.offset.bytes(),
-                        has_more_fragments: header.more,
-                        payload,
-                    }));
-                }
-                header => header.map(|(header, _)| (header.nxt, Ipv6Fragment::LENGTH)),
-            },
-            _ => return transport::decode(protocol, part, context, observer),
-        };
-        let Some((next_protocol, length)) = next else {
-            return match part.is_cut() {
-                true => context.into_datagram(NetworkLayerPayload::cut(part.at)),
-                false => context.malformed(NetworkHeaderDefect::IpExtension, part.at),
-            };
-        };
-        protocol = next_protocol;
-        part = part.skip_bytes(length);
-    }
 }

@@ -5,9 +5,9 @@
 //! address, so the bits may be ambiguous. Then the plausibility of the headers after them decides.
 
 use super::ip::{Ipv4, Ipv6};
-use super::link::{EtherType, Ethernet};
-use super::tunnel::{InnermostNetworkContext, TunnelNesting, TunnelPayloadType, decode_inner};
-use super::{InnermostNetworkPacket, NetworkHeaderDefect, UndecodableFrameReason};
+use super::link_headers::{EtherType, Ethernet};
+use super::tunnel::{TunnelPayload, TunnelPayloadType};
+use super::undecodable_frame::{NetworkHeaderDefect, UndecodableFrameReason};
 use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldObserver, NullFieldObserver};
 
@@ -39,17 +39,19 @@ const IPV4_EXPLICIT_NULL: u32 = 0;
 /// Label before an IPv6 datagram.
 const IPV6_EXPLICIT_NULL: u32 = 2;
 
-/// Decodes a label stack and its payload.
+/// Decodes a label stack. Returns its payload.
 #[inline(never)]
 pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
     mut slice: CapturedSlice<'a>,
-    depth: TunnelNesting,
     observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    let context = InnermostNetworkContext::without_network(depth);
+) -> Result<TunnelPayload<'a>, UndecodableFrameReason> {
     let last = loop {
         let Some((entry, rest)) = Mpls::decode_slice(slice, observer) else {
-            return context.incomplete(slice, Mpls::LENGTH, NetworkHeaderDefect::MplsStack);
+            return Err(UndecodableFrameReason::incomplete(
+                slice,
+                Mpls::LENGTH,
+                NetworkHeaderDefect::MplsStack,
+            ));
         };
         slice = rest;
         if entry.bottom {
@@ -72,13 +74,13 @@ pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
             if first == Some(1) {
                 PseudowireChannel::decode(slice.bytes, slice.at, observer);
             }
-            return context.into_unread(match first {
+            return Err(match first {
                 None if slice.length > 0 => UndecodableFrameReason::Cut { at: slice.at },
                 _ => UndecodableFrameReason::EtherType(EtherType::MPLS),
             });
         }
     };
-    decode_inner(payload_type, slice, context, observer)
+    Ok(TunnelPayload::new(payload_type, slice))
 }
 
 /// Returns `true` if the length in the IP header matches this part, allowing for padding of a short frame and for a few

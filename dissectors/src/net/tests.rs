@@ -7,7 +7,7 @@ use super::*;
 use crate::address::{Lid, Port};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::{FieldDefinition, FieldValue, NullFieldObserver};
-use crate::infiniband::{BthOpcode, InfinibandPacket, Psn, Qpn, RdmaEncapsulation};
+use crate::infiniband::{self, BthOpcode, InfinibandPacket, Psn, Qpn, RdmaEncapsulation};
 
 /// An acknowledgement of Linux rxe: Ethernet, IPv4, UDP 4791, BTH, AETH, ICRC.
 const ACK: [u8; 62] = [

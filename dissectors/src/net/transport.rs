@@ -1,129 +1,12 @@
-//! IP payloads: UDP and TCP, RoCEv2 in UDP, and tunnels.
+//! UDP and TCP, and RoCEv2 in UDP.
 
-use super::ip::{IpProtocol, LengthInWords};
-use super::link::EtherType;
-use super::tunnel::{self, InnermostNetworkContext, TunnelPayloadType};
-use super::{
-    InnermostNetworkPacket, NetworkHeaderDefect, NetworkLayerPayload, UndecodableFrameReason, gre,
-    infiniband_link, vxlan,
-};
+use super::innermost_packet::NetworkLayerPayload;
+use super::transport_headers::{Tcp, TcpFlagBits, TcpSegment, Udp, UdpDatagram};
+use super::undecodable_frame::NetworkHeaderDefect;
 use crate::address::Port;
 use crate::captured_frame::CapturedSlice;
-use crate::field::{FieldKind, FieldObserver, FieldValue, FlagName};
-use crate::fixed_header::FixedHeaderFieldValue;
+use crate::field::{FieldObserver, FieldValue};
 use crate::infiniband::RdmaEncapsulation;
-
-crate::number! {
-    /// TCP sequence number, modulo 2^32. RFC 9293 section 3.4.
-    pub struct TcpSequence(u32) as Unsigned;
-}
-
-impl TcpSequence {
-    /// Returns the sequence number `count` bytes later, modulo 2^32.
-    #[inline]
-    #[must_use]
-    pub const fn add(self, count: u32) -> Self {
-        Self(self.0.wrapping_add(count))
-    }
-
-    /// Returns the number of bytes from `self` to `other`, -2^31 to 2^31 - 1; negative if `other` comes first.
-    #[inline]
-    pub const fn distance(self, other: Self) -> i32 {
-        other.0.wrapping_sub(self.0) as i32
-    }
-}
-
-/// TCP control bits, 8 bits. RFC 9293 section 3.1.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct TcpFlags(pub u8);
-
-const TCP_FLAGS: &[FlagName] = &[
-    (0x01, "FIN"),
-    (0x02, "SYN"),
-    (0x04, "RST"),
-    (0x08, "PSH"),
-    (0x10, "ACK"),
-    (0x20, "URG"),
-    (0x40, "ECE"),
-    (0x80, "CWR"),
-];
-
-impl TcpFlags {
-    /// Returns `true` if the sender finished sending.
-    pub const fn fin(self) -> bool {
-        self.0 & 0x01 != 0
-    }
-
-    /// Returns `true` if the segment synchronizes sequence numbers; the SYN precedes the first byte.
-    pub const fn syn(self) -> bool {
-        self.0 & 0x02 != 0
-    }
-
-    /// Returns `true` if the connection is reset.
-    pub const fn rst(self) -> bool {
-        self.0 & 0x04 != 0
-    }
-
-    /// Returns `true` if the acknowledgment number is valid.
-    pub const fn ack(self) -> bool {
-        self.0 & 0x10 != 0
-    }
-}
-
-impl<'a> FixedHeaderFieldValue<'a> for TcpFlags {
-    const KIND: FieldKind = FieldKind::Flags;
-    const NAMES: &'static [FlagName] = TCP_FLAGS;
-
-    #[inline(always)]
-    fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-        Self(u8::get::<LENGTH, START, END>(header))
-    }
-
-    fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
-        self.0.put::<START, END>(header);
-    }
-
-    fn value(self) -> FieldValue<'a> {
-        FieldValue::Flags(u64::from(self.0), TCP_FLAGS)
-    }
-}
-
-crate::header! {
-    /// UDP. RFC 768.
-    pub struct Udp [8] "udp" {
-        0..16 srcport: Port => "udp.srcport",
-        16..32 dstport: Port => "udp.dstport",
-        /// Length in bytes with this header; 0 in a jumbogram.
-        32..48 length: u16 => "udp.length",
-        48..64 checksum: u16 => "udp.checksum",
-    }
-
-    /// TCP. RFC 9293 section 3.1.
-    pub struct Tcp [20] "tcp" {
-        0..16 srcport: Port => "tcp.srcport",
-        16..32 dstport: Port => "tcp.dstport",
-        32..64 seq: TcpSequence => "tcp.seq_raw",
-        64..96 ack: TcpSequence => "tcp.ack_raw",
-        /// Length of this header with its options.
-        96..100 hdr_len: LengthInWords<4> => "tcp.hdr_len",
-        104..112 flags: TcpFlags => "tcp.flags",
-        112..128 window: u16 => "tcp.window_size_value",
-        128..144 checksum: u16 => "tcp.checksum",
-        144..160 urgent_pointer: u16 => "tcp.urgent_pointer",
-    }
-
-    /// TCP control bits, one by one. RFC 9293 section 3.1.
-    pub struct TcpFlagBits [1] "tcp.flags" {
-        0..1 cwr: bool => "tcp.flags.cwr",
-        1..2 ece: bool => "tcp.flags.ece",
-        2..3 urg: bool => "tcp.flags.urg",
-        3..4 ack: bool => "tcp.flags.ack",
-        4..5 push: bool => "tcp.flags.push",
-        5..6 reset: bool => "tcp.flags.reset",
-        6..7 syn: bool => "tcp.flags.syn",
-        7..8 fin: bool => "tcp.flags.fin",
-    }
-}
 
 crate::field::fields! {
     pub(super) TCP_OPTIONS = "tcp.options" "options" Bytes, "Options. RFC 9293 section 3.1";
@@ -132,72 +15,11 @@ crate::field::fields! {
 /// Offset of the control bits in a TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;
 
-/// A TCP segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TcpSegment<'a> {
-    /// Source port.
-    pub source_port: Port,
-    /// Destination port.
-    pub destination_port: Port,
-    /// Sequence number of the first payload byte, or of the SYN.
-    pub sequence: TcpSequence,
-    /// Next sequence number expected from the other direction.
-    pub acknowledgment: TcpSequence,
-    /// Control bits.
-    pub flags: TcpFlags,
-    /// Receive window, unscaled.
-    pub window: u16,
-    /// Raw options, as far as they were captured. RFC 9293 section 3.1.
-    pub options: &'a [u8],
-    /// Stream bytes.
-    pub payload: CapturedSlice<'a>,
-}
-
-/// A UDP datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UdpDatagram<'a> {
-    /// Source port.
-    pub source_port: Port,
-    /// Destination port.
-    pub destination_port: Port,
-    /// Payload.
-    pub payload: CapturedSlice<'a>,
-}
-
 /// Destination port of RoCEv2. InfiniBand Architecture Specification volume 1, annex A17.
 const ROCE_V2_PORT: Port = Port(4791);
 
 #[inline(always)]
-pub(super) fn decode<'a, O: FieldObserver<'a>>(
-    protocol: IpProtocol,
-    payload: CapturedSlice<'a>,
-    context: InnermostNetworkContext,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
-    let ether_type = match protocol {
-        IpProtocol::UDP => {
-            return match decode_udp(payload, observer) {
-                NetworkLayerPayload::Udp(datagram) if datagram.destination_port == vxlan::PORT => {
-                    vxlan::decode_datagram(datagram, context, observer)
-                }
-                carried => context.into_datagram(carried),
-            };
-        }
-        IpProtocol::TCP => return context.into_datagram(decode_tcp(payload, observer)),
-        IpProtocol::GRE => return gre::decode_packet(payload, context, observer),
-        IpProtocol::IPV4 => EtherType::IPV4,
-        IpProtocol::IPV6 => EtherType::IPV6,
-        IpProtocol::MPLS => EtherType::MPLS,
-        other => {
-            return context
-                .into_datagram(NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(other)));
-        }
-    };
-    tunnel::decode_inner(TunnelPayloadType::Network(ether_type), payload, context, observer)
-}
-
-#[inline(always)]
-fn decode_udp<'a, O: FieldObserver<'a>>(
+pub(super) fn decode_udp<'a, O: FieldObserver<'a>>(
     slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> NetworkLayerPayload<'a> {
@@ -213,7 +35,7 @@ fn decode_udp<'a, O: FieldObserver<'a>>(
     }
     let payload = slice.with_length(length).skip_bytes(Udp::LENGTH);
     if header.dstport == ROCE_V2_PORT {
-        return infiniband_link::decode_packet(payload, RdmaEncapsulation::RoceV2, observer);
+        return NetworkLayerPayload::decode_infiniband(payload, RdmaEncapsulation::RoceV2, observer);
     }
     NetworkLayerPayload::Udp(UdpDatagram {
         source_port: header.srcport,
@@ -223,7 +45,7 @@ fn decode_udp<'a, O: FieldObserver<'a>>(
 }
 
 #[inline]
-fn decode_tcp<'a, O: FieldObserver<'a>>(
+pub(super) fn decode_tcp<'a, O: FieldObserver<'a>>(
     slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> NetworkLayerPayload<'a> {

@@ -1,9 +1,10 @@
 //! VXLAN: Ethernet frames in UDP. RFC 7348.
 
-use super::transport::UdpDatagram;
-use super::tunnel::{InnermostNetworkContext, TunnelPayloadType, decode_inner_network};
-use super::{InnermostNetworkPacket, NetworkLayerPayload};
+use super::transport_headers::UdpDatagram;
+use super::tunnel::{TunnelPayload, TunnelPayloadType};
+use super::undecodable_frame::UndecodableFrameReason;
 use crate::address::{Port, VirtualNetwork};
+use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
 
 crate::header! {
@@ -21,27 +22,27 @@ crate::header! {
 }
 
 /// Destination port of VXLAN. RFC 7348 section 5.
-pub(super) const PORT: Port = Port(4789);
+const PORT: Port = Port(4789);
 
-/// Decodes a UDP datagram to the VXLAN port. Without a valid network identifier it is plain UDP.
-#[inline(never)]
-pub(super) fn decode_datagram<'a, O: FieldObserver<'a>>(
-    datagram: UdpDatagram<'a>,
-    context: InnermostNetworkContext,
-    observer: &mut O,
-) -> InnermostNetworkPacket<'a> {
+/// Returns `true` if the datagram goes to the VXLAN port, and has a valid network identifier as far as it was captured.
+#[inline(always)]
+pub(super) fn is_vxlan(datagram: &UdpDatagram<'_>) -> bool {
     let slice = datagram.payload;
-    let is_vxlan = slice.bytes.first().is_none_or(|first| first & VALID_VNI_FLAG != 0);
-    if slice.length < Vxlan::LENGTH || !is_vxlan {
-        return context.into_datagram(NetworkLayerPayload::Udp(datagram));
-    }
-    match Vxlan::decode_slice(slice, observer) {
-        Some((header, rest)) => {
-            let tenant = VirtualNetwork::network(header.vni);
-            decode_inner_network(TunnelPayloadType::Ethernet, rest, context, tenant, observer)
-        }
-        None => context.into_datagram(NetworkLayerPayload::cut(slice.at)),
-    }
+    datagram.destination_port == PORT
+        && slice.length >= Vxlan::LENGTH
+        && slice.bytes.first().is_none_or(|first| first & VALID_VNI_FLAG != 0)
+}
+
+/// Decodes the header. Returns the payload.
+#[inline(never)]
+pub(super) fn decode_header<'a, O: FieldObserver<'a>>(
+    slice: CapturedSlice<'a>,
+    observer: &mut O,
+) -> Result<TunnelPayload<'a>, UndecodableFrameReason> {
+    let (header, slice) =
+        Vxlan::decode_slice(slice, observer).ok_or(UndecodableFrameReason::Cut { at: slice.at })?;
+    let tenant = VirtualNetwork::network(header.vni);
+    Ok(TunnelPayload { payload_type: TunnelPayloadType::Ethernet, slice, tenant })
 }
 
 /// Bit of the first VXLAN byte that marks a valid network identifier.
