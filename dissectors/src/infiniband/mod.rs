@@ -2,11 +2,11 @@
 
 mod bth;
 pub mod cm;
-mod headers;
+pub(crate) mod headers;
 pub mod icrc;
 pub mod mad;
 mod opcode;
-mod packet;
+pub(crate) mod packet;
 mod queue_pair;
 
 use crate::field::registry::{FieldRegistry, describe_headers};

@@ -3,7 +3,7 @@
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
-use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
+use crate::rpcrdma::private_data::{PrivateDataVersionFlags, SidePrivateData};
 
 use super::crc::RunningFpduCrc;
 

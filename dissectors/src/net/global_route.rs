@@ -6,7 +6,8 @@ use super::undecodable_frame::NetworkHeaderDefect;
 use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
-use crate::infiniband::{Grh, RdmaEncapsulation};
+use crate::infiniband::headers::Grh;
+use crate::infiniband::packet::RdmaEncapsulation;
 
 /// Decodes a RoCEv1 packet, starting with the Global Route Header.
 pub(super) fn decode_global<'a, O: FieldObserver<'a>>(

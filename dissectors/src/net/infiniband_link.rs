@@ -10,7 +10,8 @@ use crate::address::Address;
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldObserver, FieldValue};
-use crate::infiniband::{Lrh, LrhLinkNextHeader, RdmaEncapsulation};
+use crate::infiniband::headers::{Lrh, LrhLinkNextHeader};
+use crate::infiniband::packet::RdmaEncapsulation;
 
 crate::header! {
     /// Raw header: the EtherType of a packet without InfiniBand transport. InfiniBand Architecture Specification volume

@@ -10,7 +10,7 @@ use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::{CapturedSlice, Frame};
 use crate::field::FieldObserver;
 use crate::infiniband::icrc::{self, Icrc};
-use crate::infiniband::{InfinibandPacket, RdmaEncapsulation};
+use crate::infiniband::packet::{InfinibandPacket, RdmaEncapsulation};
 
 /// Addresses and payload of a frame. In a tunnel, those of the innermost datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use super::undecodable_frame::NetworkHeaderDefect;
 use crate::address::Port;
 use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldObserver, FieldValue};
-use crate::infiniband::RdmaEncapsulation;
+use crate::infiniband::packet::RdmaEncapsulation;
 
 crate::field::fields! {
     pub(super) TCP_OPTIONS = "tcp.options" "options" Bytes, "Options. RFC 9293 section 3.1";

@@ -5,7 +5,7 @@ use std::fmt;
 use super::ip::IpProtocol;
 use super::link_headers::{ErfType, EtherType, LoopbackAddressFamily};
 use crate::captured_frame::{CapturedSlice, LinkType};
-use crate::infiniband::PacketError;
+use crate::infiniband::packet::PacketError;
 
 /// Reason that a frame has no decodable payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,7 +26,7 @@ pub mod v4;
 
 pub use procedure::{Procedure, link_text_chunks, procedure_name};
 pub use status_union::{ProcedureStatus, StatusUnion, StatusUnionDiscriminant};
-pub use v4::SymlinkTextChunkFlags;
+pub use v4::compound::SymlinkTextChunkFlags;
 
 /// Adds the fields of this module to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {

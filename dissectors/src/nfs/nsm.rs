@@ -1,6 +1,6 @@
 //! NSM, the Network Status Monitor, which notifies NLM of host restarts. XNFS version 3W chapter 11.
 
-use crate::rpc::Program;
+use crate::rpc::program::Program;
 use crate::xdr::{Text, Void};
 
 /// Name of a host, at most SM_MAXSTRLEN bytes. XNFS section 11.

@@ -2,12 +2,12 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
-use crate::rpc::Program;
-use crate::rpc::RpcMessageKind::{self, *};
+use crate::rpc::message_kind::RpcMessageKind::{self, *};
+use crate::rpc::program::Program;
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
 
 use super::status_union::{ProcedureStatus, StatusUnionDiscriminant};
-use super::v4::SymlinkTextChunkFlags;
+use super::v4::compound::SymlinkTextChunkFlags;
 use super::{mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
 
 /// Maps programs and versions to the modules with their procedure tables.

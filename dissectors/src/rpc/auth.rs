@@ -3,7 +3,8 @@
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, List, Opaque, StructuredOpaque, Text, Xdr, XdrError};
 
-use super::gss::{GssCredential, GssPayload, GssVerifierBody};
+use super::gss::control::GssVerifierBody;
+use super::gss::{GssCredential, GssPayload};
 
 /// Maximum length of the body of a credential or verifier in bytes. RFC 5531 section 8.2.
 pub const MAX_BODY_BYTES: u32 = 400;

@@ -14,7 +14,7 @@
 //! assert_eq!(GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).unwrap().checksum.0, b"mic");
 //! ```
 
-mod control;
+pub(super) mod control;
 mod protection;
 
 pub use control::*;

@@ -4,9 +4,9 @@ use crate::field::registry::FieldRegistry;
 
 pub mod auth;
 pub mod gss;
-mod header;
-mod message_kind;
-mod program;
+pub(crate) mod header;
+pub(crate) mod message_kind;
+pub(crate) mod program;
 mod recognize;
 pub mod record_marking;
 pub mod tls;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::field::FieldObserver;
-use crate::rpc::Xid;
+use crate::rpc::header::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError};
 
 use super::dialects::Dialect;

@@ -3,7 +3,7 @@
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, NullFieldObserver};
 use crate::rdma_operation::Handle;
-use crate::rpc::Xid;
+use crate::rpc::header::Xid;
 use crate::xdr::{Chain, Cursor, Encoder, List, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrError};
 
 /// The version that is fully decoded. RFC 8166 section 4.2.2.

@@ -6,7 +6,7 @@
 
 use crate::field::FieldDefinition;
 use crate::rdma_operation::Handle;
-use crate::rpc::Xid;
+use crate::rpc::header::Xid;
 use crate::xdr::Chain;
 
 crate::xdr! { "rpcordma";

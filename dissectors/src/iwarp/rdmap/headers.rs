@@ -1,6 +1,6 @@
 //! Opcodes and headers of RDMAP messages. RFC 5040 section 4; RFC 7306.
 
-use crate::infiniband::ImmediateData;
+use crate::infiniband::headers::ImmediateData;
 use crate::iwarp::ddp::DdpQueueNumber;
 use crate::rdma_operation::Handle;
 

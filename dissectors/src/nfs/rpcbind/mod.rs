@@ -7,7 +7,7 @@ pub mod v2;
 pub mod v3;
 pub mod v4;
 
-use crate::rpc::Program;
+use crate::rpc::program::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Chain, Opaque, Text};
 

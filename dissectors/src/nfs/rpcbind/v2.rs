@@ -1,6 +1,6 @@
 //! Version 2, the port mapper: TCP and UDP ports. RFC 1833 section 3.
 
-use crate::rpc::Program;
+use crate::rpc::program::Program;
 use crate::xdr::{Chain, Opaque, Void};
 
 use super::RpcbindSetRes;

@@ -1,6 +1,6 @@
 //! Version 4 of RPCBIND: adds the versions of a program, all its addresses, and statistics. RFC 1833 section 2.
 
-use crate::rpc::Program;
+use crate::rpc::program::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Chain, Text, Void};
 
