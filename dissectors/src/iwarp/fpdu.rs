@@ -3,7 +3,7 @@
 use super::crc::RunningFpduCrc;
 use super::mpa::{self, FpduHeader};
 use super::rdmap::RdmapTerminate;
-use super::rdmap::headers::{
+use super::rdmap_headers::{
     RdmapAtomicRequestHeader, RdmapAtomicResponseHeader, RdmapImmediateData, RdmapOpcode,
     RdmapReadRequestHeader,
 };

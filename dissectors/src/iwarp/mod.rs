@@ -7,6 +7,7 @@ pub mod ddp;
 mod fpdu;
 pub mod mpa;
 pub mod rdmap;
+mod rdmap_headers;
 mod segment;
 
 use crate::field::registry::{FieldRegistry, describe_headers};

@@ -1,14 +1,11 @@
 //! Remote Direct Memory Access Protocol: message types, headers and Terminate. RFC 5040; RFC 7306.
 
-pub(super) mod headers;
-
 use std::fmt;
 
-pub use headers::{
+pub use super::rdmap_headers::{
     RdmapAtomicOpcode, RdmapAtomicRequestHeader, RdmapAtomicResponseHeader, RdmapControl, RdmapImmediateData,
     RdmapInvalidateStag, RdmapOpcode, RdmapReadRequestHeader, RdmapUntaggedReservedField,
 };
-
 use super::segment::DdpSegment;
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};

@@ -5,7 +5,7 @@ use crate::field::FieldObserver;
 use crate::rdma_operation::Handle;
 
 use super::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
-use super::rdmap::headers::{RdmapControl, RdmapInvalidateStag, RdmapOpcode, RdmapUntaggedReservedField};
+use super::rdmap_headers::{RdmapControl, RdmapInvalidateStag, RdmapOpcode, RdmapUntaggedReservedField};
 
 /// Destination of the bytes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
