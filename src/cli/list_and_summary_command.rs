@@ -190,7 +190,8 @@ pub(super) struct DefaultCommandArgs {
     bounds: FlowStateLimitArgs,
 }
 
-/// What a capture of any length can make the program remember. What a bound made it give up is in the summary.
+/// What a capture of any length can make the program remember. What a bound made it give up is in the
+/// statistics_summary.
 #[derive(Debug, Args)]
 struct FlowStateLimitArgs {
     #[command(flatten)]

@@ -25,8 +25,8 @@ pub mod recent_frame_buffer;
 pub mod replay;
 pub(crate) mod report;
 pub(crate) mod settings;
+pub mod statistics_summary;
 pub mod style;
-pub mod summary;
 pub mod table;
 pub mod transaction_list;
 pub mod tree;
@@ -63,7 +63,7 @@ pub use report::Report;
 pub use settings::{
     OutputLineFormat, OutputLineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
 };
-use summary::capture_summary::CaptureSummary;
+use statistics_summary::capture_summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
 use tree::transaction::FieldTreeTextWriter;
 

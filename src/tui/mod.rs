@@ -28,7 +28,6 @@
 //! For frames of an interface, pass a [`CaptureFrameSource`](nfsrdma_capture_file::CaptureFrameSource) to
 //! [`rereadable_capture::SharedCapture::received_once`]; everything else is the same as for files.
 
-mod ansi_escape_parsing;
 pub mod app;
 mod clipboard;
 pub mod event_loop;
@@ -45,6 +44,7 @@ pub mod rereadable_capture;
 mod retained_live_frames;
 mod save;
 mod search;
+mod styled_line_parsing;
 mod terminal;
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use super::compressed_input::CompressedInput;
+use super::compressed_byte_stream::CompressedInput;
 use super::error::SourceErrorKind;
 
 const FORMAT: &str = "gzip";

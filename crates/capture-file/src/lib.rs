@@ -31,7 +31,7 @@
 
 mod buffer;
 mod byte_order;
-mod compressed_input;
+mod compressed_byte_stream;
 mod compression;
 mod error;
 mod format;

@@ -7,7 +7,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::zstd_window_memory::{ZstdWindowBudget, ZstdWindowMemory};
 
-use super::compressed_input::CompressedInput;
+use super::compressed_byte_stream::CompressedInput;
 use super::error::SourceErrorKind;
 
 const FORMAT: &str = "zstd";

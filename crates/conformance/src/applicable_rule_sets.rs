@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::tally_index;
+use crate::required_evidence::RuleEvidenceSet;
 use crate::rule::{Rule, RuleCheck, RuleVerdict};
-use crate::rule_evidence::RuleEvidenceSet;
-use crate::rule_subject::RuleSubjectSet;
+use crate::rule_applicability::RuleSubjectSet;
 use crate::rules::RULES;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.

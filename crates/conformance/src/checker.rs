@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, ExaminedPacketCounts};
 use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind, TransactionConnection};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
@@ -23,12 +23,12 @@ use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
+use crate::required_evidence::{RuleEvidence, RuleEvidenceSet};
 use crate::rule::{
     EventCheck, FindingAggregation, MessageCheck, Rule, RuleCheck, RuleVerdict, TransactionCheck,
     TransactionCondition, Violation,
 };
-use crate::rule_evidence::{RuleEvidence, RuleEvidenceSet};
-use crate::rule_subject::{RuleSubject, RuleSubjectSet};
+use crate::rule_applicability::{RuleSubject, RuleSubjectSet};
 use crate::rules::RULES;
 use crate::rules::loss_and_congestion::ENDS_CONNECTION;
 use crate::rules::memory_access::ACCESS_RULES;
@@ -103,7 +103,7 @@ struct CheckerRulePlans {
     other_transactions: RulePlans<TransactionCheck>,
 }
 
-type PlanChoice<F> = fn(&mut CheckerRulePlans) -> &mut RulePlans<F>;
+type RulePlansAccessor<F> = fn(&mut CheckerRulePlans) -> &mut RulePlans<F>;
 
 impl CheckerRulePlans {
     fn new() -> Self {
@@ -337,7 +337,7 @@ impl ConformanceChecker {
                 time: record.map(|record| record.time).unwrap_or_default(),
             }
         };
-        let plans: PlanChoice<TransactionCheck> = if is_rdma {
+        let plans: RulePlansAccessor<TransactionCheck> = if is_rdma {
             |plans| &mut plans.rdma_transactions
         } else {
             |plans| &mut plans.other_transactions
@@ -372,7 +372,7 @@ impl ConformanceChecker {
         collected: &mut TransactionFindings,
     ) {
         let properties = (message.subjects(), message.evidence(evidence));
-        let plans: PlanChoice<MessageCheck> =
+        let plans: RulePlansAccessor<MessageCheck> =
             if message.is_call() { |plans| &mut plans.calls } else { |plans| &mut plans.replies };
         let context = FindingContext {
             side: message.sender(),
@@ -387,7 +387,7 @@ impl ConformanceChecker {
     /// their rules.
     fn judge<'c, F: Copy>(
         &mut self,
-        plans: PlanChoice<F>,
+        plans: RulePlansAccessor<F>,
         properties: RuleRelevantMessageProperties,
         sender: Option<EndpointRole>,
         check: impl Fn(F) -> Option<RuleVerdict>,

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 use nfsrdma_dissectors::xdr::{Text, Xdr};
 use rustc_hash::FxHasher;
 
-use crate::sequence_arguments_and_results::{SequenceArguments, SequenceResult, SessionChannelKind};
+use crate::sequence_operation_fields::{SequenceArguments, SequenceResult, SessionChannelKind};
 
 /// Number of an operation of COMPOUND or CB_COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,7 +238,7 @@ impl<'t> CompoundOperationIterator<'t> {
         &mut self,
         minor_version: u32,
         tag: Text<'t>,
-        call: &'t DecodedOperations<'t, H, B, B::Number>,
+        call: &'t DecodedOperations<'t, H, B, B::OperationNumber>,
     ) -> &'t [B] {
         self.minor_version = minor_version;
         self.tag = Some(tag);
@@ -251,9 +251,9 @@ impl<'t> CompoundOperationIterator<'t> {
     /// Adds a Reply, whose first result is of `sequence`, and returns its results.
     fn add_reply<B: OperationBody<'t>>(
         &mut self,
-        reply: &'t DecodedOperations<'t, CompoundReplyHead<'t>, B, B::Number>,
+        reply: &'t DecodedOperations<'t, CompoundReplyHead<'t>, B, B::OperationNumber>,
         sequence: Option<Option<SequenceResult>>,
-        opcode: fn(B::Number) -> CompoundOrCallbackOpcode,
+        opcode: fn(B::OperationNumber) -> CompoundOrCallbackOpcode,
     ) -> &'t [B] {
         self.status = Some(reply.head.status);
         self.reply_tag = Some(reply.head.tag);

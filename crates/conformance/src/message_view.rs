@@ -9,8 +9,8 @@ use nfsrdma_dissectors::flow::transaction::{
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::rule_evidence::{RuleEvidence, RuleEvidenceSet};
-use crate::rule_subject::{RuleSubject, RuleSubjectSet};
+use crate::required_evidence::{RuleEvidence, RuleEvidenceSet};
+use crate::rule_applicability::{RuleSubject, RuleSubjectSet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.

@@ -4,8 +4,8 @@
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::ChunkSegment;
+use nfsrdma_dissectors::flow::exceptional_transport_events::MAX_CAPTURE_SKEW_NS;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::flow::transport_event::MAX_CAPTURE_SKEW_NS;
 use nfsrdma_dissectors::rdma_operation::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;

@@ -2,13 +2,13 @@
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::SetUpFrame;
+use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, ExaminedPacketCounts};
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, ExaminedPacketCounts};
 
 use crate::finding_text::AggregatedViolationValues;
 use crate::message_view::ConformanceMessage;
-use crate::rule_evidence::RuleEvidence;
-use crate::rule_subject::RuleSubject;
+use crate::required_evidence::RuleEvidence;
+use crate::rule_applicability::RuleSubject;
 use crate::severity::Severity;
 use crate::transaction_view::ConformanceTransaction;
 

@@ -4,7 +4,7 @@
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::SiblingConnections;
+use nfsrdma_dissectors::flow::transaction::SiblingConnectionStatus;
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
 use rustc_hash::FxHashMap;
 
@@ -12,7 +12,7 @@ use crate::bounded_table::empty_if_full;
 use crate::calls_awaiting_reply::CallsAwaitingReply;
 use crate::compound_operations_view::{CompoundOperationIterator, CompoundRetryDigest, OperationSet};
 use crate::connection_history::{HostPair, hosts_of};
-use crate::sequence_arguments_and_results::SessionChannelKind;
+use crate::sequence_operation_fields::SessionChannelKind;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_CHANNELS: usize = 8192;
@@ -218,9 +218,9 @@ impl SessionChannel {
     /// What it carried may be lost or wait for its Reply, and nothing on this connection shows that.
     fn may_be_used_elsewhere(&self, after: Option<FrameNumber>, transaction: &Transaction) -> bool {
         let is_open = match transaction.siblings {
-            SiblingConnections::None => false,
-            SiblingConnections::Ended(last) => after.is_none_or(|after| last > after),
-            SiblingConnections::Open => true,
+            SiblingConnectionStatus::None => false,
+            SiblingConnectionStatus::Ended(last) => after.is_none_or(|after| last > after),
+            SiblingConnectionStatus::Open => true,
         };
         is_open || self.has_other_hosts
     }

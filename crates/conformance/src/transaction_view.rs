@@ -22,8 +22,8 @@ use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::rule_evidence::{RuleEvidence, RuleEvidenceSet};
-use crate::rule_subject::{RuleSubject, RuleSubjectSet};
+use crate::required_evidence::{RuleEvidence, RuleEvidenceSet};
+use crate::rule_applicability::{RuleSubject, RuleSubjectSet};
 use crate::session_table::{
     EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
 };

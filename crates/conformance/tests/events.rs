@@ -11,7 +11,7 @@ use common::{StoredFrame, captures, frames_of, lone_fpdu};
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::{ConformanceChecker, SeverityLevel};
 use nfsrdma_dissectors::captured_frame::Frame;
-use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, TransportAnomalyKind};
+use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, TransportAnomalyKind};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 /// Frames by the kind of their event.

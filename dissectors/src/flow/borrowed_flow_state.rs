@@ -3,13 +3,13 @@
 use crate::rdma_operation::ConnectionSideAOrB;
 
 use super::count_categories::UndecodedReason;
+use super::exceptional_transport_events::{TransportAnomalyKind, UnnamedTransportEvent};
 use super::frame_kind::FrameContentKind;
 use super::limits::FlowLimits;
 use super::packet_meta::PacketMeta;
 use super::statistics::FlowDecodingStatistics;
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
-use super::transport_event::{TransportAnomalyKind, UnnamedTransportEvent};
 
 /// State outside the conversation that its operations use.
 pub(super) struct BorrowedFlowState<'a> {

@@ -27,14 +27,14 @@ use super::connection_setup::{CompletedCmConnectionSetUp, NegotiatedParameters};
 use super::duplicate_frames::VaryingIpIdDetector;
 use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
 use super::endpoint_pair::{EndpointPair, ordered_addresses};
+use super::exceptional_transport_events::ExaminedPacketCounts;
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
 use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::rpc_transaction_matching::credits::Version2SendCredits;
 use super::transaction::{
-    CallDirection, ConnectionTransport, Endpoint, SiblingConnections, TransactionConnection,
+    CallDirection, ConnectionTransport, Endpoint, SiblingConnectionStatus, TransactionConnection,
 };
-use super::transport_event::ExaminedPacketCounts;
 
 /// One direction of a connection: from an address to a queue pair at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -586,12 +586,14 @@ impl ConnectionTable {
     }
 
     /// Returns the other connections between the hosts of a connection.
-    pub(super) fn siblings(&self, at: usize) -> SiblingConnections {
-        let Some(connection) = self.slots.get(at) else { return SiblingConnections::None };
+    pub(super) fn siblings(&self, at: usize) -> SiblingConnectionStatus {
+        let Some(connection) = self.slots.get(at) else { return SiblingConnectionStatus::None };
         match self.open.get(&connection.addresses()) {
-            Some(open) if open.count > usize::from(!connection.is_ending) => SiblingConnections::Open,
-            Some(HostPairConnectionCount { last_end: Some(frame), .. }) => SiblingConnections::Ended(*frame),
-            _ => SiblingConnections::None,
+            Some(open) if open.count > usize::from(!connection.is_ending) => SiblingConnectionStatus::Open,
+            Some(HostPairConnectionCount { last_end: Some(frame), .. }) => {
+                SiblingConnectionStatus::Ended(*frame)
+            }
+            _ => SiblingConnectionStatus::None,
         }
     }
 

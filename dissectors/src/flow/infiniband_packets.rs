@@ -17,6 +17,7 @@ use super::connection_setup::SetUpFrame;
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
+use super::exceptional_transport_events::TransportAnomalyKind;
 use super::extended_psn::ExtendedPsn;
 use super::finality;
 use super::flow_state::Flow;
@@ -29,7 +30,6 @@ use super::rpc_transaction_matching::rpcrdma_messages;
 use super::transaction::{ConnectionTransport, Transaction};
 use super::transaction_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
-use super::transport_event::TransportAnomalyKind;
 
 impl Flow {
     /// Processes a datagram of the connection manager.

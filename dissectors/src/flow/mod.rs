@@ -22,6 +22,7 @@ mod count_categories;
 mod duplicate_frames;
 mod early_packet_buffer;
 mod endpoint_pair;
+pub mod exceptional_transport_events;
 mod extended_psn;
 mod finality;
 mod flow_state;
@@ -58,7 +59,6 @@ mod transaction_emission;
 mod transaction_key;
 pub mod transaction_message_decoding;
 mod transaction_table;
-pub mod transport_event;
 mod transport_event_queries;
 
 pub use byte_range_set::ByteRangeSet;
@@ -134,7 +134,7 @@ impl Flow {
         self.control_connection_key = None;
         self.mpa_counts_before_frame.add(std::mem::take(&mut self.stats.frame_mpa_counts));
         if self.transaction_table.transport_events.is_enabled() {
-            let is_marked = transport_event::has_congestion_mark(frame, datagram);
+            let is_marked = exceptional_transport_events::has_congestion_mark(frame, datagram);
             self.transaction_table.transport_events.has_congestion_mark = is_marked;
         }
         let content = match &datagram.payload {

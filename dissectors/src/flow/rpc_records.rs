@@ -17,7 +17,7 @@ use super::frame_kind::FrameContentKind;
 use super::iwarp::mpa_recognition::begins_mpa;
 use super::missing_byte_ranges::add_gap;
 use super::packet_meta::PacketMeta;
-use super::rpc_transaction_matching::message_retransmission::record_retransmission;
+use super::rpc_transaction_matching::retransmitted_message_packets::record_retransmission;
 use super::statistics::FlowDecodingStatistics;
 use super::stream::stream_bytes::{StreamBytes, StreamPosition};
 use super::stream_parser_context::StreamParserBorrowedFlowState;

@@ -11,9 +11,9 @@ mod dialect;
 mod invalid_memory_access;
 mod message_chunks;
 mod message_record;
-pub(super) mod message_retransmission;
 mod plain_rpc;
 mod rdma_read_depth;
+pub(super) mod retransmitted_message_packets;
 pub(super) mod rpcrdma_messages;
 mod suspected_violations;
 mod unexpected_messages;
@@ -22,11 +22,11 @@ use crate::rdma_operation::{RdmaMemoryRange, RdmaOperation};
 
 use super::borrowed_flow_state::BorrowedFlowState;
 use super::count_categories::UndecodedReason;
+use super::exceptional_transport_events::{RdmaReadOrWrite, TransportAnomalyKind};
 use super::frame_kind::FrameContentKind;
-use super::transport_event::{RdmaReadOrWrite, TransportAnomalyKind};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use connection_rpc_state::ConnectionRpcState;
-use message_retransmission::record_retransmission;
+use retransmitted_message_packets::record_retransmission;
 
 impl ConnectionRpcState {
     #[inline(never)]

@@ -4,6 +4,7 @@ use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 
 use super::borrowed_flow_state::BorrowedFlowState;
 use super::count_categories::UndecodedReason;
+use super::exceptional_transport_events::TransportAnomalyKind;
 use super::frame_kind::FrameContentKind;
 use super::iwarp::events::{IwarpEvent, IwarpEventSink};
 use super::limits::FlowLimits;
@@ -11,7 +12,6 @@ use super::packet_meta::PacketMeta;
 use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::statistics::FlowDecodingStatistics;
 use super::transaction_table::TrackedTransactionTable;
-use super::transport_event::TransportAnomalyKind;
 
 /// State of the flow that a stream parser uses besides its own.
 pub(super) struct StreamParserBorrowedFlowState<'a> {

@@ -588,7 +588,7 @@ impl CallCreditUse {
 
 /// Connections between the hosts of a Transaction besides its own, after the frame that closed it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SiblingConnections {
+pub enum SiblingConnectionStatus {
     /// There was none as long as the connection has existed.
     #[default]
     None,
@@ -625,8 +625,9 @@ pub struct Transaction {
     pub is_done: bool,
     /// `true` for a Call without Reply if the end of its connection was captured: there will be none.
     pub has_connection_ended: bool,
-    /// Other connections between the same hosts; [`SiblingConnections::None`] unless transport events are recorded.
-    pub siblings: SiblingConnections,
+    /// Other connections between the same hosts; [`SiblingConnectionStatus::None`] unless transport events are
+    /// recorded.
+    pub siblings: SiblingConnectionStatus,
     /// Index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
     /// Periods in which its packets were lost or refused and retransmitted; sorted, without overlap.

@@ -2,7 +2,7 @@
 
 use super::connection::FlowConnection;
 use super::flow_state::Flow;
-use super::transaction::{CapturedMessage, SiblingConnections};
+use super::transaction::{CapturedMessage, SiblingConnectionStatus};
 use super::transaction_key::TransactionSlabKey;
 
 impl Flow {
@@ -21,10 +21,10 @@ impl Flow {
     }
 
     /// Returns the other connections between the hosts of a connection.
-    fn siblings(&self, at: usize) -> SiblingConnections {
+    fn siblings(&self, at: usize) -> SiblingConnectionStatus {
         let addresses = self.connections.get(at).map(FlowConnection::addresses);
         if addresses.is_some_and(|addresses| self.streams.has_undetermined_between(addresses)) {
-            return SiblingConnections::Open;
+            return SiblingConnectionStatus::Open;
         }
         self.connections.siblings(at)
     }

@@ -10,6 +10,7 @@ use crate::rpc::RpcMessageKind;
 use super::by_side::BySide;
 use super::chunk::{Chunk, ChunkSegment};
 use super::early_packet_buffer::MAX_AGE_NS;
+use super::exceptional_transport_events::UnemittedTransportEvents;
 use super::limits::FlowLimits;
 use super::non_message_frame_role::{FrameRole, TransactionFrame};
 use super::packet_meta::PacketMeta;
@@ -18,7 +19,6 @@ use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::stream::tcp_receiver_loss_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 use super::transaction::{CapturedMessage, DeliveryEvidence, MissingPart, Transaction};
 use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
-use super::transport_event::UnemittedTransportEvents;
 
 /// State of a Transaction in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

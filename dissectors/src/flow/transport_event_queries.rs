@@ -3,13 +3,13 @@
 use crate::captured_frame::FrameNumber;
 
 use super::connection::FlowConnection;
-use super::flow_state::Flow;
-use super::frame_kind::FrameContentKind;
-use super::transaction::EndpointRole;
-use super::transport_event::{
+use super::exceptional_transport_events::{
     CapturedTransportEvent, ExaminedPacketCounts, MAX_EARLY_EVENTS, MAX_IDENTIFIED_EVENTS,
     UnemittedTransportEvents, UnnamedTransportEvent,
 };
+use super::flow_state::Flow;
+use super::frame_kind::FrameContentKind;
+use super::transaction::EndpointRole;
 
 impl UnnamedTransportEvent {
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.

@@ -1,7 +1,7 @@
 //! Base Transport Header, the first header of every packet of the InfiniBand transport.
 
 use super::opcode::BthOpcode;
-use super::queue_pair::{PartitionKey, Psn, Qpn};
+use super::queue_pair_and_packet_numbers::{PartitionKey, Psn, Qpn};
 
 crate::header! {
     /// Base Transport Header. InfiniBand Architecture Specification volume 1, section 9.2.

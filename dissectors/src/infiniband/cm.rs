@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::headers::InfinibandQKey;
 use super::mad::{Mad, MadAttributeId, MadManagementClass};
-use super::queue_pair::{PartitionKey, Psn, Qpn};
+use super::queue_pair_and_packet_numbers::{PartitionKey, Psn, Qpn};
 use crate::address::{Lid, Port};
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
-use super::queue_pair::Qpn;
+use super::queue_pair_and_packet_numbers::Qpn;
 use crate::address::Lid;
 use crate::field::{FieldKind, FieldValue};
 use crate::fixed_header::FixedHeaderFieldValue;

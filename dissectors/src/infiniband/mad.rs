@@ -2,7 +2,7 @@
 
 use super::opcode::OpcodeService;
 use super::packet::InfinibandPacket;
-use super::queue_pair::Qpn;
+use super::queue_pair_and_packet_numbers::Qpn;
 use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
 

@@ -7,7 +7,7 @@ pub mod icrc;
 pub mod mad;
 mod opcode;
 pub(crate) mod packet;
-mod queue_pair;
+mod queue_pair_and_packet_numbers;
 
 use crate::field::registry::{FieldRegistry, describe_headers};
 
@@ -21,7 +21,7 @@ pub use opcode::{
     PacketOperation, PacketPositionInMessage,
 };
 pub use packet::{InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};
-pub use queue_pair::{PartitionKey, Psn, Qpn};
+pub use queue_pair_and_packet_numbers::{PartitionKey, Psn, Qpn};
 
 /// Adds the fields of packets to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {

@@ -74,7 +74,7 @@ crate::named! {
     }
 
     /// Error codes of MPA. RFC 5044 section 8; RFC 6581 section 8.
-    pub struct LlpError(u8) {
+    pub struct LlpErrorCode(u8) {
         CLOSED = 1 "TCP connection closed, terminated, or lost",
         CRC = 2 "MPA CRC error",
         MARKER = 3 "MPA Marker and ULPDU Length field mismatch",
@@ -132,7 +132,7 @@ terminate_control! {
     }
     /// Terminate Control of an error detected by MPA. RFC 5044 section 8.
     LlpTerminate {
-        LlpErrorType => "iwarp_rdma.term_etype_llp", LlpError => "iwarp_rdma.term_errcode_llp"
+        LlpErrorType => "iwarp_rdma.term_etype_llp", LlpErrorCode => "iwarp_rdma.term_errcode_llp"
     }
     /// Terminate Control of another layer. RFC 5040 section 4.8.
     OtherTerminate {
@@ -199,7 +199,9 @@ impl RdmapTerminate {
                 (kind.name(), DdpUntaggedBufferError(self.code).name())
             }
             (TerminateLayer::DDP, kind) => (kind.name(), None),
-            (TerminateLayer::LLP, _) => (LlpErrorType(self.error_type).name(), LlpError(self.code).name()),
+            (TerminateLayer::LLP, _) => {
+                (LlpErrorType(self.error_type).name(), LlpErrorCode(self.code).name())
+            }
             _ => (None, None),
         }
     }

@@ -2,9 +2,9 @@
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-use crate::tui::ansi_escape_parsing::plain;
 use crate::tui::frame_reload::reload_messages::RenderedPacketListPage;
 use crate::tui::frame_scan::FrameScan;
+use crate::tui::styled_line_parsing::plain;
 
 use super::filtered_sorted_frame_list::{FilteredSortedFrameList, PacketListSortOrder};
 

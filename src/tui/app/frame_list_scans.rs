@@ -3,8 +3,8 @@
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use crate::output::style::TerminalOutputStyles;
-use crate::tui::ansi_escape_parsing::plain;
 use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanQuery, TuiFrameLineFormat, TuiFrameScanResult};
+use crate::tui::styled_line_parsing::plain;
 
 use super::application_state::App;
 use super::filtered_sorted_frame_list::{

@@ -12,7 +12,7 @@ use crate::tui::app::transaction_list::scrolled;
 
 use super::drawing_primitives::{ListAreas, cut_top, draw_text, grouped};
 use super::transactions;
-use crate::tui::ansi_escape_parsing;
+use crate::tui::styled_line_parsing;
 
 /// Draws the view.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
@@ -52,13 +52,13 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     packets.top = packets.top.clamp(1, last_top).min(packets.at).max((packets.at + 1).saturating_sub(height));
     let (top, at) = (packets.top, packets.at);
     let page = &app.frame_list.slice;
-    draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&page.header));
+    draw_text(buffer, head, 0, &styled_line_parsing::parsed(&page.header));
     for line in 0..height.min(count + 1 - top) {
         let number = top + line;
         let frame_text = number.checked_sub(page.first.0).and_then(|at| page.lines.get(at as usize));
         match frame_text {
             Some(frame_text) => {
-                draw_text(buffer, lines, line as usize, &ansi_escape_parsing::parsed(frame_text))
+                draw_text(buffer, lines, line as usize, &styled_line_parsing::parsed(frame_text))
             }
             None => {
                 let is_gone = (page.wanted.0..page.first.0).contains(&number);
@@ -83,13 +83,13 @@ fn draw_loaded(app: &mut App, buffer: &mut Buffer, areas: ListAreas) {
     let top = usize::try_from(app.frame_list.top).unwrap_or(0);
     let top = scrolled(top, at, height, loaded.len());
     app.frame_list.top = top as u64;
-    draw_text(buffer, head, 0, &ansi_escape_parsing::parsed(&loaded.header));
+    draw_text(buffer, head, 0, &styled_line_parsing::parsed(&loaded.header));
     if loaded.len() == 0 {
         let text = if loaded.is_scanning() { "reading" } else { "no frame matches the filter; u removes it" };
         return draw_text(buffer, lines, 0, &Line::styled(text, app.theme.dim));
     }
     for (line, frame) in loaded.lines_from(top).take(height).enumerate() {
-        draw_text(buffer, lines, line, &ansi_escape_parsing::parsed(&frame.text));
+        draw_text(buffer, lines, line, &styled_line_parsing::parsed(&frame.text));
         let is_marked = app.marks.contains(&MarkedRow::Frame(frame.number.0));
         areas.draw_signs(app, buffer, line, is_marked, top + line == at);
     }
@@ -97,7 +97,7 @@ fn draw_loaded(app: &mut App, buffer: &mut Buffer, areas: ListAreas) {
 
 /// Records the column positions for the mouse, and highlights the sort column.
 fn headings(app: &mut App, buffer: &mut Buffer, head: Rect, header: &str) {
-    let text = ansi_escape_parsing::plain(header);
+    let text = styled_line_parsing::plain(header);
     let PacketListSortOrder { by, is_descending } = app.frame_list.sort;
     let is_shown = !app.frame_list.sort.is_capture_order();
     let (up, down) = app.tui_glyphs.sorted;

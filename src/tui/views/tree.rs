@@ -9,7 +9,7 @@ use crate::tui::frame_reload::detail_subject::DetailSubject;
 use crate::tui::theme;
 
 use super::drawing_primitives::{cut_top, draw_text, pane_title, rule, set_line_style};
-use crate::tui::ansi_escape_parsing::fitted;
+use crate::tui::styled_line_parsing::fitted;
 
 /// Draws the tree below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {

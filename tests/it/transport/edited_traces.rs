@@ -35,7 +35,7 @@ use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::{Nfs4Client, Nfs4ClientState};
 use nfsrdma_replay::trace::file_format::{
-    TraceBlockKind, TraceFileDataRetention, TraceProvenance, TraceVariableWithoutDefiningStep,
+    ReplayTraceBlockKind, TraceFileDataRetention, TraceProvenance, TraceVariableWithoutDefiningStep,
 };
 use nfsrdma_replay::trace::value_substitution::{MessageSlotValueSource, ReplayedRpcHeader, emit};
 use nfsrdma_replay::trace::{

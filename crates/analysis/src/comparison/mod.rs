@@ -37,7 +37,7 @@ pub mod record_comparison;
 pub mod recorder;
 #[cfg(test)]
 mod tests;
-pub mod trace_record_amendments;
+pub mod trace_side_information;
 
 use std::cell::Cell;
 

@@ -28,7 +28,7 @@ use super::transaction_fields;
 use super::value::{FilterValue, FilterValues};
 use crate::memory_budget::CommandMemoryBudget;
 use crate::names::FileNames;
-use crate::names::resolved_paths::{FilehandleDisplay, OperationPaths};
+use crate::names::transaction_paths::{FilehandleDisplay, OperationPaths};
 
 /// Maximum number of frames kept for incomplete messages.
 const MAX_PART_FRAMES: usize = 4_096;

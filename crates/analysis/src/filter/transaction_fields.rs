@@ -18,7 +18,7 @@ use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
 use super::procedure_fields;
 use super::value::FilterValue;
-use crate::names::resolved_paths::OperationPaths;
+use crate::names::transaction_paths::OperationPaths;
 
 fn number<'v>(number: impl Into<u64>) -> Option<FilterValue<&'v [u8]>> {
     Some(FilterValue::Number(i128::from(number.into())))

@@ -13,9 +13,9 @@
 mod file_node_store;
 mod path_inference;
 mod path_inference_token_stream;
-pub(crate) mod resolved_paths;
 #[cfg(test)]
 mod tests;
+pub(crate) mod transaction_paths;
 
 use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
@@ -26,11 +26,11 @@ use crate::memory_budget::CommandMemoryBudget;
 
 use file_node_store::{FileNodeId, FileNodeStore, PathComponent, ServerAddressAndVirtualNetwork};
 use path_inference_token_stream::MessageFilenameTokens;
-use resolved_paths::{ResolvedPaths, number, path};
+use transaction_paths::{ResolvedPaths, number, path};
 
 /// The name of every field that is a filehandle.
 pub use nfsrdma_dissectors::field::field_names::NFS_FHANDLE as FILEHANDLE;
-pub use resolved_paths::{FilehandleDisplay, OperationPaths, UNKNOWN_PREFIX, hash};
+pub use transaction_paths::{FilehandleDisplay, OperationPaths, UNKNOWN_PREFIX, hash};
 
 /// Maximum number of Transactions whose Replies may be completed by later copies.
 const MAX_PARTIAL_REPLIES: usize = 4_096;

@@ -10,7 +10,9 @@ use super::file_node_store::{FileNodeId, FileNodeStore, PathComponent, ServerAdd
 use super::path_inference_token_stream::{
     MessageFilenameTokens, OperationPathInferenceTokens, PathInferenceTokenByteRange,
 };
-use super::resolved_paths::{FilehandleDisplay, ResolvedPathTextRanges, ResolvedPaths, UNKNOWN_PREFIX, path};
+use super::transaction_paths::{
+    FilehandleDisplay, ResolvedPathTextRanges, ResolvedPaths, UNKNOWN_PREFIX, path,
+};
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
 const STATUS_NOENT: u32 = 2;

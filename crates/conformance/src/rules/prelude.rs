@@ -2,9 +2,11 @@
 
 pub(super) use nfsrdma_dissectors::flow::Transaction;
 pub(super) use nfsrdma_dissectors::flow::chunk::Chunk;
+pub(super) use nfsrdma_dissectors::flow::exceptional_transport_events::{
+    CapturedTransportEvent, TransportAnomalyKind,
+};
 pub(super) use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole, RpcMessageKind};
 pub(super) use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
-pub(super) use nfsrdma_dissectors::flow::transport_event::{CapturedTransportEvent, TransportAnomalyKind};
 pub(super) use nfsrdma_dissectors::nfs::v4::{Args, Nfsstat4, Results};
 pub(super) use nfsrdma_dissectors::rdma_operation::Handle;
 pub(super) use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus};
@@ -14,9 +16,9 @@ pub(super) use nfsrdma_dissectors::xdr::XdrError;
 pub(super) use crate::finding_text::Count;
 pub(super) use crate::message_view::ConformanceMessage;
 pub(super) use crate::read_write_view::SuccessfulReadWrite;
+pub(super) use crate::required_evidence::RuleEvidence;
 pub(super) use crate::rule::{Rule, RuleCheck, RuleVerdict};
-pub(super) use crate::rule_evidence::RuleEvidence;
-pub(super) use crate::rule_subject::RuleSubject;
-pub(super) use crate::sequence_arguments_and_results::SessionChannelKind;
+pub(super) use crate::rule_applicability::RuleSubject;
+pub(super) use crate::sequence_operation_fields::SessionChannelKind;
 pub(super) use crate::severity::Severity;
 pub(super) use crate::transaction_view::ConformanceTransaction;

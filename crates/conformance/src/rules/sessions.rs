@@ -4,7 +4,7 @@ use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{CbArgs, SequenceStatusFlags};
 
 use super::prelude::*;
-use crate::sequence_arguments_and_results::SequenceArguments;
+use crate::sequence_operation_fields::SequenceArguments;
 use crate::session_table::{LastSessionSlotUse, SlotStateBeforeCompound};
 
 /// Flags of sr_status_flags that report a loss of the backchannel.

@@ -22,8 +22,8 @@ use nfsrdma_dissectors::rpc::{self, Credential};
 use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
 
 use super::trace::file_format::{
-    self, InitialFileExtent, TraceBlockKind, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals,
-    TraceHost, TraceProvenance, TraceVariableWithoutDefiningStep,
+    self, InitialFileExtent, ReplayTraceBlockKind, TraceFileDataRetention, TraceFileSystemObject,
+    TraceFileTotals, TraceHost, TraceProvenance, TraceVariableWithoutDefiningStep,
 };
 use super::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 use super::trace::step::{
@@ -261,13 +261,13 @@ impl<W: Write + Seek> TraceCompiler<W> {
             for (number, address) in self.endpoints.hosts(is_server) {
                 let address = address.to_string();
                 tables.add(
-                    TraceBlockKind::HOSTS,
+                    ReplayTraceBlockKind::HOSTS,
                     &TraceHost { number, is_server, address: Text(address.as_bytes()) },
                 )?;
             }
         }
         for connection in self.endpoints.connections() {
-            tables.add(TraceBlockKind::CONNECTIONS, &connection)?;
+            tables.add(ReplayTraceBlockKind::CONNECTIONS, &connection)?;
         }
         let mut undefined: Vec<_> = self.variable_resolver.undefined.iter().collect();
         undefined.sort_unstable_by_key(|(variable, _)| **variable);
@@ -277,7 +277,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 _ => self.tree.find_by_handle(usage.file),
             };
             tables.add(
-                TraceBlockKind::UNDEFINED,
+                ReplayTraceBlockKind::UNDEFINED,
                 &TraceVariableWithoutDefiningStep {
                     variable: *variable,
                     holds: usage.holds,
@@ -346,7 +346,7 @@ fn object<W: Write + Seek>(
     let owners = node.owners.as_deref().or(changer.as_ref());
     let [owner, group] = owners.map_or([&[][..], &[]], |[owner, group]| [owner, group]);
     tables.add(
-        TraceBlockKind::OBJECTS,
+        ReplayTraceBlockKind::OBJECTS,
         &TraceFileSystemObject {
             number,
             existence: node.existence,

@@ -29,10 +29,10 @@ mod cb_getattr;
 mod changes_by_uncaptured_clients;
 mod client_reclaim;
 mod connections;
-mod deferred_reply_checks;
 mod delegation_substitutes;
 mod event_loop;
 mod gss_context_renewal;
+mod idle_time_reply_checks;
 mod io_split;
 mod issuing;
 mod live_call_builder;
@@ -56,7 +56,7 @@ mod send;
 mod send_result;
 mod session_binding_result;
 mod step_window;
-mod unbound_variable;
+mod unbound_variable_reason;
 mod verification;
 
 use std::cell::RefCell;
@@ -67,11 +67,11 @@ use nfsrdma_rpc::gss::{self};
 use nfsrdma_rpc::{ConnectTarget, RpcTransport};
 
 use super::call_operations_and_files::CallOperationsAndFiles;
-use super::callbacks::CallbackServer;
 use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::final_tree_check::{FinalTreeCheckLiveIdentifiers, FinalTreeCheckReport};
 use super::live_values::{LiveVariableValues, client_suffix};
+use super::nfs40_callback_server::CallbackServer;
 use super::options::ReplayOptions;
 use super::preexisting_client_state::create_missing_state;
 use super::report::ReplayReport;
@@ -92,7 +92,7 @@ use nfsrdma_analysis::comparison::record::hash;
 use replay_engine::{ReplayClientCopyContext, ReplayEngine};
 use rpcsec_gss::GssCallSigner;
 use scheduler::{StepScheduler, step_id};
-use unbound_variable::UnboundVariableReason;
+use unbound_variable_reason::UnboundVariableReason;
 use verification::LiveReplyVerificationState;
 
 /// Maximum number of copies of the captured clients.

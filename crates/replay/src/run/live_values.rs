@@ -106,11 +106,11 @@ pub(super) struct LiveVariableValues {
     /// State of the Call being emitted: start of its arguments, first variable without a value, and sequence IDs.
     body: u32,
     unbound: Option<SubstitutableMessageSlot>,
-    counts: CallSequenceIds,
+    counts: CallSlotAndSeqids,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct CallSequenceIds {
+pub(super) struct CallSlotAndSeqids {
     /// Session variable and live slot.
     pub(super) slot: Option<(u32, u32)>,
     /// Owners: `true` for a lock-owner, variable, operation, and seqid.
@@ -142,7 +142,7 @@ impl LiveVariableValues {
     }
 
     /// Swaps the sequence IDs of the emitted Call with those of a completed one.
-    pub(super) fn swap_counts(&mut self, counts: &mut CallSequenceIds) {
+    pub(super) fn swap_counts(&mut self, counts: &mut CallSlotAndSeqids) {
         std::mem::swap(&mut self.counts, counts);
     }
 

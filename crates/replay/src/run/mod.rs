@@ -24,7 +24,6 @@
 
 mod call_operations_and_files;
 mod callback_responder;
-mod callbacks;
 mod captured_open_grants;
 mod compound_server_adaptation;
 mod dependencies;
@@ -34,7 +33,7 @@ mod file_divergence;
 pub mod final_tree_check;
 pub mod issue_delay_histogram;
 mod live_values;
-mod message_bodies;
+mod nfs40_callback_server;
 pub mod options;
 mod preexisting_client_state;
 pub mod recovery;
@@ -43,6 +42,7 @@ pub mod reply_check;
 mod reply_statuses_and_grants;
 pub mod report;
 mod report_merge;
+mod rpc_header_splitting;
 mod run_error;
 mod run_monitor;
 mod step_outcome;

@@ -1,4 +1,4 @@
-//! File layout of a trace: a [`TracePreamble`], followed by blocks, each of one [`TraceBlockKind`].
+//! File layout of a trace: a [`TracePreamble`], followed by blocks, each of one [`ReplayTraceBlockKind`].
 //!
 //! Steps and data are in the order in which they were written, so that both sides can stream. The tables come last
 //! because they depend on all steps. The preamble holds their offset, which is written at the very end: a file without
@@ -33,7 +33,7 @@ xdr! { "trace";
     }
 
     /// The contents of a block.
-    enum TraceBlockKind {
+    enum ReplayTraceBlockKind {
         /// Consecutive [`TraceStep`](super::TraceStep)s.
         STEPS = 1,
         /// File data.
@@ -57,7 +57,7 @@ xdr! { "trace";
     /// The header of a block.
     struct TraceBlockHeader {
         /// The contents of the block.
-        kind: TraceBlockKind,
+        kind: ReplayTraceBlockKind,
         /// Length of the block in bytes, without this header and the padding to a multiple of four.
         length: u32,
         /// CRC-32 of the block, as in Ethernet.

@@ -12,7 +12,7 @@ use twox_hash::XxHash3_128;
 
 use super::error::TraceError;
 use super::file_format::{
-    FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, TraceBlockHeader, TraceBlockKind,
+    FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, ReplayTraceBlockKind, TraceBlockHeader,
     TraceConnection, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals, TraceHost,
     TracePreamble, TraceProvenance, TraceVariableWithoutDefiningStep, VERSION,
 };
@@ -130,11 +130,11 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             let block_header = self.read_block_header()?;
             let kind = block_header.header.kind;
             match kind {
-                TraceBlockKind::ABOUT
-                | TraceBlockKind::HOSTS
-                | TraceBlockKind::CONNECTIONS
-                | TraceBlockKind::END => self.load(&block_header)?,
-                TraceBlockKind::UNDEFINED | TraceBlockKind::OBJECTS => {
+                ReplayTraceBlockKind::ABOUT
+                | ReplayTraceBlockKind::HOSTS
+                | ReplayTraceBlockKind::CONNECTIONS
+                | ReplayTraceBlockKind::END => self.load(&block_header)?,
+                ReplayTraceBlockKind::UNDEFINED | ReplayTraceBlockKind::OBJECTS => {
                     self.next_block_offset = block_header.next
                 }
                 _ => return Err(TraceError::Damaged(self.next_block_offset)),
@@ -142,23 +142,27 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             let Self { block, summary, block_offset: at, .. } = self;
             let at = *at;
             match kind {
-                TraceBlockKind::ABOUT => for_each_entry(block, at, |provenance: TraceProvenance<'_>| {
-                    let names = provenance.captures.iter().map(|name| lossy(name.0));
-                    summary.captures = names.collect();
-                    (summary.keeping, summary.key) = (provenance.keeping, provenance.key);
-                })?,
-                TraceBlockKind::HOSTS => for_each_entry(block, at, |host: TraceHost<'_>| {
+                ReplayTraceBlockKind::ABOUT => {
+                    for_each_entry(block, at, |provenance: TraceProvenance<'_>| {
+                        let names = provenance.captures.iter().map(|name| lossy(name.0));
+                        summary.captures = names.collect();
+                        (summary.keeping, summary.key) = (provenance.keeping, provenance.key);
+                    })?
+                }
+                ReplayTraceBlockKind::HOSTS => for_each_entry(block, at, |host: TraceHost<'_>| {
                     if summary.hosts.len() < MAX_TABLE_ENTRIES {
                         let TraceHost { number, is_server, address } = host;
                         summary.hosts.push(CapturedHost { number, is_server, address: lossy(address.0) });
                     }
                 })?,
-                TraceBlockKind::CONNECTIONS => for_each_entry(block, at, |connection: TraceConnection| {
-                    if summary.connections.len() < MAX_TABLE_ENTRIES {
-                        summary.connections.push(connection);
-                    }
-                })?,
-                TraceBlockKind::END => {
+                ReplayTraceBlockKind::CONNECTIONS => {
+                    for_each_entry(block, at, |connection: TraceConnection| {
+                        if summary.connections.len() < MAX_TABLE_ENTRIES {
+                            summary.connections.push(connection);
+                        }
+                    })?
+                }
+                ReplayTraceBlockKind::END => {
                     return for_each_entry(block, at, |end: TraceFileTotals| summary.end = end);
                 }
                 _ => {}
@@ -194,8 +198,10 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             }
             let block_header = self.read_block_header()?;
             match block_header.header.kind {
-                TraceBlockKind::STEPS => self.load(&block_header)?,
-                TraceBlockKind::DATA | TraceBlockKind::EXTENTS => self.next_block_offset = block_header.next,
+                ReplayTraceBlockKind::STEPS => self.load(&block_header)?,
+                ReplayTraceBlockKind::DATA | ReplayTraceBlockKind::EXTENTS => {
+                    self.next_block_offset = block_header.next
+                }
                 _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
@@ -224,7 +230,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         let mut blocks = Vec::new();
         while self.next_block_offset < self.tables_offset {
             let block_header = self.read_block_header()?;
-            if block_header.header.kind == TraceBlockKind::STEPS {
+            if block_header.header.kind == ReplayTraceBlockKind::STEPS {
                 blocks.push(self.next_block_offset);
             }
             self.next_block_offset = block_header.next;
@@ -254,7 +260,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         mut visit: impl FnMut(&TraceFileSystemObject<'_>),
     ) -> Result<(), TraceError> {
         let excluded = Arc::clone(&self.excluded_objects);
-        self.table(TraceBlockKind::OBJECTS, |block, at| {
+        self.table(ReplayTraceBlockKind::OBJECTS, |block, at| {
             for_each_entry(block, at, |object: TraceFileSystemObject<'_>| {
                 if !excluded.contains(&object.number) {
                     visit(&object);
@@ -273,7 +279,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         &mut self,
         mut visit: impl FnMut(&TraceVariableWithoutDefiningStep<'_>),
     ) -> Result<(), TraceError> {
-        self.table(TraceBlockKind::UNDEFINED, |block, at| {
+        self.table(ReplayTraceBlockKind::UNDEFINED, |block, at| {
             for_each_entry(block, at, |variable: TraceVariableWithoutDefiningStep<'_>| visit(&variable))
         })
     }
@@ -284,7 +290,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         while self.next_block_offset < self.tables_offset {
             let block_header = self.read_block_header()?;
             match block_header.header.kind {
-                TraceBlockKind::EXTENTS => {
+                ReplayTraceBlockKind::EXTENTS => {
                     self.load(&block_header)?;
                     for_each_entry(&self.block, self.block_offset, |extent: InitialFileExtent| {
                         if !self.excluded_objects.contains(&extent.object) {
@@ -292,7 +298,9 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                         }
                     })?;
                 }
-                TraceBlockKind::DATA | TraceBlockKind::STEPS => self.next_block_offset = block_header.next,
+                ReplayTraceBlockKind::DATA | ReplayTraceBlockKind::STEPS => {
+                    self.next_block_offset = block_header.next
+                }
                 _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
@@ -302,14 +310,14 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
 
     fn table(
         &mut self,
-        kind: TraceBlockKind,
+        kind: ReplayTraceBlockKind,
         mut visit: impl FnMut(&[u8], u64) -> Result<(), TraceError>,
     ) -> Result<(), TraceError> {
         self.next_block_offset = self.tables_offset;
         loop {
             let block_header = self.read_block_header()?;
             match block_header.header.kind {
-                TraceBlockKind::END => break,
+                ReplayTraceBlockKind::END => break,
                 found_kind if found_kind == kind => {
                     self.load(&block_header)?;
                     visit(&self.block, self.block_offset)?;

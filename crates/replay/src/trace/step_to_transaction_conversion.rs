@@ -23,7 +23,7 @@ use super::step::{
 use super::transaction_reconstruction::{
     ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction, padded,
 };
-use nfsrdma_analysis::comparison::trace_record_amendments::{
+use nfsrdma_analysis::comparison::trace_side_information::{
     TracePayloadAvailability, TraceTransactionSideInformation,
 };
 

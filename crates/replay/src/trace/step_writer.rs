@@ -10,8 +10,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
 
 use super::file_format::{
-    HEADER, InitialFileExtent, LONGEST, TraceBlockHeader, TraceBlockKind, TraceFileTotals, TracePreamble,
-    TraceProvenance,
+    HEADER, InitialFileExtent, LONGEST, ReplayTraceBlockKind, TraceBlockHeader, TraceFileTotals,
+    TracePreamble, TraceProvenance,
 };
 use super::step::TraceStep;
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
@@ -76,7 +76,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         self.data.extend_from_slice(bytes);
         self.contents.insert(hash, at);
         if self.data.len() >= BLOCK_BYTES {
-            self.flush(TraceBlockKind::DATA)?;
+            self.flush(ReplayTraceBlockKind::DATA)?;
         }
         Ok(at)
     }
@@ -104,7 +104,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         self.last_written_time_ns = self.last_written_time_ns.max(time);
         self.steps.extend_from_slice(&bytes);
         if self.steps.len() >= BLOCK_BYTES {
-            self.flush(TraceBlockKind::STEPS)?;
+            self.flush(ReplayTraceBlockKind::STEPS)?;
         }
         Ok(true)
     }
@@ -114,24 +114,24 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         let mut encoder = Encoder::new();
         extent.encode(&mut encoder);
         self.extents.extend_from_slice(encoder.bytes());
-        if self.extents.len() >= BLOCK_BYTES { self.flush(TraceBlockKind::EXTENTS) } else { Ok(()) }
+        if self.extents.len() >= BLOCK_BYTES { self.flush(ReplayTraceBlockKind::EXTENTS) } else { Ok(()) }
     }
 
     /// Returns the entries that wait to be written in a block.
-    fn pending_entries(&mut self, kind: TraceBlockKind) -> &mut Vec<u8> {
+    fn pending_entries(&mut self, kind: ReplayTraceBlockKind) -> &mut Vec<u8> {
         match kind {
-            TraceBlockKind::STEPS => &mut self.steps,
-            TraceBlockKind::EXTENTS => &mut self.extents,
+            ReplayTraceBlockKind::STEPS => &mut self.steps,
+            ReplayTraceBlockKind::EXTENTS => &mut self.extents,
             _ => &mut self.data,
         }
     }
 
     /// Writes a block of the pending entries, after the pending data.
-    fn flush(&mut self, kind: TraceBlockKind) -> io::Result<()> {
+    fn flush(&mut self, kind: ReplayTraceBlockKind) -> io::Result<()> {
         let mut entries = std::mem::take(self.pending_entries(kind));
         if !entries.is_empty() {
-            if kind != TraceBlockKind::DATA {
-                self.flush(TraceBlockKind::DATA)?;
+            if kind != ReplayTraceBlockKind::DATA {
+                self.flush(ReplayTraceBlockKind::DATA)?;
             }
             self.write_block(kind, &entries)?;
         }
@@ -140,7 +140,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         Ok(())
     }
 
-    fn write_block(&mut self, kind: TraceBlockKind, bytes: &[u8]) -> io::Result<()> {
+    fn write_block(&mut self, kind: ReplayTraceBlockKind, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).ok().filter(|length| *length <= LONGEST);
         let length = length.ok_or_else(|| io::Error::other("a message is too long for a trace"))?;
         let mut header = Encoder::new();
@@ -156,17 +156,17 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
     /// Finishes the steps and begins the tables.
     pub fn begin_tables(mut self, provenance: &TraceProvenance<'_>) -> io::Result<TraceFileTableEncoder<W>> {
         while self.write_next_step()? {}
-        for kind in [TraceBlockKind::STEPS, TraceBlockKind::EXTENTS, TraceBlockKind::DATA] {
+        for kind in [ReplayTraceBlockKind::STEPS, ReplayTraceBlockKind::EXTENTS, ReplayTraceBlockKind::DATA] {
             self.flush(kind)?;
         }
         let tables = self.offset;
         let mut encoder = Encoder::new();
         provenance.encode(&mut encoder);
-        self.write_block(TraceBlockKind::ABOUT, encoder.bytes())?;
+        self.write_block(ReplayTraceBlockKind::ABOUT, encoder.bytes())?;
         Ok(TraceFileTableEncoder {
             writer: self,
             tables_offset: tables,
-            kind: TraceBlockKind::ABOUT,
+            kind: ReplayTraceBlockKind::ABOUT,
             encoder: Encoder::new(),
         })
     }
@@ -178,13 +178,13 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
 pub struct TraceFileTableEncoder<W> {
     pub(crate) writer: ReplayTraceWriter<W>,
     tables_offset: u64,
-    kind: TraceBlockKind,
+    kind: ReplayTraceBlockKind,
     encoder: Encoder,
 }
 
 impl<W: Write + Seek> TraceFileTableEncoder<W> {
     /// Adds an entry to the table of its kind.
-    pub fn add<'a>(&mut self, kind: TraceBlockKind, entry: &impl Xdr<'a>) -> io::Result<()> {
+    pub fn add<'a>(&mut self, kind: ReplayTraceBlockKind, entry: &impl Xdr<'a>) -> io::Result<()> {
         if kind != self.kind {
             self.flush()?;
             self.kind = kind;
@@ -207,7 +207,7 @@ impl<W: Write + Seek> TraceFileTableEncoder<W> {
         }
         let mut end = Encoder::new();
         writer.end.encode(&mut end);
-        writer.write_block(TraceBlockKind::END, end.bytes())?;
+        writer.write_block(ReplayTraceBlockKind::END, end.bytes())?;
         writer.output.seek(SeekFrom::Start(0))?;
         writer.output.write_all(&TracePreamble::bytes(self.tables_offset))?;
         writer.output.flush()?;

@@ -8,8 +8,8 @@ use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
-    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcRdmaHeaderWords, SiblingConnections,
-    TransactionConnection,
+    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcRdmaHeaderWords,
+    SiblingConnectionStatus, TransactionConnection,
 };
 use nfsrdma_dissectors::rdma_operation::{CapturedPacketPayload, Handle};
 use nfsrdma_dissectors::rpc::Xid;
@@ -149,7 +149,7 @@ impl ReconstructedWireTransaction {
             reply_read_chunks: Vec::new(),
             is_done: false,
             has_connection_ended: false,
-            siblings: SiblingConnections::None,
+            siblings: SiblingConnectionStatus::None,
             stalls: Vec::new(),
             set_up: None,
             quiet_ns: None,

@@ -12,7 +12,6 @@
 //! - [`current_state`]: the tree in its state after the steps; [`latest_file_state`]: known state of its files.
 
 pub(crate) mod byte_ranges;
-mod current_state;
 pub(crate) mod inference;
 pub(crate) mod inferred_object;
 pub(crate) mod inferred_tree;
@@ -21,6 +20,7 @@ mod nfs3_tree_inference;
 mod nfs4_tree_inference;
 #[cfg(test)]
 mod tests;
+mod tree_after_steps;
 
 pub use inference::{InitialFileContent, TreeInferenceStepInput};
 pub use inferred_object::{InferredObject, InferredObjectId, InferredObjectName};

@@ -1,8 +1,8 @@
 //! Events that the decoder of a connection reports, and the use of CRCs on it.
 
 use crate::flow::count_categories::UndecodedReason;
+use crate::flow::exceptional_transport_events::TransportAnomalyKind;
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::transport_event::TransportAnomalyKind;
 use crate::iwarp::rdmap::RdmapTerminate;
 use crate::rdma_operation::{Handle, RdmaOperation};
 

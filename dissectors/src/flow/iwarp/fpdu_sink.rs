@@ -2,8 +2,8 @@
 
 use crate::flow::connection_setup::SetUpFrame;
 use crate::flow::count_categories::UndecodedReason;
+use crate::flow::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use crate::flow::packet_meta::PacketMeta;
-use crate::flow::transport_event::{RdmapFault, TransportAnomalyKind};
 use crate::iwarp::DdpSegmentDestination;
 use crate::iwarp::mpa::MpaStartupFrame;
 use crate::iwarp::rdmap::RdmapOpcode;

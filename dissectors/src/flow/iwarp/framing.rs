@@ -3,9 +3,9 @@
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::count_categories::UndecodedReason;
+use crate::flow::exceptional_transport_events::{MpaStartupFault, RdmapFault};
 use crate::flow::packet_meta::PacketMeta;
 use crate::flow::stream::stream_bytes::{StreamBytes, StreamPosition};
-use crate::flow::transport_event::{MpaStartupFault, RdmapFault};
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::mpa::{

@@ -33,9 +33,9 @@ use crate::rdma_operation::ConnectionSideAOrB;
 
 use super::by_side::BySide;
 use super::connection_setup::SetUpFrame;
+use super::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use super::packet_meta::PacketMeta;
 use super::stream::stream_bytes::{StreamBytes, StreamPosition};
-use super::transport_event::{RdmapFault, TransportAnomalyKind};
 
 use events::{CrcUse, IwarpEvent, IwarpEventSink};
 use fpdu_sink::{IwarpFpduSink, IwarpSharedState};

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
+use crate::flow::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use crate::flow::stream::stream_bytes::StreamPosition;
-use crate::flow::transport_event::{RdmapFault, TransportAnomalyKind};
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber};
 use crate::iwarp::mpa::{FpduHeader, Marker, MpaStartupFrameKind};

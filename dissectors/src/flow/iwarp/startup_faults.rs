@@ -2,7 +2,7 @@
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
-use crate::flow::transport_event::MpaStartupFault;
+use crate::flow::exceptional_transport_events::MpaStartupFault;
 use crate::iwarp::mpa::{
     MAX_PRIVATE_DATA_BYTES, MpaEnhancedConnectionData, MpaReplyFrame, MpaStartupFrame, MpaStartupFrameKind,
 };

@@ -8,13 +8,13 @@ use rustc_hash::FxHashMap;
 use crate::field::NullFieldObserver;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::EvictedState;
+use crate::flow::exceptional_transport_events::{MAX_REPLY_SKEW_NS, UnexpectedRpcMessageReason};
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::transaction::{CallCreditUse, CapturedMessage, Transaction};
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::{
     TrackedFlowTransaction, TrackedTransactionTable, TransactionTableEntryState,
 };
-use crate::flow::transport_event::{MAX_REPLY_SKEW_NS, UnexpectedRpcMessageReason};
 use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, Program, Xid};
 use crate::xdr::Cursor;

@@ -2,10 +2,10 @@
 
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::{EvictedState, UndecodedReason};
+use crate::flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaReadOrWrite};
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
-use crate::flow::transport_event::{RdmaAccessViolationReason, RdmaReadOrWrite};
 use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, RetransmissionStall};
 
 use super::advertised_memory::MAX_ADJACENT;

@@ -6,11 +6,11 @@
 
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::chunk::ChunkKind;
-use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
-use crate::flow::transaction_table::TrackedFlowTransaction;
-use crate::flow::transport_event::{
+use crate::flow::exceptional_transport_events::{
     MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
 };
+use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_table::TrackedFlowTransaction;
 use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
 
 use super::connection_rpc_state::ConnectionRpcState;

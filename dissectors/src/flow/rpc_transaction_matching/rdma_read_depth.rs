@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::{NegotiatedParameters, RdmaReadResources};
+use crate::flow::exceptional_transport_events::{
+    MAX_REPLY_SKEW_NS, TransportAnomalyKind, UnnamedTransportEvent,
+};
 use crate::flow::transaction_key::TransactionSlabKey;
-use crate::flow::transport_event::{MAX_REPLY_SKEW_NS, TransportAnomalyKind, UnnamedTransportEvent};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
 /// Inbound RDMA Read Queue Depth that leaves the number to the implementation. RFC 6581 section 9.1.

@@ -3,13 +3,13 @@
 use crate::field::NullFieldObserver;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
+use crate::flow::exceptional_transport_events::TransportAnomalyKind;
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::rpcrdma2_message_continuation::MultiSendRpcMessage;
 use crate::flow::transaction::RpcRdmaHeaderWords;
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
-use crate::flow::transport_event::TransportAnomalyKind;
 use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaSendMessage};
 use crate::rpc::{RpcMessageKind, VERSION as RPC_VERSION, Xid};
 use crate::rpcrdma::version2::RpcRdma2HeaderType;

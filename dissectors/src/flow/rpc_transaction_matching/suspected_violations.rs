@@ -1,7 +1,7 @@
 //! RDMA accesses and messages of a connection that look invalid, until later messages confirm them.
 
 use crate::captured_frame::Timestamp;
-use crate::flow::transport_event::{RdmaReadOrWrite, UnnamedTransportEvent};
+use crate::flow::exceptional_transport_events::{RdmaReadOrWrite, UnnamedTransportEvent};
 use crate::rdma_operation::ConnectionSideAOrB;
 
 /// Maximum number of suspected accesses, and of suspected messages, per connection.

@@ -6,10 +6,12 @@
 use crate::field::NullFieldObserver;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
+use crate::flow::exceptional_transport_events::{
+    RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason,
+};
 use crate::flow::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_key::TransactionSlabKey;
 use crate::flow::transaction_table::TrackedFlowTransaction;
-use crate::flow::transport_event::{RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaSendMessage};
 use crate::rpc::{RpcMessageKind, RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};

@@ -1,8 +1,8 @@
 //! Calls in flight, one rule per test.
 
 use super::*;
+use crate::flow::exceptional_transport_events::{TransportAnomalyKind, UnexpectedRpcMessageReason};
 use crate::flow::pending_call_queries::PendingTransactionPhase;
-use crate::flow::transport_event::{TransportAnomalyKind, UnexpectedRpcMessageReason};
 
 const MS: u64 = 1_000_000;
 

@@ -84,7 +84,8 @@ pub(super) use bits;
 /// Maximum accepted number of words. The XDR has no bound; the RFCs define three words.
 pub const MAX_WORDS: u32 = 1 << 16;
 
-/// bitmap4, with names of the bits: bit `n` is bit `n % 32`, counted from the least significant, of word `n / 32`. RFC 8881 section 3.3.7.
+/// bitmap4, with names of the bits: bit `n` is bit `n % 32`, counted from the least significant, of word `n / 32`. RFC
+/// 8881 section 3.3.7.
 ///
 /// Observers receive every word as a mask with names.
 pub struct NamedBitmap<'a, N> {

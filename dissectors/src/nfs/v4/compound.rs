@@ -170,7 +170,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
         &mut self,
         observer: &mut O,
         read: impl FnOnce(B) -> R,
-    ) -> Option<Result<R, CompoundDecodeFailure<B::Number>>> {
+    ) -> Option<Result<R, CompoundDecodeFailure<B::OperationNumber>>> {
         if self.is_stopped || self.remaining == 0 {
             return None;
         }
@@ -204,10 +204,10 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
     read: impl FnOnce(B) -> R,
-) -> Result<R, CompoundDecodeFailure<B::Number>> {
+) -> Result<R, CompoundDecodeFailure<B::OperationNumber>> {
     let at = cursor.position();
     let mut number_field = O::is_enabled().then_some(*cursor);
-    let number = match B::Number::decode(cursor, B::OPCODE, &mut NullFieldObserver) {
+    let number = match B::OperationNumber::decode(cursor, B::OPCODE, &mut NullFieldObserver) {
         Ok(number) => number,
         Err(error) => {
             report_rest(cursor, observer);
@@ -218,7 +218,7 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     let group = B::field(number);
     observer.enter(group.unwrap_or(&UNKNOWN), at);
     if let Some(field) = &mut number_field {
-        B::Number::decode(field, B::OPCODE, observer).map_err(|error| CompoundDecodeFailure {
+        B::OperationNumber::decode(field, B::OPCODE, observer).map_err(|error| CompoundDecodeFailure {
             operation: Some(number),
             status,
             error,
@@ -242,7 +242,7 @@ fn report_rest<'a, O: FieldObserver<'a>>(cursor: &Cursor<'a>, observer: &mut O) 
 }
 
 impl<'a, B: OperationBody<'a>> Iterator for CompoundOperationIterator<'a, B> {
-    type Item = Result<B, CompoundDecodeFailure<B::Number>>;
+    type Item = Result<B, CompoundDecodeFailure<B::OperationNumber>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.read_next(&mut NullFieldObserver, |body| body)
@@ -279,7 +279,7 @@ impl<N: Copy> MainOperationSearch<N> {
     const NEW: Self = Self { lowest_class: u8::MAX, operation: None };
 
     #[inline]
-    fn add<'a, B: OperationBody<'a, Number = N>>(&mut self, number: N) {
+    fn add<'a, B: OperationBody<'a, OperationNumber = N>>(&mut self, number: N) {
         let class = B::class(number);
         if class < self.lowest_class {
             (self.lowest_class, self.operation) = (class, Some(number));
@@ -287,7 +287,7 @@ impl<N: Copy> MainOperationSearch<N> {
     }
 
     /// Ends the search at `end` in the message, with a number of operations that were not decoded because of `stop`.
-    fn finish<'a, B: OperationBody<'a, Number = N>>(
+    fn finish<'a, B: OperationBody<'a, OperationNumber = N>>(
         mut self,
         (remaining, end): (u32, Option<Cursor<'_>>),
         stop: Option<CompoundDecodeFailure<N>>,
@@ -310,7 +310,7 @@ impl<N: Copy> MainOperationSearch<N> {
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the operation that names the COMPOUND.
-    pub fn main_operation(&self) -> CompoundMainOperation<B::Number> {
+    pub fn main_operation(&self) -> CompoundMainOperation<B::OperationNumber> {
         let mut search = MainOperationSearch::NEW;
         let mut operations = self.operations();
         let mut stop = None;
@@ -344,7 +344,7 @@ pub struct DecodedOperations<'a, H, B, N> {
 /// Maximum number of operations for which space is reserved: a message can announce more than it has.
 const MAX_RESERVED: usize = 16;
 
-impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::Number> {
+impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::OperationNumber> {
     /// Decodes the operations of a COMPOUND as far as possible. The cursor is at its head.
     ///
     /// # Errors
@@ -385,7 +385,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::N
     }
 
     /// Returns the operation that names the COMPOUND.
-    pub fn main_operation(&self) -> CompoundMainOperation<B::Number> {
+    pub fn main_operation(&self) -> CompoundMainOperation<B::OperationNumber> {
         let mut search = MainOperationSearch::NEW;
         self.operations.iter().for_each(|body| search.add::<B>(body.number()));
         let remaining = self.count - self.operations.len() as u32;
@@ -405,7 +405,7 @@ pub type DecodedCbCompoundReply<'a> =
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the decoded operation numbers.
-    fn numbers(&self) -> impl Iterator<Item = B::Number> {
+    fn numbers(&self) -> impl Iterator<Item = B::OperationNumber> {
         self.operations().map_while(|body| match body {
             Ok(body) => Some(body.number()),
             Err(stop) => stop.operation,
@@ -414,10 +414,10 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 
     /// Returns the operation that names a Call whose operations may be truncated, with the help of the operation
     /// numbers in its Reply. `None` if an operation of a lower class may be in neither. RFC 8881 section 16.2.3.
-    pub fn main_operation_with_reply<R, C>(&self, reply: &Compound<'a, R, C>) -> Option<B::Number>
+    pub fn main_operation_with_reply<R, C>(&self, reply: &Compound<'a, R, C>) -> Option<B::OperationNumber>
     where
         R: Xdr<'a>,
-        C: OperationBody<'a, Number = B::Number>,
+        C: OperationBody<'a, OperationNumber = B::OperationNumber>,
     {
         let call_count = self.numbers().count();
         let results = reply.numbers().skip(call_count);

@@ -25,27 +25,27 @@ type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;
 /// One operation of a COMPOUND: its arguments in a Call, or its results in a Reply.
 pub trait OperationBody<'a>: Sized + Clone {
     /// Type of the operation number.
-    type Number: Copy + fmt::Debug + fmt::Display + PartialEq + Xdr<'a>;
+    type OperationNumber: Copy + fmt::Debug + fmt::Display + PartialEq + Xdr<'a>;
     /// Field of the operation number.
     const OPCODE: &'static FieldDefinition;
     /// `true` if the body begins with a status.
     const HAS_STATUS: bool;
 
     /// Returns the number of the operation.
-    fn number(&self) -> Self::Number;
+    fn number(&self) -> Self::OperationNumber;
 
     /// Returns the operation as a group of fields, if it is known.
-    fn field(number: Self::Number) -> Option<&'static FieldDefinition>;
+    fn field(number: Self::OperationNumber) -> Option<&'static FieldDefinition>;
 
     /// Returns the class of the operation; see [`Operation::class`].
-    fn class(number: Self::Number) -> u8;
+    fn class(number: Self::OperationNumber) -> u8;
 
     /// Decodes the body after the number.
     ///
     /// # Errors
     /// Returns [`XdrError::Unknown`] for an unknown number, or an error of the body's type.
     fn decode<O: FieldObserver<'a>>(
-        number: Self::Number,
+        number: Self::OperationNumber,
         cursor: &mut Cursor<'a>,
         observer: &mut O,
     ) -> Result<Self, XdrError>;
@@ -81,7 +81,7 @@ macro_rules! bodies {
     };
     (@body $opcode:literal, $number:ident, $bodies:ident, $has_status:literal) => {
         impl<'a> OperationBody<'a> for $bodies<'a> {
-            type Number = $number;
+            type OperationNumber = $number;
             const OPCODE: &'static FieldDefinition = &FieldDefinition {
                 name: $opcode,
                 label: "op",

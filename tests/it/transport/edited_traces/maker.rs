@@ -540,7 +540,7 @@ impl Maker<'_> {
                     object: NONE,
                     access: 0,
                 };
-                tables.add(TraceBlockKind::UNDEFINED, &line).unwrap();
+                tables.add(ReplayTraceBlockKind::UNDEFINED, &line).unwrap();
             }
         }
         (tables.finish().unwrap().0.into_inner(), is_v4)

@@ -10,7 +10,7 @@ use super::{FieldExtractor, FilterSlotSetId, is_header_length};
 use crate::filter::catalog::FilterFieldSource;
 use crate::filter::derived_fields::{FieldAliasValuePart, GeneratedField};
 use crate::filter::value::{FilterFieldSlotNumber, FilterValue};
-use crate::names::resolved_paths;
+use crate::names::transaction_paths;
 
 /// Number of bytes of the UDP header before its length, and after it.
 const AROUND_UDP_LENGTH: (usize, usize) = (4, 2);
@@ -357,7 +357,7 @@ impl FieldExtractionObserver<'_, '_> {
                 number >> shift & i128::from(mask)
             }
             (FieldAliasValuePart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
-            (FieldAliasValuePart::Crc32, FilterValue::Bytes(bytes)) => resolved_paths::hash(bytes).into(),
+            (FieldAliasValuePart::Crc32, FilterValue::Bytes(bytes)) => transaction_paths::hash(bytes).into(),
             (FieldAliasValuePart::Crc16From(before), FilterValue::Bytes(_)) => {
                 let start = bytes.start.saturating_sub(self.base + before);
                 let end = bytes.end.saturating_sub(self.base);

@@ -9,7 +9,7 @@ use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::dependencies::effects::OperationEffect;
 use super::super::expected_final_tree::ExpectedFinalTree;
 use super::super::file_divergence::FileDivergence;
-use super::super::message_bodies::successful_results;
+use super::super::rpc_header_splitting::successful_results;
 use super::reply_check_queue::LiveReply;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::{DisconnectReason, ReceivedMessageDiscardReason, RpcTransportEvent, TransportConnectionId};
 
 use super::super::callback_responder;
-use super::super::callbacks::CallbackServer;
+use super::super::nfs40_callback_server::CallbackServer;
 use super::super::options::DEFAULT_LIMIT;
 use super::super::report::ReplayReport;
 use super::super::run_error::ReplayRunError;

@@ -21,14 +21,14 @@ use nfsrdma_rpc::TransportReply;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::file_divergence::MAX_DIVERGENT_FILES;
-use super::super::message_bodies::{split_header, successful_results};
 use super::super::recovery::is_repeatable;
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
+use super::super::rpc_header_splitting::{split_header, successful_results};
 use super::super::step_outcome::StepOutcome;
 use super::live_call_builder::LiveCallBuilder;
 use super::replay_engine::ReplayEngine;
 use super::step_window::{SplitIoPiece, StepWindowEntry};
-use super::unbound_variable::{NOT_SEEDED_CODE, SERVER_LIMIT_CODE, UnboundVariableReason};
+use super::unbound_variable_reason::{NOT_SEEDED_CODE, SERVER_LIMIT_CODE, UnboundVariableReason};
 use crate::seed::file_server_client::IoLimits;
 use crate::trace::step::{GssProtection, TraceStep, VariableUseKind};
 use crate::trace::value_substitution::TracePayloadInMessage;

@@ -14,7 +14,7 @@ use super::delegation_substitutes::pending_substitutes::DelegationSubstitutes;
 use super::renewable_gss_context::{GssReplyVerificationData, GssUnsignedCallReason, RenewableGssContext};
 use super::rpcsec_gss::{GssCallSigner, is_signed};
 use super::send_result::StepSendObstacle;
-use super::unbound_variable::UnboundVariableReason;
+use super::unbound_variable_reason::UnboundVariableReason;
 use crate::auxiliary_programs::AuxiliaryRpcConnections;
 use crate::containment::Containment;
 use crate::trace::step::TraceStep;

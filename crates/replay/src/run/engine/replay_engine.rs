@@ -8,8 +8,8 @@ use std::time::Instant;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::{CallTag, ConnectTarget, OutgoingRpcCall, SubmitError, TransportConnectionId};
 
-use super::super::callbacks::CallbackServer;
-use super::super::live_values::CallSequenceIds;
+use super::super::live_values::CallSlotAndSeqids;
+use super::super::nfs40_callback_server::CallbackServer;
 use super::super::options::ReplayOptions;
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::report::ReplayReport;
@@ -129,7 +129,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Updates the sequence IDs of slots and the seqids of owners.
     pub(super) fn count_sequences(
         &mut self,
-        used: &CallSequenceIds,
+        used: &CallSlotAndSeqids,
         outcome: &ReplyStatusesAndSessionGrants,
     ) {
         if let Some(slot) = used.slot {

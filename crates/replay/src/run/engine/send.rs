@@ -25,7 +25,7 @@ use super::live_call_builder::LiveCallBuilder;
 use super::replay_engine::{REPLY_HEADROOM_BYTES, ReplayEngine};
 use super::send_result::StepSendObstacle;
 use super::step_window::{SplitIoPiece, StepWindowEntry, call_tag, unreadable_state};
-use super::unbound_variable::UnboundVariableReason;
+use super::unbound_variable_reason::UnboundVariableReason;
 use crate::containment::{ContainmentCheckedTransport, ReplyIdentifierKinds};
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;

@@ -8,7 +8,7 @@ use nfsrdma_rpc::{CallTag, TransportConnectionId};
 use rustc_hash::FxHashSet;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
-use super::super::live_values::CallSequenceIds;
+use super::super::live_values::CallSlotAndSeqids;
 use super::super::report::steps::StepIdWithFrames;
 use super::super::step_outcome::StepOutcome;
 use super::overlapping_changes::ObjectsOfStep;
@@ -121,7 +121,7 @@ pub(super) struct LastSentStepCall {
     /// The Call as sent, without payloads, and the payloads with their positions.
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<TracePayloadInMessage>,
-    pub(super) counts: CallSequenceIds,
+    pub(super) counts: CallSlotAndSeqids,
     pub(super) reply_identifiers: ReplyIdentifierKinds,
     /// Signature, needed to verify the Reply.
     pub(super) signature: Option<GssReplyVerificationData>,

@@ -16,7 +16,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
 
 use super::recoverable_client_state::{RecoverableState, StateidOther};
-use crate::run::message_bodies::{split_header, successful_results};
+use crate::run::rpc_header_splitting::{split_header, successful_results};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum RecoveryCall {

@@ -17,7 +17,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
-use crate::run::message_bodies::{split_header, successful_results};
+use crate::run::rpc_header_splitting::{split_header, successful_results};
 use crate::trace::step::{NONE, TraceMessage, TraceSlotValueKind, TraceStep};
 use crate::trace::value_substitution::TracePayloadInMessage;
 

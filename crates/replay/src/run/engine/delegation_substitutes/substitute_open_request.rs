@@ -15,7 +15,7 @@ use super::super::super::recovery::recoverable_client_state::{MAX_OPERATIONS, sl
 use super::super::reply_check_queue::LiveReply;
 use super::super::step_window::StepWindowEntry;
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
-use crate::run::message_bodies::{split_header, successful_results};
+use crate::run::rpc_header_splitting::{split_header, successful_results};
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 use crate::trace::value_substitution::TracePayloadInMessage;
 
