@@ -35,6 +35,7 @@ mod filters_like_tshark;
 mod founding_documents;
 mod generated;
 mod golden;
+mod import_cycles;
 mod independent_decoder;
 mod iwarp_loss;
 mod kernel_counters;
