@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};

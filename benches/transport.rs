@@ -9,7 +9,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, RpcTransport, RpcTransportEvent,
+    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, RpcClientTransport, RpcClientTransportEvent,
     TransportConnectionId,
 };
 
@@ -64,7 +64,7 @@ impl Engine {
     fn drain(&mut self, left: u32) {
         while self.in_flight > left {
             match self.transport.poll(None).expect("a transport") {
-                Some(RpcTransportEvent::Reply(reply)) => {
+                Some(RpcClientTransportEvent::Reply(reply)) => {
                     black_box(reply.message);
                     self.in_flight -= 1;
                 }

@@ -20,7 +20,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use crate::field::{FieldKind, FieldValue, FlagName};
 
 /// A value in bits `START..END` of a fixed header.
-pub trait FixedHeaderFieldValue<'a>: Copy {
+pub trait HeaderBitFieldValue<'a>: Copy {
     /// Display type of the value.
     const KIND: FieldKind;
     /// Names of the values, or of the bits of a mask, in the specification.
@@ -62,7 +62,7 @@ pub fn put_bits<const START: usize, const END: usize>(value: u64, header: &mut [
 
 macro_rules! fixed_number {
     ($($number:ty),*) => {$(
-        impl<'a> FixedHeaderFieldValue<'a> for $number {
+        impl<'a> HeaderBitFieldValue<'a> for $number {
             const KIND: FieldKind = FieldKind::Unsigned;
 
             #[inline(always)]
@@ -83,7 +83,7 @@ macro_rules! fixed_number {
 }
 fixed_number!(u8, u16, u32, u64);
 
-impl<'a> FixedHeaderFieldValue<'a> for bool {
+impl<'a> HeaderBitFieldValue<'a> for bool {
     const KIND: FieldKind = FieldKind::Bool;
 
     #[inline(always)]
@@ -116,7 +116,7 @@ fn put_bytes<const START: usize>(bytes: &[u8], header: &mut [u8]) {
 
 macro_rules! fixed_bytes {
     ($($type:ty, $length:literal, $kind:ident, |$value:ident| $bytes:expr;)*) => {$(
-        impl<'a> FixedHeaderFieldValue<'a> for $type {
+        impl<'a> HeaderBitFieldValue<'a> for $type {
             const KIND: FieldKind = FieldKind::$kind;
 
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -164,7 +164,7 @@ impl<H> PartlyCapturedHeader<H> {
 }
 
 /// A range of whole bytes, borrowed.
-impl<'a> FixedHeaderFieldValue<'a> for &'a [u8] {
+impl<'a> HeaderBitFieldValue<'a> for &'a [u8] {
     const KIND: FieldKind = FieldKind::Bytes;
 
     fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
@@ -192,16 +192,16 @@ macro_rules! number {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $number);
 
-        impl<'a> $crate::fixed_header::FixedHeaderFieldValue<'a> for $name {
+        impl<'a> $crate::fixed_header::HeaderBitFieldValue<'a> for $name {
             const KIND: $crate::field::FieldKind = { use $crate::field::FieldKind::*; $kind };
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-                Self(<$number as $crate::fixed_header::FixedHeaderFieldValue>::get::<LENGTH, START, END>(header))
+                Self(<$number as $crate::fixed_header::HeaderBitFieldValue>::get::<LENGTH, START, END>(header))
             }
 
             fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
-                $crate::fixed_header::FixedHeaderFieldValue::put::<START, END>(self.0, header);
+                $crate::fixed_header::HeaderBitFieldValue::put::<START, END>(self.0, header);
             }
 
             fn value(self) -> $crate::field::FieldValue<'a> {
@@ -212,7 +212,7 @@ macro_rules! number {
         /// Displays the number as its fields do.
         impl ::std::fmt::Display for $name {
             fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                match <Self as $crate::fixed_header::FixedHeaderFieldValue<'_>>::KIND {
+                match <Self as $crate::fixed_header::HeaderBitFieldValue<'_>>::KIND {
                     $crate::field::FieldKind::Hex(digits) => {
                         write!(f, "{:#0width$x}", self.0, width = usize::from(digits) + 2)
                     }
@@ -227,7 +227,7 @@ macro_rules! number {
     (@xdr $name:ident u16) => {};
     (@xdr $name:ident $number:ident) => {
         impl<'a> $crate::xdr::Xdr<'a> for $name {
-            const KIND: $crate::field::FieldKind = <Self as $crate::fixed_header::FixedHeaderFieldValue<'a>>::KIND;
+            const KIND: $crate::field::FieldKind = <Self as $crate::fixed_header::HeaderBitFieldValue<'a>>::KIND;
 
             #[inline]
             fn decode<O: $crate::field::FieldObserver<'a>>(
@@ -280,17 +280,17 @@ macro_rules! named {
             }
         }
 
-        impl<'a> $crate::fixed_header::FixedHeaderFieldValue<'a> for $name {
+        impl<'a> $crate::fixed_header::HeaderBitFieldValue<'a> for $name {
             const KIND: $crate::field::FieldKind = $crate::field::FieldKind::Enum;
             const NAMES: &'static [$crate::field::FlagName] = &[$(($value, $text)),*];
 
             #[inline(always)]
             fn get<const LENGTH: usize, const START: usize, const END: usize>(header: &'a [u8; LENGTH]) -> Self {
-                Self(<$number as $crate::fixed_header::FixedHeaderFieldValue>::get::<LENGTH, START, END>(header))
+                Self(<$number as $crate::fixed_header::HeaderBitFieldValue>::get::<LENGTH, START, END>(header))
             }
 
             fn put<const START: usize, const END: usize>(self, header: &mut [u8]) {
-                $crate::fixed_header::FixedHeaderFieldValue::put::<START, END>(self.0, header);
+                $crate::fixed_header::HeaderBitFieldValue::put::<START, END>(self.0, header);
             }
 
             fn value(self) -> $crate::field::FieldValue<'a> {
@@ -328,7 +328,7 @@ macro_rules! header {
             pub const FIELDS: &'static [$crate::field::FieldDefinition] = &[$($crate::field::FieldDefinition {
                 name: $filter,
                 label: stringify!($field),
-                kind: <$type as $crate::fixed_header::FixedHeaderFieldValue>::KIND,
+                kind: <$type as $crate::fixed_header::HeaderBitFieldValue>::KIND,
                 doc: concat!("", $($field_doc),*),
             }),*];
 
@@ -337,7 +337,7 @@ macro_rules! header {
                 registry.field(Self::GROUP);
                 let mut fields = Self::FIELDS.iter();
                 $(if let Some(field) = fields.next() {
-                    registry.add(field, <$type as $crate::fixed_header::FixedHeaderFieldValue>::NAMES, Self::GROUP.doc);
+                    registry.add(field, <$type as $crate::fixed_header::HeaderBitFieldValue>::NAMES, Self::GROUP.doc);
                 })*
             }
         }
@@ -377,7 +377,7 @@ macro_rules! header {
             ) -> Option<(Self, &$bytes [u8])> {
                 let (header, rest) = bytes.split_first_chunk::<$length>()?;
                 let this = Self {
-                    $($field: <$type as $crate::fixed_header::FixedHeaderFieldValue>::get::<$length, $start, $end>(header),)*
+                    $($field: <$type as $crate::fixed_header::HeaderBitFieldValue>::get::<$length, $start, $end>(header),)*
                 };
                 if O::is_enabled() && observer.is_interested_in_header(Self::GROUP, Self::describe) {
                     observer.enter(Self::GROUP, at);
@@ -386,7 +386,7 @@ macro_rules! header {
                         observer.value(
                             field,
                             at + $start / 8..at + usize::div_ceil($end, 8),
-                            $crate::fixed_header::FixedHeaderFieldValue::value(this.$field),
+                            $crate::fixed_header::HeaderBitFieldValue::value(this.$field),
                         );
                     })*
                     observer.leave(at + $length);
@@ -408,7 +408,7 @@ macro_rules! header {
             /// Encodes the header.
             pub fn encode(&self) -> [u8; $length] {
                 let mut header = [0; $length];
-                $($crate::fixed_header::FixedHeaderFieldValue::put::<$start, $end>(self.$field, &mut header);)*
+                $($crate::fixed_header::HeaderBitFieldValue::put::<$start, $end>(self.$field, &mut header);)*
                 header
             }
         }

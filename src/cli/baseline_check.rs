@@ -17,16 +17,16 @@ use super::exit_status::ExitStatus;
 use super::memory_limit::MemoryArgs;
 use super::output_file_creation;
 use super::progress::ProgressLine;
-use super::replay::live_server_check::check_against_server;
 use super::replay::report_files::ReplayOutputArgs;
 use super::replay::run::ReplayRunOptionArgs;
 use super::replay::server::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs, parse_percent, parse_seconds};
+use super::replay::server_regression_check::check_against_server;
 use super::replay::step_selection::StepSelectionArgs;
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::standard_streams::{report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
 use crate::output::baseline_report::{
-    BaselineCheckExtent, BaselineCheckOutcome, BaselineDifferences, BaselineReportWriter,
+    BaselineCheckOutcome, BaselineCheckSummary, BaselineDifferences, BaselineReportWriter,
     CaptureBaselineCheckResult,
 };
 use crate::output::comparison::json_line;
@@ -34,12 +34,12 @@ use crate::output::junit;
 use crate::output::settings::ReportFormat;
 use nfsrdma_analysis::baseline::{
     BaselineComparator, BaselineReadError, BaselineRecorder, BaselineRecordingError, BaselineSettings,
-    OpenBaselineFile, RecordedTransactionBaseline,
+    OpenBaselineFile, RecordedCaptureBaseline,
 };
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
-use nfsrdma_analysis::memory_budget::{BaselineCheckMemoryShares, CommandMemoryBudget};
+use nfsrdma_analysis::memory_budget_shares::{BaselineCheckMemoryShares, CommandMemoryBudget};
 use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
 
 const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
@@ -321,7 +321,7 @@ impl BaselineCommandContext<'_> {
         mut reader: ComparisonInput,
         settings: BaselineSettings,
         progress: &mut ProgressLine,
-    ) -> Result<RecordedTransactionBaseline> {
+    ) -> Result<RecordedCaptureBaseline> {
         let mut recorder = ComparableTransactionRecorder::default();
         let mut recording = BaselineRecorder::new(settings, &self.shares);
         while let Some((client, record)) = reader.next(&mut recorder, progress) {
@@ -363,7 +363,7 @@ impl BaselineCommandContext<'_> {
         if baseline.transactions() == 0 {
             bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
         }
-        let summary = BaselineCheckExtent::from_counts(baseline.counts());
+        let summary = BaselineCheckSummary::from_counts(baseline.counts());
         if let Some(existing) = existing
             && has_text(&existing, &baseline)?
         {
@@ -395,7 +395,7 @@ impl BaselineCommandContext<'_> {
         let max_bytes = self.shares.baseline_bytes;
         let settings = baseline_file.settings(max_bytes).map_err(|error| self.read_error(&path, &error))?;
         let recorded = self.record(file, reader, settings, progress)?;
-        let mut summary = BaselineCheckExtent::from_counts(recorded.counts());
+        let mut summary = BaselineCheckSummary::from_counts(recorded.counts());
         // What this program would write needs no check.
         if has_text(&baseline_file, &recorded)? {
             return Ok(BaselineCheckOutcome::Same(summary));
@@ -424,7 +424,7 @@ impl BaselineCommandContext<'_> {
 }
 
 /// Returns `true` if a file has the text of a baseline.
-fn has_text(file: &OpenBaselineFile, baseline: &RecordedTransactionBaseline) -> Result<bool> {
+fn has_text(file: &OpenBaselineFile, baseline: &RecordedCaptureBaseline) -> Result<bool> {
     file.has_text(baseline).map_err(|error| {
         anyhow!("cannot read the temporary file: {error}; check {}", std::env::temp_dir().display())
     })

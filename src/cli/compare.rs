@@ -23,7 +23,7 @@ use nfsrdma_analysis::comparison::difference_tally::FirstDifferences;
 use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::{CaptureComparator, ComparisonSide};
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       effects of an upgrade
   nfsrdma-inspect compare rdma.pcap tcp.pcap           operations, statuses and data, without chunks

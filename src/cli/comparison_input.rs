@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow};
 use nfsrdma_capture_file::{CaptureFrameSource, ReadProgress, SourceError};
-use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpcrdma::Dialect;
@@ -19,11 +19,11 @@ use crate::output::ViewAndSummaryWriter;
 use crate::output::settings::OutputSettings;
 use nfsrdma_analysis::comparison::ClientAddressAndCallDirection;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
-use nfsrdma_analysis::comparison::record::{ComparableFinding, ComparisonRecord};
+use nfsrdma_analysis::comparison::record::{ComparableFinding, ComparableTransaction};
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_replay::trace::file_format::MAGIC;
 use nfsrdma_replay::trace::step_to_transaction_conversion::StepToTransactionConverter;
 use nfsrdma_replay::trace::{self, TraceError};
@@ -83,7 +83,7 @@ impl ComparisonTraceReader {
         &mut self,
         recorder: &mut ComparableTransactionRecorder,
         summary: &mut ComparedCaptureSummary,
-    ) -> Result<Option<(ClientAddressAndCallDirection, ComparisonRecord)>, TraceError> {
+    ) -> Result<Option<(ClientAddressAndCallDirection, ComparableTransaction)>, TraceError> {
         let Some(step) = self.steps.next_step()? else { return Ok(None) };
         let (transaction, amendments) = self.builder.transaction(&step, &mut self.contents)?;
         let mut record = recorder.record(&transaction);
@@ -146,7 +146,7 @@ impl ComparisonInput {
         &mut self,
         recorder: &mut ComparableTransactionRecorder,
         progress: &mut ProgressLine,
-    ) -> Option<(ClientAddressAndCallDirection, ComparisonRecord)> {
+    ) -> Option<(ClientAddressAndCallDirection, ComparableTransaction)> {
         if self.is_over && matches!(self.source, ComparisonCaptureOrTraceReader::Trace(_)) {
             return None;
         }
@@ -228,7 +228,7 @@ fn compared_findings(
         CallDirection::Forward => EndpointRole::Client,
         CallDirection::Reverse => EndpointRole::Server,
     };
-    let warnings = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
+    let warnings = findings.iter().filter(|finding| finding.severity >= ReportedFindingSeverity::Warning);
     let mut compared: Vec<ComparableFinding> = warnings
         .map(|finding| ComparableFinding {
             rule: recorder.word(finding.rule.id),

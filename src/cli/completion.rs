@@ -14,7 +14,7 @@ use clap::builder::ValueHint;
 use clap::{Arg, Command};
 #[cfg(feature = "live")]
 use nfsrdma_capture_file::live::devices::{self, InterfaceTrafficVisibility};
-use nfsrdma_conformance::{RULES, SeverityLevel};
+use nfsrdma_conformance::{RULES, ReportedFindingSeverity};
 
 use super::exit_status::ExitStatus;
 use nfsrdma_analysis::comparison::options::IgnoreKey;
@@ -245,7 +245,7 @@ fn values(arg: &Arg, current: &str) -> ShellCompletionCandidates {
             return complete_list(current, || {
                 let mut patterns = lint_rules();
                 let severities =
-                    SeverityLevel::ALL.map(|severity| (severity.name().to_owned(), String::new()));
+                    ReportedFindingSeverity::ALL.map(|severity| (severity.name().to_owned(), String::new()));
                 patterns.values.extend(severities);
                 patterns
             });

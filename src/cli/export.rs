@@ -17,7 +17,7 @@ use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::standard_streams::report_error;
 use crate::interrupt;
 use crate::parquet_export::ParquetExport;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, write_advice};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError, os_error_text};
-use nfsrdma_conformance::{ConformanceChecker, Finding, FindingAggregation, RULES, Rule};
+use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, RULES, Rule};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
 use super::exit_status::ExitStatus;
@@ -27,7 +27,7 @@ use crate::output::settings::ReportFormat;
 use crate::output::units::PluralCount;
 use nfsrdma_analysis::conformance::report::ConformanceFindingsReport;
 use nfsrdma_analysis::conformance::selection::{FindingSelectionPattern, LintConfig};
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_output_file::ProtectedInputFiles;
 
 /// Default number of findings shown per rule.
@@ -275,7 +275,7 @@ impl<W: Write> FindingWriter<'_, W> {
                 continue;
             }
             // The first violation of a rule about connections was announced; the report has the total.
-            let is_announced = finding.rule.scope == FindingAggregation::Connection;
+            let is_announced = finding.rule.scope == FindingGranularity::Connection;
             if !self.args.quiet && self.has_room(&finding) {
                 match self.args.format {
                     ReportFormat::Json => lint::json_line(&mut self.to, &finding, false),

@@ -34,7 +34,7 @@ use crate::output::fields_format::TsharkFieldsWriter;
 use crate::output::settings::TimeFormat;
 use crate::output::settings::{OutputLineFormat, OutputLineUnit, OutputSettings, SummaryFormat};
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::overdue_calls::OverdueCallDetector;
 use nfsrdma_output_file::is_standard_output;
 

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::bytes::BytesArg;
-use nfsrdma_analysis::memory_budget;
+use nfsrdma_analysis::memory_budget_shares;
 
 /// The option, for every command that reads captures.
 #[derive(Debug, Args)]
@@ -13,17 +13,17 @@ pub(super) struct MemoryArgs {
     ///
     /// Protocol state, file names, zstd windows, tables and buffered frames share it. State dropped at the limit is
     /// counted in the summary.
-    #[arg(long, value_name = "SIZE", hide_short_help = true, default_value_t = BytesArg(memory_budget::DEFAULT_BYTES))]
+    #[arg(long, value_name = "SIZE", hide_short_help = true, default_value_t = BytesArg(memory_budget_shares::DEFAULT_BYTES))]
     max_memory: BytesArg,
 }
 
 impl MemoryArgs {
     pub(super) fn limit_bytes(&self) -> Result<u64> {
-        if self.max_memory.0 < memory_budget::MIN_BYTES {
+        if self.max_memory.0 < memory_budget_shares::MIN_BYTES {
             bail!(
                 "--max-memory {}: too small; the minimum is {}",
                 self.max_memory,
-                BytesArg(memory_budget::MIN_BYTES)
+                BytesArg(memory_budget_shares::MIN_BYTES)
             );
         }
         Ok(self.max_memory.0)

@@ -28,10 +28,10 @@ use crate::tui::app::application_state::{App, TuiOptions};
 use crate::tui::event_loop::{self, TuiEnd};
 use crate::tui::memory_shares::ViewMemoryShares;
 #[cfg(feature = "live")]
-use crate::tui::rereadable_capture::LiveReadStopCondition;
+use crate::tui::rereadable_capture::LiveCaptureStopCondition;
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::theme::{Theme, ThemeName};
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 
 const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui capture.pcap
@@ -101,7 +101,7 @@ pub(super) struct TuiArgs {
 }
 
 #[cfg(feature = "live")]
-impl LiveReadStopCondition for LiveCaptureSession {
+impl LiveCaptureStopCondition for LiveCaptureSession {
     fn frame(&mut self, time: Timestamp) -> bool {
         ReadStopCondition::frame(self, time)
     }

@@ -15,7 +15,7 @@ use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]
-pub struct BaselineCheckExtent {
+pub struct BaselineCheckSummary {
     /// Number of Transactions.
     pub transactions: u64,
     /// Operations of the capture and of the baseline: `NFS 4.2 READ`.
@@ -24,7 +24,7 @@ pub struct BaselineCheckExtent {
     pub filtered: u64,
 }
 
-impl BaselineCheckExtent {
+impl BaselineCheckSummary {
     /// Creates the summary of a capture with these counts.
     pub fn from_counts(counts: &BaselineCounts) -> Self {
         let operations = counts.operations.keys().cloned().collect();
@@ -36,7 +36,7 @@ impl BaselineCheckExtent {
 #[derive(Debug)]
 pub struct BaselineDifferences {
     /// Summary of the capture.
-    pub summary: BaselineCheckExtent,
+    pub summary: BaselineCheckSummary,
     /// Number of differences by kind.
     pub counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences by operation, and the first of them.
@@ -54,9 +54,9 @@ impl BaselineDifferences {
 #[derive(Debug)]
 pub enum BaselineCheckOutcome {
     /// No differences.
-    Same(BaselineCheckExtent),
+    Same(BaselineCheckSummary),
     /// The baseline was written.
-    Blessed(BaselineCheckExtent),
+    Blessed(BaselineCheckSummary),
     /// The capture differs from the baseline.
     Different(Box<BaselineDifferences>),
     /// There is no baseline; the error says how to write it.
@@ -67,7 +67,7 @@ pub enum BaselineCheckOutcome {
 
 impl BaselineCheckOutcome {
     /// Returns the summary of the capture, if it could be read.
-    pub fn summary(&self) -> Option<&BaselineCheckExtent> {
+    pub fn summary(&self) -> Option<&BaselineCheckSummary> {
         match self {
             Self::Same(summary) | Self::Blessed(summary) => Some(summary),
             Self::Different(differences) => Some(&differences.summary),
@@ -128,7 +128,7 @@ impl BaselineReportWriter<'_> {
         let (mut same, mut blessed, mut different, mut without_baseline, mut unreadable) = (0, 0, 0, 0, 0);
         for check in self.checks {
             let file = escape::escape_line(&check.file);
-            let of_summary = |summary: &BaselineCheckExtent| {
+            let of_summary = |summary: &BaselineCheckSummary| {
                 let left_out = match summary.filtered {
                     0 => String::new(),
                     count => format!("; {} left out by its settings", PluralCount(count, "difference")),

@@ -4,7 +4,9 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use nfsrdma_conformance::{Finding, FindingAggregation, RULES, Rule, RuleEvidence, RuleTally, SeverityLevel};
+use nfsrdma_conformance::{
+    CaptureEvidenceKind, Finding, FindingGranularity, RULES, ReportedFindingSeverity, Rule, RuleTally,
+};
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use super::json::line::address;
@@ -16,14 +18,16 @@ use crate::escape;
 use nfsrdma_analysis::conformance::report::{ConformanceFindingsReport, RuleFindings};
 
 /// Number of findings of a severity: `2 errors`, `4,309 info`.
-pub(super) struct SeverityCount(pub(super) SeverityLevel, pub(super) u64);
+pub(super) struct SeverityCount(pub(super) ReportedFindingSeverity, pub(super) u64);
 
 impl fmt::Display for SeverityCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(severity, count) = *self;
         match severity {
-            SeverityLevel::Error | SeverityLevel::Warning => PluralCount(count, severity.name()).fmt(f),
-            SeverityLevel::Known | SeverityLevel::Info => {
+            ReportedFindingSeverity::Error | ReportedFindingSeverity::Warning => {
+                PluralCount(count, severity.name()).fmt(f)
+            }
+            ReportedFindingSeverity::Known | ReportedFindingSeverity::Info => {
                 write!(f, "{} {}", HumanCount(count), severity.name())
             }
         }
@@ -80,10 +84,10 @@ pub fn json_summary(to: &mut impl Write, report: &ConformanceFindingsReport) -> 
         transactions: report.transactions,
         denied: report.denied(),
         severities: json_object! {
-            error: report.count(SeverityLevel::Error),
-            warning: report.count(SeverityLevel::Warning),
-            known: report.count(SeverityLevel::Known),
-            info: report.count(SeverityLevel::Info),
+            error: report.count(ReportedFindingSeverity::Error),
+            warning: report.count(ReportedFindingSeverity::Warning),
+            known: report.count(ReportedFindingSeverity::Known),
+            info: report.count(ReportedFindingSeverity::Info),
         },
         rules: JsonArray(|| report.tallies.iter().map(rule_object)),
     };
@@ -162,11 +166,11 @@ fn write_wrapped(to: &mut impl Write, indent: usize, line: &str, screen: &Termin
 /// Columns by which the rest of a long line is indented further.
 const CONTINUATION_INDENT: usize = 2;
 
-fn severity_style(severity: SeverityLevel, screen: &TerminalProfile) -> anstyle::Style {
+fn severity_style(severity: ReportedFindingSeverity, screen: &TerminalProfile) -> anstyle::Style {
     match severity {
-        SeverityLevel::Error => screen.styles.error,
-        SeverityLevel::Warning => screen.styles.mark,
-        SeverityLevel::Known | SeverityLevel::Info => screen.styles.dim,
+        ReportedFindingSeverity::Error => screen.styles.error,
+        ReportedFindingSeverity::Warning => screen.styles.mark,
+        ReportedFindingSeverity::Known | ReportedFindingSeverity::Info => screen.styles.dim,
     }
 }
 
@@ -226,9 +230,9 @@ fn write_rule(to: &mut impl Write, rule_findings: &RuleFindings, screen: &Termin
 /// observations, which break nothing.
 fn counted_noun(rule: &Rule) -> &'static str {
     match rule.scope {
-        FindingAggregation::Each => "finding",
-        FindingAggregation::Connection if rule.requirement.starts_with("Observation") => "observation",
-        FindingAggregation::Connection => "violation",
+        FindingGranularity::Each => "finding",
+        FindingGranularity::Connection if rule.requirement.starts_with("Observation") => "observation",
+        FindingGranularity::Connection => "violation",
     }
 }
 
@@ -237,7 +241,7 @@ fn write_totals(
     report: &ConformanceFindingsReport,
     screen: &TerminalProfile,
 ) -> io::Result<()> {
-    let findings: Vec<String> = { SeverityLevel::ALL.into_iter() }
+    let findings: Vec<String> = { ReportedFindingSeverity::ALL.into_iter() }
         .map(|severity| (severity, report.count(severity)))
         .filter(|(_, count)| *count > 0)
         .map(|(severity, count)| SeverityCount(severity, count).to_string())
@@ -355,7 +359,7 @@ fn explain_rule(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()
 
 /// Returns `true` for a rule that is judged only if ICRCs are checked.
 fn is_icrc_rule(rule: &Rule) -> bool {
-    rule.needs.contains(&RuleEvidence::CheckedIcrc)
+    rule.needs.contains(&CaptureEvidenceKind::CheckedIcrc)
 }
 
 /// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that

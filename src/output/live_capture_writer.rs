@@ -8,14 +8,14 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use nfsrdma_capture_file::{
-    CaptureInterface, CapturePacketCounters, InterfaceId, InterfaceStatistics, PcapngWriter,
+    CaptureFileInterface, CapturePacketCounters, InterfaceId, InterfaceStatistics, PcapngWriter,
 };
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 
 use super::pcapng_export::APPLICATION;
 use super::units::FileNameTimestamp;
 use nfsrdma_output_file::{
-    OutputError, OutputFile, ProtectedInputFiles, RemovableOutputFile, WRITE_BUFFER_BYTES,
+    CompletedOutputFile, OutputError, OutputFile, ProtectedInputFiles, WRITE_BUFFER_BYTES,
 };
 
 /// Conditions at which a file ends and the next begins.
@@ -65,7 +65,7 @@ struct OpenCaptureOutputFile {
 /// be read while it is written, and no older file is removed before a new one exists.
 pub struct LiveCaptureFileWriter {
     target: CaptureFileDestination,
-    interface: CaptureInterface,
+    interface: CaptureFileInterface,
     filter: Option<String>,
     open: Option<OpenCaptureOutputFile>,
     /// Number of files begun.
@@ -73,7 +73,7 @@ pub struct LiveCaptureFileWriter {
     /// Path of the last file.
     path: Option<PathBuf>,
     /// Closed files that still exist.
-    written: VecDeque<RemovableOutputFile>,
+    written: VecDeque<CompletedOutputFile>,
     packets: u64,
     /// Those of them that are in files: the others are in a buffer.
     flushed_packets: u64,
@@ -89,7 +89,7 @@ impl LiveCaptureFileWriter {
     /// Returns an error if a file cannot be created or written.
     pub fn new(
         target: CaptureFileDestination,
-        interface: &CaptureInterface,
+        interface: &CaptureFileInterface,
         filter: Option<&str>,
     ) -> Result<Self, OutputError> {
         let mut writer = Self {
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    fn interface() -> CaptureInterface {
+    fn interface() -> CaptureFileInterface {
         let file =
             b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c\
 \0\0\0\x01\0\0\0\x14\0\x01\0\0\0\x04\0\0\0\0\0\x14";

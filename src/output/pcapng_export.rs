@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterface, InterfaceId, PcapngWriter};
+use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource, InterfaceId, PcapngWriter};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
@@ -290,7 +290,7 @@ impl<W: Write> FrameFileWriter<W> {
     pub fn buffered_frame(
         &mut self,
         frame: &Frame<'_>,
-        (file, interface): (usize, &CaptureInterface),
+        (file, interface): (usize, &CaptureFileInterface),
         comments: impl FnOnce() -> Vec<String>,
         flow: &Flow,
         is_chosen: bool,
@@ -584,7 +584,7 @@ fn membership_bytes(state: Option<&QueuedFrameSelectionState>) -> usize {
 }
 
 /// Reads up to a frame. Errors of the file were reported in the first pass.
-fn advance(source: &mut CaptureFrameSource, to: FrameNumber) -> io::Result<(usize, &CaptureInterface)> {
+fn advance(source: &mut CaptureFrameSource, to: FrameNumber) -> io::Result<(usize, &CaptureFileInterface)> {
     loop {
         match source.next() {
             Ok(Some(frame)) if frame.number == to => break,

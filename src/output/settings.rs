@@ -3,7 +3,7 @@
 use clap::ValueEnum;
 
 use super::style::TerminalProfile;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
 /// Format of the lines.

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::chunk::Chunk;
@@ -152,7 +152,7 @@ pub struct TransactionListWriter {
     /// State of the pending Call whose line is being written.
     pending: Option<PendingCallProgress>,
     /// Worst finding of the Transaction whose line is being written, if it is an error or a warning.
-    worst_finding: Option<SeverityLevel>,
+    worst_finding: Option<ReportedFindingSeverity>,
 }
 
 impl TransactionListWriter {
@@ -376,9 +376,9 @@ impl TransactionListWriter {
 }
 
 /// Returns the severity that marks a line: that of the worst finding, if it is an error or a warning.
-pub(crate) fn marked_severity(findings: &[Finding]) -> Option<SeverityLevel> {
+pub(crate) fn marked_severity(findings: &[Finding]) -> Option<ReportedFindingSeverity> {
     let worst = findings.iter().map(|finding| finding.severity).max();
-    worst.filter(|severity| *severity >= SeverityLevel::Warning)
+    worst.filter(|severity| *severity >= ReportedFindingSeverity::Warning)
 }
 
 /// Styles of a text whose first bytes differ from the rest.

@@ -26,7 +26,7 @@ use nfsrdma_conformance::{ConformanceChecker, Finding};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 
 use crate::output::json::TransactionJsonLineWriter;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_output_file::ProtectedInputFiles;
 
@@ -34,17 +34,17 @@ use connection_tally::ExportConnectionTallies;
 use findings::FindingRow;
 use operations::OperationRow;
 pub use parquet_column::{ParquetColumn, ParquetColumnType};
-use parquet_files::{CreatedOutputFolders, ParquetTable};
+use parquet_files::{CreatedOutputFolders, ParquetTableWriter};
 use rows::{ConnectionRow, SegmentRow, TransactionRow};
 pub use table_schema::ParquetRow;
 
 /// The tables of one capture.
 pub struct ParquetExport {
-    transactions: ParquetTable<TransactionRow<'static>>,
-    operations: ParquetTable<OperationRow<'static>>,
-    segments: ParquetTable<SegmentRow<'static>>,
-    connections: ParquetTable<ConnectionRow<'static>>,
-    findings: ParquetTable<FindingRow<'static>>,
+    transactions: ParquetTableWriter<TransactionRow<'static>>,
+    operations: ParquetTableWriter<OperationRow<'static>>,
+    segments: ParquetTableWriter<SegmentRow<'static>>,
+    connections: ParquetTableWriter<ConnectionRow<'static>>,
+    findings: ParquetTableWriter<FindingRow<'static>>,
     tallies: ExportConnectionTallies,
     conformance: ConformanceChecker,
     lines: TransactionJsonLineWriter,
@@ -69,11 +69,11 @@ impl ParquetExport {
         let partition = format!("capture={}", escaped(capture));
         let new_directory = CreatedOutputFolders::create(directory)?;
         Ok(Self {
-            transactions: ParquetTable::create(directory, &partition, inputs, 3 * eighth)?,
-            operations: ParquetTable::create(directory, &partition, inputs, 3 * eighth)?,
-            segments: ParquetTable::create(directory, &partition, inputs, eighth)?,
-            connections: ParquetTable::create(directory, &partition, inputs, eighth / 2)?,
-            findings: ParquetTable::create(directory, &partition, inputs, eighth / 2)?,
+            transactions: ParquetTableWriter::create(directory, &partition, inputs, 3 * eighth)?,
+            operations: ParquetTableWriter::create(directory, &partition, inputs, 3 * eighth)?,
+            segments: ParquetTableWriter::create(directory, &partition, inputs, eighth)?,
+            connections: ParquetTableWriter::create(directory, &partition, inputs, eighth / 2)?,
+            findings: ParquetTableWriter::create(directory, &partition, inputs, eighth / 2)?,
             tallies: ExportConnectionTallies::new(memory.tables_bytes()),
             conformance: ConformanceChecker::new(),
             lines: TransactionJsonLineWriter::default(),

@@ -41,7 +41,7 @@ fn into_io_error(error: ParquetError) -> io::Error {
 }
 
 /// A table of one capture.
-pub(super) struct ParquetTable<R> {
+pub(super) struct ParquetTableWriter<R> {
     folder: PathBuf,
     columns: Vec<ParquetColumnBuffer>,
     rows: usize,
@@ -81,7 +81,7 @@ impl Drop for CreatedOutputFolders {
     }
 }
 
-impl<R: ParquetRow> ParquetTable<R> {
+impl<R: ParquetRow> ParquetTableWriter<R> {
     /// Creates the folder of a table of a capture; `partition` is `capture=NAME`. The table uses up to `memory_bytes`.
     pub(super) fn create(
         directory: &Path,

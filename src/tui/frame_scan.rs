@@ -14,7 +14,7 @@ use crate::output::frames::{FrameColumnSortKeys, FrameListWriter};
 use crate::output::settings::TimeFormat;
 use crate::output::style::TerminalProfile;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
 use super::rereadable_capture::SharedCapture;

@@ -3,7 +3,8 @@
 use super::model::TransactionRows;
 
 /// Shares of the view's memory
-/// ([`CommandMemoryBudget::view_bytes`](nfsrdma_analysis::memory_budget::CommandMemoryBudget::view_bytes)), in bytes.
+/// ([`CommandMemoryBudget::view_bytes`](nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget::view_bytes)), in
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ViewMemoryShares {
     /// Rows of all passes.

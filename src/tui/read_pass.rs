@@ -17,7 +17,7 @@ use crate::output::transaction_list;
 use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::rates::{RateMeteredTransaction, RecentRates};
 use nfsrdma_analysis::statistics::OperationKey;

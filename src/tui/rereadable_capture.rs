@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nfsrdma_capture_file::{
-    CaptureFrameSource, CaptureInterface, CaptureInterfaceLinkState, CaptureResumePoint, SourceError,
+    CaptureFileInterface, CaptureFrameSource, CaptureInterfaceLinkState, CaptureResumePoint, SourceError,
     ZstdWindowBudget,
 };
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
@@ -23,7 +23,7 @@ use super::retained_live_frames::{
 const MAX_COPIED_FRAMES: usize = 256;
 
 /// Control of the time for which an interface is read.
-pub trait LiveReadStopCondition: Send {
+pub trait LiveCaptureStopCondition: Send {
     /// Records a frame. Returns `true` if it is the last one wanted.
     fn frame(&mut self, time: Timestamp) -> bool;
 
@@ -37,7 +37,7 @@ pub trait LiveReadStopCondition: Send {
 }
 
 /// The source of frames that are received once, for its only reader.
-pub(super) type OneTimeFrameSource = (CaptureFrameSource, Option<Box<dyn LiveReadStopCondition>>);
+pub(super) type OneTimeFrameSource = (CaptureFrameSource, Option<Box<dyn LiveCaptureStopCondition>>);
 
 /// A capture, shared by its readers.
 #[derive(Clone)]
@@ -86,7 +86,7 @@ impl SharedCapture {
         name: &str,
         source: CaptureFrameSource,
         memory_bytes: usize,
-        pace: Box<dyn LiveReadStopCondition>,
+        pace: Box<dyn LiveCaptureStopCondition>,
     ) -> Self {
         Self::new_received_once(name, (source, Some(pace)), memory_bytes, None)
     }
@@ -228,7 +228,7 @@ impl SharedCapture {
     }
 
     /// Returns the interface of a frame that was received once.
-    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, CaptureInterface)> {
+    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, CaptureFileInterface)> {
         self.lock_live_frames()?.interface(frame)
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterface};
+use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::rpc::Xid;
@@ -29,7 +29,7 @@ type FirstPassTransactionKey = (Xid, FrameNumber);
 /// The kept frames, and the first pass's results.
 pub(super) struct RetainedLiveFrames {
     frames: RecentFrameBuffer,
-    interfaces: Vec<(usize, CaptureInterface)>,
+    interfaces: Vec<(usize, CaptureFileInterface)>,
     /// Index in `interfaces` of each change of interface, by the first frame that was captured on it.
     interface_changes: VecDeque<(FrameNumber, usize)>,
     /// The first pass's results for Transactions, by XID and first frame.
@@ -105,7 +105,7 @@ impl RetainedLiveFrames {
         }
     }
 
-    fn note_interface(&mut self, frame: FrameNumber, file: usize, interface: &CaptureInterface) {
+    fn note_interface(&mut self, frame: FrameNumber, file: usize, interface: &CaptureFileInterface) {
         let is_same = |at: usize| {
             self.interfaces.get(at).is_some_and(|(known_file, known)| {
                 *known_file == file && known.name == interface.name && known.link == interface.link
@@ -131,7 +131,7 @@ impl RetainedLiveFrames {
     }
 
     /// Returns the interface of a frame, and the number of its file.
-    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, CaptureInterface)> {
+    pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, CaptureFileInterface)> {
         let next = self.interface_changes.partition_point(|(first, _)| *first <= frame);
         let (_, at) = self.interface_changes.get(next.checked_sub(1)?)?;
         self.interfaces.get(*at).cloned()

@@ -556,7 +556,7 @@ fn a_known_deviation_has_its_implementation_and_address() {
 /// A live capture has no end to wait for.
 #[test]
 fn the_first_violation_of_a_rule_about_connections_is_known_at_its_frame() {
-    use nfsrdma_conformance::{ConformanceChecker, FindingAggregation};
+    use nfsrdma_conformance::{ConformanceChecker, FindingGranularity};
     use nfsrdma_dissectors::flow::{Flow, FlowLimits};
     let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
     let mut checker = ConformanceChecker::new().with_first_violations();
@@ -578,7 +578,7 @@ fn the_first_violation_of_a_rule_about_connections_is_known_at_its_frame() {
     let total = total.iter().find(|finding| finding.rule.id == "transport/nak-sequence").unwrap();
     assert_eq!(
         (total.count, total.frames[0], total.rule.scope),
-        (10, nak.frames[0], FindingAggregation::Connection)
+        (10, nak.frames[0], FindingGranularity::Connection)
     );
     // The line of a first violation differs from that of the total, and both keep the schema.
     let validator = schema::validator("lint.schema.json");

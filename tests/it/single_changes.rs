@@ -9,16 +9,16 @@ use std::ops::Range;
 
 use nfsrdma_analysis::baseline::{
     Baseline, BaselineComparator, BaselineReadError, BaselineRecorder, BaselineSettings, OpenBaselineFile,
-    RecordedTransactionBaseline,
+    RecordedCaptureBaseline,
 };
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, requirement_of_field};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
-use nfsrdma_analysis::comparison::record::ComparisonRecord;
+use nfsrdma_analysis::comparison::record::ComparableTransaction;
 use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::{CaptureComparator, ClientAddressAndCallDirection, ComparisonSide};
-use nfsrdma_analysis::memory_budget::BaselineCheckMemoryShares;
+use nfsrdma_analysis::memory_budget_shares::BaselineCheckMemoryShares;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
@@ -69,7 +69,7 @@ enum More {
 fn recorded(
     recorder: &mut ComparableTransactionRecorder,
     transaction: &Transaction,
-) -> (ClientAddressAndCallDirection, ComparisonRecord) {
+) -> (ClientAddressAndCallDirection, ComparableTransaction) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
     (
         ClientAddressAndCallDirection { address, direction: transaction.direction },
@@ -84,7 +84,7 @@ fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
 /// Capture that the changed ones are compared with.
 struct Before {
     recorder: RefCell<ComparableTransactionRecorder>,
-    records: Vec<(ClientAddressAndCallDirection, ComparisonRecord)>,
+    records: Vec<(ClientAddressAndCallDirection, ComparableTransaction)>,
     baseline: Baseline,
 }
 
@@ -128,7 +128,7 @@ fn recorded_baseline(
     recorder: &mut ComparableTransactionRecorder,
     transactions: &[Transaction],
     mut trace: ComparedCaptureSummary,
-) -> RecordedTransactionBaseline {
+) -> RecordedCaptureBaseline {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), &MEMORY);
     for transaction in transactions {
         let (client, record) = recorded(recorder, transaction);

@@ -19,7 +19,7 @@ use nfsrdma_replay::run_plan::ReplayPlanSummary;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::value_substitution::{
-    MessageSlotValueSource, NoSlotValueSubstitution, ReplayedRpcHeader, TracePayloadInMessage,
+    CapturedMessageValueSource, MessageSlotValueSource, ReplayedRpcHeader, TracePayloadInMessage,
     captured_value, emit,
 };
 use nfsrdma_replay::trace::{
@@ -182,7 +182,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
             emit(
                 &step.call,
                 ReplayedRpcHeader::Captured,
-                &mut NoSlotValueSubstitution,
+                &mut CapturedMessageValueSource,
                 &mut out,
                 &mut placed,
             )
@@ -331,7 +331,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                 if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
                     return;
                 }
-                let captured = &mut NoSlotValueSubstitution;
+                let captured = &mut CapturedMessageValueSource;
                 emit(&step.call, ReplayedRpcHeader::Captured, captured, &mut one, &mut placed_one).unwrap();
                 let xid = ReplayedRpcHeader::Xid(Xid(7));
                 let longer = &mut Longer(Vec::new());
@@ -363,7 +363,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 emit(
                     &step.reply,
                     ReplayedRpcHeader::Captured,
-                    &mut NoSlotValueSubstitution,
+                    &mut CapturedMessageValueSource,
                     &mut out,
                     &mut placed,
                 )
@@ -409,14 +409,14 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
             let _ = emit(
                 message,
                 ReplayedRpcHeader::New(b"header"),
-                &mut NoSlotValueSubstitution,
+                &mut CapturedMessageValueSource,
                 &mut out,
                 &mut placed,
             );
             let _ = emit(
                 message,
                 ReplayedRpcHeader::Captured,
-                &mut NoSlotValueSubstitution,
+                &mut CapturedMessageValueSource,
                 &mut out,
                 &mut placed,
             );

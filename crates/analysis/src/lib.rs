@@ -2,6 +2,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod baseline;
+pub mod bounded_time_series;
 pub mod call_session_slots;
 pub mod comparison;
 pub mod conformance;
@@ -11,7 +12,7 @@ pub mod files;
 pub mod filter;
 pub mod histogram;
 pub mod load_over_time;
-pub mod memory_budget;
+pub mod memory_budget_shares;
 pub mod names;
 pub mod operation_statistics;
 pub mod overdue_calls;
@@ -19,7 +20,6 @@ pub mod rates;
 pub mod second_chance_map;
 pub mod sessions;
 pub mod statistics;
-pub mod time_series;
 
 #[cfg(test)]
 mod testing;

@@ -4,8 +4,8 @@ use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
+use super::bounded_time_series::{TimeSeries, TimeSeriesBucket};
 use super::rates::TransactionAndByteRate;
-use super::time_series::{TimeSeries, TimeSeriesBucket};
 
 /// Maximum number of steps in the load of a capture, and in the credits of a connection.
 const STEPS: usize = 512;

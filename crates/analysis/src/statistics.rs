@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::connections::ConnectionTallies;
 use crate::filter::runner::SelectedFrameTally;
-use crate::memory_budget::CommandMemoryBudget;
+use crate::memory_budget_shares::CommandMemoryBudget;
 
 /// Maximum number of operations counted separately. All programs have about 150; the rest, of unknown programs and
 /// versions, is counted without a name, as are the rarest operations if percentiles need too much memory.

@@ -13,14 +13,14 @@ use super::zstd::{self, ZstdDecompressor};
 
 /// A plain or compressed input, read from its start.
 pub(super) struct DecompressedCaptureInput {
-    stream: CaptureInputStream,
+    stream: PlainOrCompressedInput,
     /// Length in bytes before decompression, if known.
     pub(super) total: Option<u64>,
     /// Memory budget that the windows of all inputs share.
     pub(super) windows: ZstdWindowBudget,
 }
 
-enum CaptureInputStream {
+enum PlainOrCompressedInput {
     /// Not read yet. `None` after the first read failed.
     Unread(Option<CountedReader>),
     Plain(PeekedInputReader),
@@ -33,26 +33,26 @@ impl DecompressedCaptureInput {
     /// Returns an input of `total` bytes, if known. Nothing is read before the first
     /// [`DecompressedCaptureInput::read`].
     pub(super) fn new(reader: Box<dyn Read + Send>, total: Option<u64>, windows: ZstdWindowBudget) -> Self {
-        Self { stream: CaptureInputStream::Unread(Some(CountedReader::new(reader))), total, windows }
+        Self { stream: PlainOrCompressedInput::Unread(Some(CountedReader::new(reader))), total, windows }
     }
 
     /// Returns `true` if offsets in this input are offsets in decompressed data.
     pub(super) fn is_compressed(&self) -> bool {
-        matches!(self.stream, CaptureInputStream::Gzip(_) | CaptureInputStream::Zstd(_))
+        matches!(self.stream, PlainOrCompressedInput::Gzip(_) | PlainOrCompressedInput::Zstd(_))
     }
 
     /// Returns `true` if the input holds window memory that other inputs may need.
     pub(super) fn has_window(&self) -> bool {
-        matches!(self.stream, CaptureInputStream::Zstd(_))
+        matches!(self.stream, PlainOrCompressedInput::Zstd(_))
     }
 
     /// Returns the number of bytes read so far, before decompression.
     pub(super) fn bytes_read(&self) -> u64 {
         let raw = match &self.stream {
-            CaptureInputStream::Unread(_) => return 0,
-            CaptureInputStream::Plain(raw) => raw,
-            CaptureInputStream::Gzip(gzip) => gzip.input.raw.get_ref(),
-            CaptureInputStream::Zstd(zstd) => zstd.input.raw.get_ref(),
+            PlainOrCompressedInput::Unread(_) => return 0,
+            PlainOrCompressedInput::Plain(raw) => raw,
+            PlainOrCompressedInput::Gzip(gzip) => gzip.input.raw.get_ref(),
+            PlainOrCompressedInput::Zstd(zstd) => zstd.input.raw.get_ref(),
         };
         raw.get_ref().1.bytes_read
     }
@@ -60,32 +60,32 @@ impl DecompressedCaptureInput {
     /// Reads some bytes. Returns 0 at the end. Errors: [`SourceErrorKind::Read`],
     /// [`SourceErrorKind::TruncatedCompression`] and [`SourceErrorKind::Compression`].
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> Result<usize, SourceErrorKind> {
-        if let CaptureInputStream::Unread(reader) = &mut self.stream
+        if let PlainOrCompressedInput::Unread(reader) = &mut self.stream
             && let Some(reader) = reader.take()
         {
             self.stream = recognise(reader, &self.windows).map_err(SourceErrorKind::Read)?;
         }
         match &mut self.stream {
-            CaptureInputStream::Unread(_) => Ok(0),
-            CaptureInputStream::Plain(raw) => raw.read(buffer).map_err(SourceErrorKind::Read),
-            CaptureInputStream::Gzip(gzip) => gzip.read(buffer),
-            CaptureInputStream::Zstd(zstd) => zstd.read(buffer),
+            PlainOrCompressedInput::Unread(_) => Ok(0),
+            PlainOrCompressedInput::Plain(raw) => raw.read(buffer).map_err(SourceErrorKind::Read),
+            PlainOrCompressedInput::Gzip(gzip) => gzip.read(buffer),
+            PlainOrCompressedInput::Zstd(zstd) => zstd.read(buffer),
         }
     }
 }
 
-fn recognise(mut reader: CountedReader, windows: &ZstdWindowBudget) -> io::Result<CaptureInputStream> {
+fn recognise(mut reader: CountedReader, windows: &ZstdWindowBudget) -> io::Result<PlainOrCompressedInput> {
     let mut first = [0; 4];
     let length = read_up_to(&mut reader, &mut first)?;
     let first = first.get(..length).unwrap_or_default().to_vec();
     let (is_gzip, is_zstd) = (gzip::is_gzip_member(&first), zstd::is_zstd_frame(&first));
     let raw = Cursor::new(first).chain(reader);
     Ok(if is_gzip {
-        CaptureInputStream::Gzip(Box::new(GzipDecompressor::new(CompressedInput::new(raw))))
+        PlainOrCompressedInput::Gzip(Box::new(GzipDecompressor::new(CompressedInput::new(raw))))
     } else if is_zstd {
-        CaptureInputStream::Zstd(Box::new(ZstdDecompressor::new(CompressedInput::new(raw), windows)))
+        PlainOrCompressedInput::Zstd(Box::new(ZstdDecompressor::new(CompressedInput::new(raw), windows)))
     } else {
-        CaptureInputStream::Plain(raw)
+        PlainOrCompressedInput::Plain(raw)
     })
 }
 

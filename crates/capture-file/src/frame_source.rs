@@ -14,7 +14,7 @@ use super::error::{SourceError, SourceErrorKind, input_error};
 use super::live::live_reader::{LiveCaptureControl, LiveReadOutcome, LiveReader};
 use super::live_capture_counters::CapturePacketCounters;
 use super::merge::CaptureMergeQueue;
-use super::pcapng::CaptureInterface;
+use super::pcapng::CaptureFileInterface;
 use super::reader::CaptureFileReader;
 use super::zstd_window_memory::ZstdWindowBudget;
 
@@ -259,7 +259,7 @@ impl CaptureFrameSource {
     }
 
     /// Returns the interface of the last frame and the index of its file, counted from 0 in the order of the arguments.
-    pub fn interface(&self) -> Option<(usize, &CaptureInterface)> {
+    pub fn interface(&self) -> Option<(usize, &CaptureFileInterface)> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
             return Some((0, &live.interface));
@@ -269,7 +269,7 @@ impl CaptureFrameSource {
 
     /// Returns the interfaces described so far, each with the name of its file. Of a pcapng file with several sections
     /// these are the interfaces of the current section.
-    pub fn interfaces(&self) -> impl Iterator<Item = (&str, &CaptureInterface)> {
+    pub fn interfaces(&self) -> impl Iterator<Item = (&str, &CaptureFileInterface)> {
         self.readers
             .iter()
             .flat_map(|reader| reader.interfaces().iter().map(|interface| (reader.name(), interface)))

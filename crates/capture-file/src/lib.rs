@@ -57,7 +57,7 @@ pub use error::{SourceError, SourceErrorKind, os_error_text};
 pub use frame_source::{CaptureFrameSource, NextFrame, ReadProgress};
 pub use interface_link_state::CaptureInterfaceLinkState;
 pub use live_capture_counters::CapturePacketCounters;
-pub use pcapng::CaptureInterface;
+pub use pcapng::CaptureFileInterface;
 pub use pcapng_writer::{InterfaceId, InterfaceStatistics, PcapngWriter};
 pub use resume_point::CaptureResumePoint;
 pub use zstd::is_zstd_frame;

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::captured_frame::{LinkType, Timestamp};
 use super::buffer::{CaptureFileReadBuffer, CaptureRecord, MAX_RECORD_BYTES};
 use super::byte_order::ByteOrder;
 use super::error::SourceErrorKind;
-use super::pcapng::CaptureInterface;
+use super::pcapng::CaptureFileInterface;
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
@@ -59,8 +59,8 @@ impl Pcap {
         Ok(Self { order, unit_ns: unit, link, snap_length, lengths_in_any_order: minor < 4 })
     }
 
-    pub(super) fn interface(&self) -> CaptureInterface {
-        CaptureInterface::unnamed(self.link, self.snap_length).with_tick(self.unit_ns.unsigned_abs())
+    pub(super) fn interface(&self) -> CaptureFileInterface {
+        CaptureFileInterface::unnamed(self.link, self.snap_length).with_tick(self.unit_ns.unsigned_abs())
     }
 
     /// Reads a record. Returns `false` at the end. Section 5 of the draft.

@@ -43,7 +43,7 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// A capture interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CaptureInterface {
+pub struct CaptureFileInterface {
     /// Name, of at most 256 bytes; empty if the file has none, as in every pcap file.
     pub name: String,
     /// Link type of its frames.
@@ -59,7 +59,7 @@ pub struct CaptureInterface {
     clock: InterfaceClock,
 }
 
-impl CaptureInterface {
+impl CaptureFileInterface {
     /// Returns the number of decimal digits of its timestamps, at most 9.
     pub fn digits(&self) -> u8 {
         self.clock.digits()
@@ -94,7 +94,7 @@ pub(super) struct PcapngFileReader {
     order: ByteOrder,
     section_count: u64,
     /// Interfaces of the current section.
-    pub(super) interfaces: Vec<CaptureInterface>,
+    pub(super) interfaces: Vec<CaptureFileInterface>,
     dropped_in_earlier_sections: Option<u64>,
     last_time: Timestamp,
     /// Index of the last packet's interface, counted from 0 in its section.
@@ -121,7 +121,7 @@ impl PcapngFileReader {
         (self.section_count, self.interfaces.len())
     }
 
-    pub(super) fn last_interface(&self) -> Option<&CaptureInterface> {
+    pub(super) fn last_interface(&self) -> Option<&CaptureFileInterface> {
         self.interfaces.get(self.last_interface)
     }
 
@@ -270,7 +270,7 @@ impl PcapngFileReader {
             return Err(SourceErrorKind::Block(KIND, "is one interface too many: a section may have 65536"));
         }
         let mut interface =
-            CaptureInterface::unnamed(LinkType(u32::from(order.split_halves(link).0)), snap_length);
+            CaptureFileInterface::unnamed(LinkType(u32::from(order.split_halves(link).0)), snap_length);
         let rest = buffer.buffered().get(16..length - 4).unwrap_or_default();
         for (code, value) in (PcapngBlockOptions { order, rest }) {
             match (code, value) {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::live_capture_counters::CapturePacketCounters;
 use super::pcapng::{
-    CaptureInterface, ENHANCED_PACKET, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION,
+    CaptureFileInterface, ENHANCED_PACKET, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION,
     INTERFACE_STATISTICS, ISB_FILTERACCEPT, ISB_IFDROP, ISB_OSDROP, ISB_USRDELIV, OPT_COMMENT,
     SECTION_HEADER,
 };
@@ -21,13 +21,13 @@ const MAX_OPTION_BYTES: usize = u16::MAX as usize;
 
 /// An interface with an Interface Description Block, and the number of the file that it comes from.
 #[derive(Clone, Debug)]
-struct DescribedInterface {
+struct WrittenInterfaceDescription {
     file: usize,
-    interface: CaptureInterface,
+    interface: CaptureFileInterface,
 }
 
-impl DescribedInterface {
-    fn matches(&self, file: usize, interface: &CaptureInterface) -> bool {
+impl WrittenInterfaceDescription {
+    fn matches(&self, file: usize, interface: &CaptureFileInterface) -> bool {
         let described = &self.interface;
         self.file == file
             && described.link == interface.link
@@ -46,7 +46,7 @@ pub struct InterfaceId(u32);
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     to: W,
-    interfaces: Vec<DescribedInterface>,
+    interfaces: Vec<WrittenInterfaceDescription>,
     /// Index of the interface of the last request.
     last_interface: usize,
     block: Vec<u8>,
@@ -106,7 +106,7 @@ impl<W: Write> PcapngWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn interface(&mut self, file: usize, interface: &CaptureInterface) -> io::Result<InterfaceId> {
+    pub fn interface(&mut self, file: usize, interface: &CaptureFileInterface) -> io::Result<InterfaceId> {
         let is_same =
             |at: usize| self.interfaces.get(at).is_some_and(|existing| existing.matches(file, interface));
         let index = if is_same(self.last_interface) {
@@ -122,7 +122,7 @@ impl<W: Write> PcapngWriter<W> {
     }
 
     #[cold]
-    fn describe(&mut self, file: usize, interface: &CaptureInterface) -> io::Result<usize> {
+    fn describe(&mut self, file: usize, interface: &CaptureFileInterface) -> io::Result<usize> {
         self.begin(INTERFACE_DESCRIPTION);
         self.words(&[interface.link.0 << 16, interface.snap_length]);
         if !interface.name.is_empty() {
@@ -138,7 +138,7 @@ impl<W: Write> PcapngWriter<W> {
             self.option(IF_TSOFFSET, &interface.clock_offset().to_be_bytes());
         }
         self.end()?;
-        self.interfaces.push(DescribedInterface { file, interface: interface.clone() });
+        self.interfaces.push(WrittenInterfaceDescription { file, interface: interface.clone() });
         Ok(self.interfaces.len() - 1)
     }
 

@@ -12,14 +12,14 @@ use super::buffer::{CaptureFileReadBuffer, CaptureRecord};
 use super::compression::DecompressedCaptureInput;
 use super::error::{SourceError, SourceErrorKind};
 use super::format::CaptureFormatParser;
-use super::pcapng::{CaptureInterface, PcapngFileReader};
+use super::pcapng::{CaptureFileInterface, PcapngFileReader};
 
 /// A file with its buffer, its format and the last read frame.
 pub(super) struct CaptureFileReader {
     name: String,
     buffer: CaptureFileReadBuffer,
     format: Option<CaptureFormatParser>,
-    pcap_interface: Option<CaptureInterface>,
+    pcap_interface: Option<CaptureFileInterface>,
     record: CaptureRecord,
     /// `true` if `record` holds a frame.
     has_record: bool,
@@ -210,7 +210,7 @@ impl CaptureFileReader {
     }
 
     /// Returns the interface of the last read frame.
-    pub(super) fn interface(&self) -> Option<&CaptureInterface> {
+    pub(super) fn interface(&self) -> Option<&CaptureFileInterface> {
         match &self.format {
             _ if !self.has_record => None,
             Some(CaptureFormatParser::Pcapng(pcapng)) => pcapng.last_interface(),
@@ -219,7 +219,7 @@ impl CaptureFileReader {
     }
 
     /// Returns the interfaces described so far.
-    pub(super) fn interfaces(&self) -> &[CaptureInterface] {
+    pub(super) fn interfaces(&self) -> &[CaptureFileInterface] {
         match &self.format {
             Some(CaptureFormatParser::Pcapng(pcapng)) => &pcapng.interfaces,
             _ => self.pcap_interface.as_slice(),

@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 
 use crate::finding::Finding;
 use crate::finding_text::AggregatedViolationValues;
-use crate::rule::{FindingAggregation, Rule, RuleCheck};
+use crate::rule::{FindingGranularity, Rule, RuleCheck};
 use crate::rules::RULES;
-use crate::severity::SeverityLevel;
+use crate::severity::ReportedFindingSeverity;
 
 /// Maximum number of findings that are counted together. Violations beyond it are counted in the tally of their rule
 /// alone.
@@ -17,10 +17,10 @@ const MAX_FINDINGS: usize = 1 << 16;
 const MAX_CONNECTIONS: usize = 1 << 16;
 
 /// Rule, connection, side and severity.
-pub(crate) type FindingKey = (&'static str, u64, EndpointRole, SeverityLevel);
+pub(crate) type FindingKey = (&'static str, u64, EndpointRole, ReportedFindingSeverity);
 
 #[derive(Clone, Copy, Debug, Default)]
-struct RuleJudgementCounts {
+struct RuleJudgementsBySender {
     of_transactions: u32,
     /// Of messages of the client, and of the server.
     of_messages: [u32; 2],
@@ -28,14 +28,14 @@ struct RuleJudgementCounts {
 
 /// Numbers of judgements on one connection, by [`tally_index`].
 #[derive(Debug, Default)]
-pub(crate) struct ConnectionJudgementCounts(Vec<RuleJudgementCounts>);
+pub(crate) struct ConnectionJudgementCounts(Vec<RuleJudgementsBySender>);
 
 impl ConnectionJudgementCounts {
     /// Counts a judgement of a message of this sender, or of a Transaction.
     #[inline]
     pub(crate) fn count(&mut self, tally_index: usize, sender: Option<EndpointRole>) {
         if self.0.len() <= tally_index {
-            self.0.resize(tally_index + 1, RuleJudgementCounts::default());
+            self.0.resize(tally_index + 1, RuleJudgementsBySender::default());
         }
         let Some(counts) = self.0.get_mut(tally_index) else { return };
         let count = match sender {
@@ -70,7 +70,7 @@ impl ViolationSenders {
 /// Returns the index of the judgements of a rule, if its findings are about connections and come from messages.
 pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
     let is_tallied = |rule: &&&Rule| {
-        rule.scope == FindingAggregation::Connection
+        rule.scope == FindingGranularity::Connection
             && !matches!(rule.check, RuleCheck::Event(_) | RuleCheck::Absence(..) | RuleCheck::Counted(..))
     };
     RULES.iter().filter(is_tallied).position(|tallied| tallied.id == rule.id)

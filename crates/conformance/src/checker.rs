@@ -12,9 +12,6 @@ use nfsrdma_dissectors::nfs::Procedure;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::MergedFindings;
-use crate::applicable_rule_sets::{
-    PrejudgedRuleVerdict, PreparedConformanceRule, RulePlans, RuleRelevantMessageProperties,
-};
 use crate::attached_findings::FindingsAwaitingTransaction;
 use crate::compound_operations_view::{CompoundOperationIterator, ResultlessRpcFailure};
 use crate::connection_history::ConformanceConnectionHistories;
@@ -23,17 +20,20 @@ use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
-use crate::required_evidence::{RuleEvidence, RuleEvidenceSet};
+use crate::required_evidence::{CaptureEvidenceKind, CaptureEvidenceSet};
 use crate::rule::{
-    EventCheck, FindingAggregation, MessageCheck, Rule, RuleCheck, RuleVerdict, TransactionCheck,
-    TransactionCondition, Violation,
+    EventCheck, FindingGranularity, MessageCheck, Rule, RuleCheck, RuleVerdict, TransactionCheck,
+    TransactionPredicate, Violation,
 };
-use crate::rule_applicability::{RuleSubject, RuleSubjectSet};
+use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};
 use crate::rules::RULES;
 use crate::rules::loss_and_congestion::ENDS_CONNECTION;
 use crate::rules::memory_access::ACCESS_RULES;
+use crate::rules_by_message_properties::{
+    MessageClassRuleVerdict, PreparedConformanceRule, RulePlans, RuleRelevantMessageProperties,
+};
 use crate::session_table::SessionTable;
-use crate::severity::SeverityLevel;
+use crate::severity::ReportedFindingSeverity;
 use crate::transaction_view::{ConformanceTransaction, TransactionRpcRdmaHeaders};
 use crate::unanswered_call_segments::UnansweredCallAdvertisedSegments;
 
@@ -42,8 +42,8 @@ const MAX_PENDING: usize = 1 << 14;
 
 fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageCheck>> {
     let other_subject = match kind {
-        RpcMessageKind::Call => RuleSubject::Reply,
-        RpcMessageKind::Reply => RuleSubject::Call,
+        RpcMessageKind::Call => RequiredMessageProperty::Reply,
+        RpcMessageKind::Reply => RequiredMessageProperty::Call,
     };
     PreparedConformanceRule::select(|rule| match rule.check {
         _ if rule.subjects.contains(&other_subject) => None,
@@ -56,7 +56,7 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageChe
 /// Returns the rules for Transactions over RDMA, or over other transports: rules about the set-up or about chunks apply
 /// only to RDMA.
 fn transaction_rules(is_rdma: bool) -> Vec<PreparedConformanceRule<TransactionCheck>> {
-    const OF_RDMA: [RuleEvidence; 2] = [RuleEvidence::SetUp, RuleEvidence::ChunkLists];
+    const OF_RDMA: [CaptureEvidenceKind; 2] = [CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists];
     PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Transaction(check) if is_rdma || !rule.needs.iter().any(|need| OF_RDMA.contains(need)) => {
             Some(check)
@@ -76,7 +76,7 @@ static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLoc
     })
 });
 /// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
-static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<TransactionCondition>>> = LazyLock::new(|| {
+static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<TransactionPredicate>>> = LazyLock::new(|| {
     PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Absence(_, applies) => Some(applies),
         _ => None,
@@ -195,7 +195,7 @@ impl ConformanceChecker {
     }
 
     /// Makes each violation in a Transaction a finding of this Transaction, too, if the rule has one finding per
-    /// connection ([`FindingAggregation::Connection`]). The finding about the connection counts it as well.
+    /// connection ([`FindingGranularity::Connection`]). The finding about the connection counts it as well.
     #[must_use]
     pub fn with_attached_findings(self) -> Self {
         Self { attached: Some(FindingsAwaitingTransaction::default()), ..self }
@@ -226,7 +226,7 @@ impl ConformanceChecker {
     fn judge_event(&mut self, event: &CapturedTransportEvent) {
         for &PreparedConformanceRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
-            let lacks_set_up = rule.needs.contains(&RuleEvidence::SetUp) && !event.has_set_up;
+            let lacks_set_up = rule.needs.contains(&CaptureEvidenceKind::SetUp) && !event.has_set_up;
             let is_unknown = lacks_set_up || !event.is_certain;
             let verdict = if is_unknown { RuleVerdict::Unknown } else { verdict };
             if !event.is_certain
@@ -248,16 +248,16 @@ impl ConformanceChecker {
                 ..finding(rule, violation, event.sender, event.connection)
             };
             match (rule.scope, event.transaction) {
-                (FindingAggregation::Connection, _) => {
+                (FindingGranularity::Connection, _) => {
                     if let Some(attached) = &mut self.attached {
                         attached.add(event, finding.clone());
                     }
                     self.add_to_connection(finding, event.sender);
                 }
-                (FindingAggregation::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
+                (FindingGranularity::Each, Some(key)) if self.pending.len() < MAX_PENDING => {
                     self.pending.entry(key).or_default().findings.push(finding);
                 }
-                (FindingAggregation::Each, _) => self.ready.push(finding),
+                (FindingGranularity::Each, _) => self.ready.push(finding),
             }
         }
     }
@@ -343,7 +343,7 @@ impl ConformanceChecker {
             |plans| &mut plans.other_transactions
         };
         self.judge(plans, (subjects, evidence), None, |check| check(&view), context, &mut collected);
-        if is_rdma && subjects.contains(RuleSubjectSet::of(&[RuleSubject::Chunks])) {
+        if is_rdma && subjects.contains(RequiredMessagePropertySet::of(&[RequiredMessageProperty::Chunks])) {
             self.judge_absences(&view, (subjects, evidence), (&collected.findings, &undecided_rules));
         }
         let TransactionFindings { mut findings, .. } = collected;
@@ -368,7 +368,7 @@ impl ConformanceChecker {
     fn judge_message(
         &mut self,
         message: &ConformanceMessage<'_>,
-        evidence: RuleEvidenceSet,
+        evidence: CaptureEvidenceSet,
         collected: &mut TransactionFindings,
     ) {
         let properties = (message.subjects(), message.evidence(evidence));
@@ -419,7 +419,7 @@ impl ConformanceChecker {
     fn judge_absences(
         &mut self,
         view: &ConformanceTransaction<'_>,
-        (subjects, evidence): (RuleSubjectSet, RuleEvidenceSet),
+        (subjects, evidence): (RequiredMessagePropertySet, CaptureEvidenceSet),
         (findings, undecided_rules): (&[(usize, Finding)], &[usize]),
     ) {
         for prepared in ABSENCE_RULES.iter() {
@@ -447,9 +447,9 @@ impl ConformanceChecker {
         let culprit = violation.side.unwrap_or(side);
         let deviation = find_known(rule, culprit, set_up);
         // Most violations of these rules repeat an earlier one: no finding is made for them.
-        if rule.scope == FindingAggregation::Connection && self.attached.is_none() {
+        if rule.scope == FindingGranularity::Connection && self.attached.is_none() {
             let severity = match deviation {
-                Some(_) => SeverityLevel::Known,
+                Some(_) => ReportedFindingSeverity::Known,
                 None => violation.severity.unwrap_or(rule.severity).into(),
             };
             let key = (rule.id, transaction.connection.number, culprit, severity);
@@ -467,12 +467,12 @@ impl ConformanceChecker {
             ..finding(rule, violation, side, transaction.connection)
         };
         if let Some(deviation) = deviation {
-            finding.severity = SeverityLevel::Known;
+            finding.severity = ReportedFindingSeverity::Known;
             finding.known = Some(Cow::Borrowed(deviation.implementation));
         }
         match rule.scope {
-            FindingAggregation::Each => Some(finding),
-            FindingAggregation::Connection => {
+            FindingGranularity::Each => Some(finding),
+            FindingGranularity::Connection => {
                 let copy = self.attached.is_some().then(|| finding.clone());
                 self.add_to_connection(Finding { transaction: None, xid: None, ..finding }, side);
                 copy
@@ -559,11 +559,11 @@ impl ConformanceChecker {
     }
 }
 
-fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: PrejudgedRuleVerdict, uses: u64) {
+fn add_uses(tallies: &mut [RuleTally], rule: usize, verdict: MessageClassRuleVerdict, uses: u64) {
     if let Some(tally) = tallies.get_mut(rule) {
         match verdict {
-            PrejudgedRuleVerdict::Kept => tally.judged += uses,
-            PrejudgedRuleVerdict::Unknown => tally.not_judged += uses,
+            MessageClassRuleVerdict::Kept => tally.judged += uses,
+            MessageClassRuleVerdict::Unknown => tally.not_judged += uses,
         }
     }
 }

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Xid;
 
 use crate::finding_text::AggregatedViolationValues;
 use crate::rule::Rule;
-use crate::severity::{Severity, SeverityLevel};
+use crate::severity::{ReportedFindingSeverity, Severity};
 
 /// A violation of a rule in a capture.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
     /// Severity.
-    pub severity: SeverityLevel,
+    pub severity: ReportedFindingSeverity,
     /// Severity if it were not the known deviation of an implementation.
     pub severity_unless_known: Severity,
     /// Implementation that is known for it, if `severity` is `Known`.

@@ -8,7 +8,6 @@
 #![doc = include_str!("../README.md")]
 
 mod aggregation;
-mod applicable_rule_sets;
 mod attached_findings;
 mod bounded_table;
 mod calls_awaiting_reply;
@@ -28,6 +27,7 @@ mod required_evidence;
 mod rule;
 mod rule_applicability;
 mod rules;
+mod rules_by_message_properties;
 mod sequence_operation_fields;
 mod session_table;
 mod severity;
@@ -38,7 +38,7 @@ pub use checker::{ConformanceChecker, RuleTally};
 pub use finding::Finding;
 pub use finding_text::AggregatedViolationValues;
 pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
-pub use required_evidence::RuleEvidence;
-pub use rule::{FindingAggregation, Rule};
+pub use required_evidence::CaptureEvidenceKind;
+pub use rule::{FindingGranularity, Rule};
 pub use rules::{RULES, find_rule};
-pub use severity::{Severity, SeverityLevel};
+pub use severity::{ReportedFindingSeverity, Severity};

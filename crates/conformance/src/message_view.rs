@@ -9,8 +9,8 @@ use nfsrdma_dissectors::flow::transaction::{
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::required_evidence::{RuleEvidence, RuleEvidenceSet};
-use crate::rule_applicability::{RuleSubject, RuleSubjectSet};
+use crate::required_evidence::{CaptureEvidenceKind, CaptureEvidenceSet};
+use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};
 use crate::transaction_view::ConformanceTransaction;
 
 /// A Call or a Reply with an RPC-over-RDMA header, and the Transaction that it belongs to.
@@ -76,38 +76,38 @@ impl<'t> ConformanceMessage<'t> {
         error.is_some() || self.inline_rpc_version().is_some_and(|version| version != RPC_VERSION)
     }
 
-    pub(crate) fn subjects(&self) -> RuleSubjectSet {
+    pub(crate) fn subjects(&self) -> RequiredMessagePropertySet {
         let view = self.transaction;
         // Lists that the capture lacks may have chunks.
         let may_have_chunks = !self.has_complete_lists();
-        RuleSubjectSet::default()
-            .with(RuleSubject::Call, self.is_call())
-            .with(RuleSubject::Reply, !self.is_call())
-            .with(RuleSubject::Version1, self.version1().is_some())
-            .with(RuleSubject::RdmaError, self.record.is_rdma_error())
-            .with(RuleSubject::LongMessage, self.record.is_nomsg())
-            .with(RuleSubject::Reverse, self.is_reverse())
-            .with(RuleSubject::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
-            .with(RuleSubject::WriteChunks, view.may_have_write_chunks())
-            .with(RuleSubject::Chunks, !self.record.has_no_chunks())
-            .with(RuleSubject::Protected, view.is_protected())
-            .with(RuleSubject::Invalidation, self.record.invalidated_handle.is_some())
-            .with(RuleSubject::UnusualHeader, view.has_unusual_header(self.record))
-            .with(RuleSubject::Undecodable, self.is_undecodable())
-            .with(RuleSubject::NullProcedure, view.summary.procedure == Some(0))
-            .with(RuleSubject::RepeatedCall, view.transaction.retry_of.is_some())
+        RequiredMessagePropertySet::default()
+            .with(RequiredMessageProperty::Call, self.is_call())
+            .with(RequiredMessageProperty::Reply, !self.is_call())
+            .with(RequiredMessageProperty::Version1, self.version1().is_some())
+            .with(RequiredMessageProperty::RdmaError, self.record.is_rdma_error())
+            .with(RequiredMessageProperty::LongMessage, self.record.is_nomsg())
+            .with(RequiredMessageProperty::Reverse, self.is_reverse())
+            .with(RequiredMessageProperty::ReadChunks, may_have_chunks || !self.read_chunks().is_empty())
+            .with(RequiredMessageProperty::WriteChunks, view.may_have_write_chunks())
+            .with(RequiredMessageProperty::Chunks, !self.record.has_no_chunks())
+            .with(RequiredMessageProperty::Protected, view.is_protected())
+            .with(RequiredMessageProperty::Invalidation, self.record.invalidated_handle.is_some())
+            .with(RequiredMessageProperty::UnusualHeader, view.has_unusual_header(self.record))
+            .with(RequiredMessageProperty::Undecodable, self.is_undecodable())
+            .with(RequiredMessageProperty::NullProcedure, view.summary.procedure == Some(0))
+            .with(RequiredMessageProperty::RepeatedCall, view.transaction.retry_of.is_some())
     }
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
-    pub(crate) fn evidence(&self, transaction: RuleEvidenceSet) -> RuleEvidenceSet {
+    pub(crate) fn evidence(&self, transaction: CaptureEvidenceSet) -> CaptureEvidenceSet {
         // The chunks of a Call are offered, those of a Reply are returned.
         let has_lists = self.has_complete_lists()
-            && transaction.provides(RuleEvidenceSet::of(&[RuleEvidence::MessageKind]));
+            && transaction.provides(CaptureEvidenceSet::of(&[CaptureEvidenceKind::MessageKind]));
         transaction
-            .without(RuleEvidence::ChunkLists)
-            .without(RuleEvidence::WholeMessage)
-            .with(RuleEvidence::ChunkLists, has_lists)
-            .with(RuleEvidence::WholeMessage, self.is_whole())
+            .without(CaptureEvidenceKind::ChunkLists)
+            .without(CaptureEvidenceKind::WholeMessage)
+            .with(CaptureEvidenceKind::ChunkLists, has_lists)
+            .with(CaptureEvidenceKind::WholeMessage, self.is_whole())
     }
 
     /// Returns the decoded header; `None` if neither message has chunks, or if it is truncated or malformed.

@@ -64,13 +64,13 @@ type OfferedMemoryKey = (u64, CallDirection, Handle);
 
 /// Ranges of one handle that Calls offered.
 #[derive(Debug)]
-struct RdmaHandleRanges {
+struct OverlapCandidateRanges {
     last: OfferedMemoryRange,
     /// Ranges before it, of Calls in flight at the same time.
     earlier: Vec<OfferedMemoryRange>,
 }
 
-impl RdmaHandleRanges {
+impl OverlapCandidateRanges {
     /// Returns a range that overlaps, and whether this is certain.
     fn find_overlap(&self, range: &OfferedMemoryRange) -> Option<(&OfferedMemoryRange, bool)> {
         let find =
@@ -95,7 +95,7 @@ impl RdmaHandleRanges {
 
 /// Ranges that answered Calls offered.
 #[derive(Debug, Default)]
-pub(crate) struct OfferedMemoryOverlapDetector(FxHashMap<OfferedMemoryKey, RdmaHandleRanges>);
+pub(crate) struct OfferedMemoryOverlapDetector(FxHashMap<OfferedMemoryKey, OverlapCandidateRanges>);
 
 impl OfferedMemoryOverlapDetector {
     /// Records the memory of a Transaction. Returns memory that another Call in flight at the same time offered.
@@ -124,7 +124,7 @@ impl OfferedMemoryOverlapDetector {
             let key = (transaction.connection.number, transaction.direction, handle);
             let Some(ranges) = self.0.get_mut(&key) else {
                 empty_if_full(&mut self.0, MAX_HANDLES);
-                self.0.insert(key, RdmaHandleRanges { last: range, earlier: Vec::new() });
+                self.0.insert(key, OverlapCandidateRanges { last: range, earlier: Vec::new() });
                 continue;
             };
             if !overlap.is_some_and(|overlap: OfferedMemoryOverlap| overlap.is_certain)

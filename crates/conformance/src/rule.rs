@@ -7,8 +7,8 @@ use nfsrdma_dissectors::flow::transaction::EndpointRole;
 
 use crate::finding_text::AggregatedViolationValues;
 use crate::message_view::ConformanceMessage;
-use crate::required_evidence::RuleEvidence;
-use crate::rule_applicability::RuleSubject;
+use crate::required_evidence::CaptureEvidenceKind;
+use crate::rule_applicability::RequiredMessageProperty;
 use crate::severity::Severity;
 use crate::transaction_view::ConformanceTransaction;
 
@@ -17,7 +17,7 @@ pub(crate) type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict
 /// Judges a Transaction, on any transport; `None` if the rule does not apply to it.
 pub(crate) type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
 /// Returns `true` for a Transaction that has what a rule is about.
-pub(crate) type TransactionCondition = fn(&ConformanceTransaction<'_>) -> bool;
+pub(crate) type TransactionPredicate = fn(&ConformanceTransaction<'_>) -> bool;
 /// Judges a transport event; `None` if the rule does not apply to it.
 pub(crate) type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
 
@@ -32,7 +32,7 @@ pub(crate) enum RuleCheck {
     Event(EventCheck),
     /// Each transport event, of which there is one only for a violation. The second function says if a Transaction had
     /// what the rule is about, so that the absence of events counts as a judgement.
-    Absence(EventCheck, TransactionCondition),
+    Absence(EventCheck, TransactionPredicate),
     /// Each transport event. The second function returns the number of packets, of all that were examined, to which the
     /// rule applied: without an event, they kept it.
     Counted(EventCheck, fn(&ExaminedPacketCounts) -> u64),
@@ -44,7 +44,7 @@ pub(crate) enum RuleCheck {
 
 /// Number of findings that a rule makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FindingAggregation {
+pub enum FindingGranularity {
     /// One finding per violation.
     Each,
     /// One finding per connection and side, with the number of violations.
@@ -65,13 +65,13 @@ pub struct Rule {
     /// Consequences of a violation, an example, and where to look next.
     pub explanation: &'static str,
     /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
-    pub(crate) subjects: &'static [RuleSubject],
+    pub(crate) subjects: &'static [RequiredMessageProperty],
     /// Evidence without which the rule is not judged.
-    pub needs: &'static [RuleEvidence],
+    pub needs: &'static [CaptureEvidenceKind],
     /// Subjects without one of which a message or Transaction keeps the rule, unjudged; if empty, all are judged.
-    pub(crate) suspects: &'static [RuleSubject],
+    pub(crate) suspects: &'static [RequiredMessageProperty],
     /// Number of findings.
-    pub scope: FindingAggregation,
+    pub scope: FindingGranularity,
     pub(crate) check: RuleCheck,
 }
 
@@ -86,11 +86,11 @@ impl Rule {
         subjects: &[],
         needs: &[],
         suspects: &[],
-        scope: FindingAggregation::Each,
+        scope: FindingGranularity::Each,
         check: RuleCheck::Event(|_| None),
     };
     /// As [`Rule::DEFAULT`], but all violations on a connection are one finding.
-    pub(crate) const PER_CONNECTION: Self = Self { scope: FindingAggregation::Connection, ..Self::DEFAULT };
+    pub(crate) const PER_CONNECTION: Self = Self { scope: FindingGranularity::Connection, ..Self::DEFAULT };
 
     /// Returns the group in the name: `rpcrdma` of `rpcrdma/credit-zero`.
     pub fn group(&self) -> &'static str {

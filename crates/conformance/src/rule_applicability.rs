@@ -2,7 +2,7 @@
 
 /// A property of a message or Transaction. If the capture may lack the evidence for it, it is assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum RuleSubject {
+pub(crate) enum RequiredMessageProperty {
     /// The message is a Call; the Transaction has one.
     Call,
     /// The message is a Reply; the Transaction has one.
@@ -69,18 +69,18 @@ pub(crate) enum RuleSubject {
 
 /// Subjects that a message or Transaction has, or that a rule requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RuleSubjectSet(u64);
+pub(crate) struct RequiredMessagePropertySet(u64);
 
-impl RuleSubjectSet {
+impl RequiredMessagePropertySet {
     /// A set that no message and no Transaction has.
     pub(crate) const IMPOSSIBLE: Self = Self(u64::MAX);
 
-    pub(crate) fn of(subjects: &[RuleSubject]) -> Self {
+    pub(crate) fn of(subjects: &[RequiredMessageProperty]) -> Self {
         subjects.iter().fold(Self::default(), |set, subject| set.with(*subject, true))
     }
 
     #[must_use]
-    pub(crate) fn with(self, subject: RuleSubject, is_present: bool) -> Self {
+    pub(crate) fn with(self, subject: RequiredMessageProperty, is_present: bool) -> Self {
         Self(self.0 | u64::from(is_present) << subject as u32)
     }
 

@@ -14,13 +14,13 @@ pub enum Severity {
 impl Severity {
     /// Returns the name in output.
     pub fn name(self) -> &'static str {
-        SeverityLevel::from(self).name()
+        ReportedFindingSeverity::from(self).name()
     }
 }
 
 /// Severity of a finding: that of its rule, or `Known` for the deviation of a known implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SeverityLevel {
+pub enum ReportedFindingSeverity {
     /// Worth knowing.
     Info,
     /// The known deviation of an implementation.
@@ -31,7 +31,7 @@ pub enum SeverityLevel {
     Error,
 }
 
-impl SeverityLevel {
+impl ReportedFindingSeverity {
     /// All levels, the most severe first.
     pub const ALL: [Self; 4] = [Self::Error, Self::Warning, Self::Known, Self::Info];
 
@@ -46,7 +46,7 @@ impl SeverityLevel {
     }
 }
 
-impl From<Severity> for SeverityLevel {
+impl From<Severity> for ReportedFindingSeverity {
     fn from(severity: Severity) -> Self {
         match severity {
             Severity::Info => Self::Info,

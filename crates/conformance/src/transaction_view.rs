@@ -22,8 +22,8 @@ use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::required_evidence::{RuleEvidence, RuleEvidenceSet};
-use crate::rule_applicability::{RuleSubject, RuleSubjectSet};
+use crate::required_evidence::{CaptureEvidenceKind, CaptureEvidenceSet};
+use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};
 use crate::session_table::{
     EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
 };
@@ -296,7 +296,7 @@ impl<'t> ConformanceTransaction<'t> {
             && self.operations.operation_count <= limits.max_operations
     }
 
-    pub(crate) fn subjects(&self) -> RuleSubjectSet {
+    pub(crate) fn subjects(&self) -> RequiredMessagePropertySet {
         let transaction = self.transaction;
         let (call, reply) = (self.call(), self.reply());
         let may_have_chunks = !self.has_complete_call_lists();
@@ -304,44 +304,62 @@ impl<'t> ConformanceTransaction<'t> {
             |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
         let (summary, operations) = (self.summary, self.operations);
         let has_usual_sequence = self.has_usual_sequence();
-        RuleSubjectSet::default()
-            .with(RuleSubject::Call, call.is_some())
-            .with(RuleSubject::Reply, reply.is_some())
-            .with(RuleSubject::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
-            .with(RuleSubject::Reverse, transaction.direction == CallDirection::Reverse)
-            .with(RuleSubject::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
-            .with(RuleSubject::WriteChunks, self.may_have_write_chunks())
-            .with(RuleSubject::Chunks, has_chunks(call) || has_chunks(reply))
-            .with(RuleSubject::Protected, self.is_protected())
-            .with(RuleSubject::Invalidation, reply.is_some_and(|reply| reply.invalidated_handle.is_some()))
-            .with(RuleSubject::Sequence, operations.sequence.is_some())
-            .with(RuleSubject::Compound, operations.tag.is_some() || operations.status.is_some())
-            .with(RuleSubject::FirstOfConnection, self.connection.first_frame.is_none())
-            .with(RuleSubject::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
-            .with(RuleSubject::Undecodable, summary.call_error.is_some() || summary.reply_error.is_some())
-            .with(RuleSubject::Failure, operations.failure.is_some())
+        RequiredMessagePropertySet::default()
+            .with(RequiredMessageProperty::Call, call.is_some())
+            .with(RequiredMessageProperty::Reply, reply.is_some())
+            .with(RequiredMessageProperty::RdmaError, reply.is_some_and(CapturedMessage::is_rdma_error))
+            .with(RequiredMessageProperty::Reverse, transaction.direction == CallDirection::Reverse)
+            .with(RequiredMessageProperty::ReadChunks, may_have_chunks || !transaction.read_chunks.is_empty())
+            .with(RequiredMessageProperty::WriteChunks, self.may_have_write_chunks())
+            .with(RequiredMessageProperty::Chunks, has_chunks(call) || has_chunks(reply))
+            .with(RequiredMessageProperty::Protected, self.is_protected())
             .with(
-                RuleSubject::Refusal,
+                RequiredMessageProperty::Invalidation,
+                reply.is_some_and(|reply| reply.invalidated_handle.is_some()),
+            )
+            .with(RequiredMessageProperty::Sequence, operations.sequence.is_some())
+            .with(RequiredMessageProperty::Compound, operations.tag.is_some() || operations.status.is_some())
+            .with(RequiredMessageProperty::FirstOfConnection, self.connection.first_frame.is_none())
+            .with(
+                RequiredMessageProperty::UnusualHeader,
+                call.is_some_and(|call| self.has_unusual_header(call)),
+            )
+            .with(
+                RequiredMessageProperty::Undecodable,
+                summary.call_error.is_some() || summary.reply_error.is_some(),
+            )
+            .with(RequiredMessageProperty::Failure, operations.failure.is_some())
+            .with(
+                RequiredMessageProperty::Refusal,
                 !self.connection.refused_xids.is_empty() || reply.is_some_and(CapturedMessage::is_rdma_error),
             )
-            .with(RuleSubject::NullProcedure, summary.procedure == Some(0))
-            .with(RuleSubject::RepeatedCall, transaction.retry_of.is_some())
-            .with(RuleSubject::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
-            .with(RuleSubject::SuccessfulReadWrite, self.has_file_access())
-            .with(RuleSubject::RepeatedSequence, self.is_repeated_sequence())
-            .with(RuleSubject::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
-            .with(RuleSubject::CreateSession, operations.has_any(CREATE_SESSION))
-            .with(RuleSubject::ReadPlus, operations.has_any(READ_PLUS))
-            .with(RuleSubject::Offload, operations.has_any(OFFLOAD_OPERATIONS))
+            .with(RequiredMessageProperty::NullProcedure, summary.procedure == Some(0))
+            .with(RequiredMessageProperty::RepeatedCall, transaction.retry_of.is_some())
+            .with(RequiredMessageProperty::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
+            .with(RequiredMessageProperty::SuccessfulReadWrite, self.has_file_access())
+            .with(RequiredMessageProperty::RepeatedSequence, self.is_repeated_sequence())
             .with(
-                RuleSubject::SessionVersion,
+                RequiredMessageProperty::MinorVersion0,
+                operations.tag.is_some() && operations.minor_version == 0,
+            )
+            .with(RequiredMessageProperty::CreateSession, operations.has_any(CREATE_SESSION))
+            .with(RequiredMessageProperty::ReadPlus, operations.has_any(READ_PLUS))
+            .with(RequiredMessageProperty::Offload, operations.has_any(OFFLOAD_OPERATIONS))
+            .with(
+                RequiredMessageProperty::SessionVersion,
                 operations.tag.is_some() && matches!(operations.minor_version, 1 | 2),
             )
-            .with(RuleSubject::ReservedOperation, operations.has_reserved)
-            .with(RuleSubject::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
-            .with(RuleSubject::FirstSlotUse, self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()))
-            .with(RuleSubject::UnusualSequence, !has_usual_sequence)
-            .with(RuleSubject::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
+            .with(RequiredMessageProperty::ReservedOperation, operations.has_reserved)
+            .with(
+                RequiredMessageProperty::UnusualCompound,
+                !operations.is_usual || summary.call_error.is_some(),
+            )
+            .with(
+                RequiredMessageProperty::FirstSlotUse,
+                self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()),
+            )
+            .with(RequiredMessageProperty::UnusualSequence, !has_usual_sequence)
+            .with(RequiredMessageProperty::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
     }
 
     /// Returns `true` if the kind of each message is known: a Call and its Reply show each other's.
@@ -352,7 +370,7 @@ impl<'t> ConformanceTransaction<'t> {
         }
     }
 
-    pub(crate) fn evidence(&self) -> RuleEvidenceSet {
+    pub(crate) fn evidence(&self) -> CaptureEvidenceSet {
         let records = || [self.call(), self.reply()].into_iter().flatten();
         let are_kinds_known = self.are_kinds_known();
         let has_lists = are_kinds_known && { records().filter_map(CapturedMessage::chunk_lists) }
@@ -360,13 +378,16 @@ impl<'t> ConformanceTransaction<'t> {
         let is_whole = records().all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
-        RuleEvidenceSet::default()
-            .with(RuleEvidence::SetUp, self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut))
-            .with(RuleEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
-            .with(RuleEvidence::ChunkLists, has_lists)
-            .with(RuleEvidence::NoLoss, self.transaction.credit_use.is_exact)
-            .with(RuleEvidence::MessageKind, are_kinds_known)
-            .with(RuleEvidence::WholeMessage, is_whole)
-            .with(RuleEvidence::Session, has_session)
+        CaptureEvidenceSet::default()
+            .with(
+                CaptureEvidenceKind::SetUp,
+                self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut),
+            )
+            .with(CaptureEvidenceKind::BothMessages, self.call().is_some() && self.reply().is_some())
+            .with(CaptureEvidenceKind::ChunkLists, has_lists)
+            .with(CaptureEvidenceKind::NoLoss, self.transaction.credit_use.is_exact)
+            .with(CaptureEvidenceKind::MessageKind, are_kinds_known)
+            .with(CaptureEvidenceKind::WholeMessage, is_whole)
+            .with(CaptureEvidenceKind::Session, has_session)
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use common::{StoredFrame, captures, frames, frames_of, judge};
-use nfsrdma_conformance::{Finding, RuleTally, SeverityLevel};
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity, RuleTally};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 
 /// Returns the findings, and the judgements of each rule.
@@ -31,7 +31,7 @@ fn ids(findings: &[Finding]) -> BTreeSet<FindingId> {
 
 /// Events of the transport, which a damaged capture has more of. None of them breaks a requirement.
 fn is_about_loss(finding: &Finding) -> bool {
-    finding.rule.id.starts_with("transport/") && finding.severity < SeverityLevel::Error
+    finding.rule.id.starts_with("transport/") && finding.severity < ReportedFindingSeverity::Error
 }
 
 /// The test client of these captures offers a Reply chunk that is too short.
@@ -53,7 +53,7 @@ fn real_captures_break_no_requirement() {
         let (findings, tallies) = check_whole(&frames(&path));
         let bad: Vec<&Finding> = findings
             .iter()
-            .filter(|finding| finding.severity >= SeverityLevel::Warning)
+            .filter(|finding| finding.severity >= ReportedFindingSeverity::Warning)
             .filter(|finding| !is_about_loss(finding))
             .filter(|finding| !is_provoked(&path, finding))
             .collect();
@@ -68,7 +68,7 @@ fn real_captures_break_no_requirement() {
 fn linux_invalidates_although_only_the_client_announced_it() {
     let (findings, tallies) = check_whole(&frames_of("rxe-v42.pcap"));
     let known: Vec<&Finding> =
-        findings.iter().filter(|finding| finding.severity == SeverityLevel::Known).collect();
+        findings.iter().filter(|finding| finding.severity == ReportedFindingSeverity::Known).collect();
     let [finding] = known[..] else { panic!("{}", describe(&known)) };
     assert_eq!((finding.rule.id, finding.count), ("rpcrdma/inval-not-announced", 53));
     assert_eq!(finding.known.as_deref(), Some("Linux NFS server"));
@@ -292,7 +292,7 @@ fn assert_harmless(
                 });
                 let (mut findings, _) = check(numbered);
                 findings.retain(|finding| {
-                    finding.severity >= SeverityLevel::Warning
+                    finding.severity >= ReportedFindingSeverity::Warning
                         && !is_of_unseen_connections(&name, *damage, finding)
                         && !ids(std::slice::from_ref(finding)).is_subset(&whole)
                 });
@@ -444,7 +444,8 @@ fn findings_in_order(frames: &[StoredFrame], order: &[(Timestamp, usize)]) -> Ve
     });
     let (mut findings, _) = check(in_order);
     findings.retain(|finding| {
-        finding.severity >= SeverityLevel::Warning && !ids(std::slice::from_ref(finding)).is_subset(&whole)
+        finding.severity >= ReportedFindingSeverity::Warning
+            && !ids(std::slice::from_ref(finding)).is_subset(&whole)
     });
     findings
 }
@@ -584,7 +585,7 @@ fn a_connection_without_a_correct_crc_is_judged() {
     }
     let (findings, tallies) = check_whole(&frames);
     let errors: Vec<&Finding> =
-        findings.iter().filter(|finding| finding.severity == SeverityLevel::Error).collect();
+        findings.iter().filter(|finding| finding.severity == ReportedFindingSeverity::Error).collect();
     let [client, server] = errors[..] else { panic!("{}", describe(&errors)) };
     assert_eq!([client.rule.id, server.rule.id], ["rdmap/crc"; 2]);
     assert_eq!(client.count + server.count, correct.judged);

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use common::{StoredFrame, captures, frames_of, lone_fpdu};
 use nfsrdma_capture_file::CaptureFrameSource;
-use nfsrdma_conformance::{ConformanceChecker, SeverityLevel};
+use nfsrdma_conformance::{ConformanceChecker, ReportedFindingSeverity};
 use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, TransportAnomalyKind};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
@@ -227,7 +227,7 @@ fn broken(frames: &[StoredFrame]) -> BTreeSet<&'static str> {
         while flow.next_transaction().is_some() {}
     }
     let findings = checker.finish();
-    let broken = findings.iter().filter(|finding| finding.severity >= SeverityLevel::Warning);
+    let broken = findings.iter().filter(|finding| finding.severity >= ReportedFindingSeverity::Warning);
     broken.map(|finding| finding.rule.id).collect()
 }
 

@@ -8,7 +8,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{StoredFrame, frames_of, judge, lone_fpdu};
-use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, EndpointRole, RpcMessageKind, Transaction,
@@ -515,7 +515,7 @@ fn a_changed_field_is_named_by_the_right_rule() {
         let frames = frames_of(name);
         let (transactions, before) = read(&frames);
         let client = transactions[0].connection.client.address;
-        assert!(before.iter().all(|finding| finding.severity < SeverityLevel::Warning), "{name}");
+        assert!(before.iter().all(|finding| finding.severity < ReportedFindingSeverity::Warning), "{name}");
         let mut variants = Variants { frames: &frames, all: Vec::new(), counts: BTreeMap::new() };
         // Other operations in each part of the capture.
         let step = 7;
@@ -549,8 +549,9 @@ fn a_changed_field_is_named_by_the_right_rule() {
             let misread = of_call(&["rpcrdma/read-bounds", "rpcrdma/handle-unknown"]);
             assert!(misread.is_disjoint(&of_call(&["rpcrdma/read-missing"])), "{name} {}", variant.what);
             let is_expected = |finding: &&Finding| variant.rules.contains(&finding.rule.id);
-            let mut others = { findings.iter() }
-                .filter(|finding| finding.severity >= SeverityLevel::Warning && !is_expected(finding));
+            let mut others = { findings.iter() }.filter(|finding| {
+                finding.severity >= ReportedFindingSeverity::Warning && !is_expected(finding)
+            });
             if variant.is_alone
                 && let Some(other) = others.next()
             {
@@ -558,7 +559,9 @@ fn a_changed_field_is_named_by_the_right_rule() {
             }
             let sender = sender_of(&frames[variant.frame], client);
             let innocent = { findings.iter() }
-                .filter(|finding| finding.severity == SeverityLevel::Error && finding.side != sender)
+                .filter(|finding| {
+                    finding.severity == ReportedFindingSeverity::Error && finding.side != sender
+                })
                 .find(|finding| !is_expected(finding) && !REACTIONS.contains(&finding.rule.id));
             if let Some(finding) = innocent {
                 let Finding { rule, side, ref text, .. } = *finding;
@@ -568,7 +571,7 @@ fn a_changed_field_is_named_by_the_right_rule() {
                 named += 1;
             } else {
                 let rules = { findings.iter() }
-                    .filter(|finding| finding.severity >= SeverityLevel::Warning)
+                    .filter(|finding| finding.severity >= ReportedFindingSeverity::Warning)
                     .map(|finding| finding.rule.id.to_owned());
                 missed.entry(format!("{name} {}", variant.what)).or_default().extend(rules);
             }
@@ -625,7 +628,7 @@ fn a_wrong_ulpdu_length_is_named() {
                     let (_, findings) = read(&changed);
                     total += 1;
                     let bad: BTreeSet<&str> = { findings.iter() }
-                        .filter(|finding| finding.severity >= SeverityLevel::Warning)
+                        .filter(|finding| finding.severity >= ReportedFindingSeverity::Warning)
                         .map(|finding| finding.rule.id)
                         .collect();
                     if !rules.iter().any(|rule| bad.contains(rule)) {

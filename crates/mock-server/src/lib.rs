@@ -2,8 +2,8 @@
 //! faults.
 //!
 //! It is for tests of transport users, and for measuring their cost: there is no network, no other thread and no clock.
-//! The server runs inside [`poll`](RpcTransport::poll), and a missing event is known at once, so that a poll never
-//! waits.
+//! The server runs inside [`poll`](RpcClientTransport::poll), and a missing event is known at once, so that a poll
+//! never waits.
 
 mod connection_settings;
 mod responder;
@@ -26,11 +26,12 @@ use nfsrdma_rpc::rpcrdma_framing::{
     OutgoingCallChunks,
 };
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, DisconnectReason, MessageForm, NegotiatedRpcRdmaParameters,
-    NegotiatedTransportParams, OutgoingPayloadMemory, OutgoingRpcCall, PermanentSubmitRefusal,
-    ReceivedMessageDiscardReason, RegisteredPayloadMemoryId, ReplyWriteChunkReceivedData, ReverseCall,
-    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportEvent, SubmitBusyReason,
-    SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits, TransportReply,
+    CallTag, ConnectTarget, DisconnectReason, NegotiatedRpcRdmaParameters, NegotiatedTransportParams,
+    OutgoingRpcCall, PayloadContentLocation, PermanentSubmitRefusal, ReceivedMessageDiscardReason,
+    RegisteredPayloadMemoryId, ReplyWriteChunkReceivedData, ReverseCall, RpcClientConnectionCounters,
+    RpcClientTransport, RpcClientTransportError, RpcClientTransportEvent, RpcMessageWireForm,
+    SubmitBusyReason, SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits,
+    TransportReply,
 };
 use responder::{MockCallOutcome, MockResponder};
 use server::mock_server::MockServer;
@@ -308,12 +309,12 @@ impl MockInFlightCallChunkMemory {
     ) -> Option<()> {
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                OutgoingPayloadMemory::Copied(bytes) => {
+                PayloadContentLocation::Copied(bytes) => {
                     let region = device.register(u32::try_from(bytes.len()).ok()?, MockMemoryAccess::Read)?;
                     device.bytes_mut(region.handle).copy_from_slice(bytes);
                     region
                 }
-                OutgoingPayloadMemory::Shared { store, offset: at, length } => {
+                PayloadContentLocation::Shared { store, offset: at, length } => {
                     device.register_stored(store, at, length)?
                 }
             };
@@ -357,8 +358,8 @@ fn put_message(
         encoder.raw(head);
         if !plan.is_read(index) {
             match payload.source {
-                OutgoingPayloadMemory::Copied(bytes) => encoder.append_padded(bytes),
-                OutgoingPayloadMemory::Shared { store, offset: at, length } => {
+                PayloadContentLocation::Copied(bytes) => encoder.append_padded(bytes),
+                PayloadContentLocation::Shared { store, offset: at, length } => {
                     encoder.append_padded(device.shared_bytes(store, at, length).unwrap_or_default());
                 }
             }
@@ -371,7 +372,7 @@ fn put_message(
 
 impl MockTransport {
     /// Returns the event of a connection: its end, or the stored Send.
-    fn take_event(&mut self, index: usize) -> Option<RpcTransportEvent<'_>> {
+    fn take_event(&mut self, index: usize) -> Option<RpcClientTransportEvent<'_>> {
         let connection = TransportConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.links.get_mut(index)?;
         let Some(send) = self.event_buffers.send.as_deref() else {
@@ -380,7 +381,11 @@ impl MockTransport {
             for memory in link.flight.drain_lost(&mut self.lost) {
                 recycle(&mut self.device, &mut self.free_calls, memory);
             }
-            return Some(RpcTransportEvent::Disconnected { connection, reason, lost_calls: &self.lost });
+            return Some(RpcClientTransportEvent::Disconnected {
+                connection,
+                reason,
+                lost_calls: &self.lost,
+            });
         };
         let incoming = rpcrdma_framing::receive(send).and_then(|incoming| match incoming {
             IncomingMessage::Reply(header, message) => match link.flight.get(header.rdma_xid) {
@@ -417,7 +422,7 @@ impl MockTransport {
         let event = match incoming {
             Err((xid, reason)) => {
                 link.counts.discarded += 1;
-                RpcTransportEvent::Discarded { connection, xid, reason }
+                RpcClientTransportEvent::Discarded { connection, xid, reason }
             }
             Ok((IncomingMessage::Reply(header, inline), returned)) => {
                 let granted = header.rdma_credit;
@@ -425,7 +430,7 @@ impl MockTransport {
                     link.credits.granted = Some(granted);
                     link.counts.zero_grants += u64::from(granted == 0);
                     self.event_buffers.is_send_pending = true;
-                    return Some(RpcTransportEvent::Credits { connection, granted });
+                    return Some(RpcClientTransportEvent::Credits { connection, granted });
                 }
                 let xid = header.rdma_xid;
                 let (tag, memory) = link.flight.take(xid)?;
@@ -436,9 +441,9 @@ impl MockTransport {
                 };
                 let (message, form) = match memory.reply {
                     Some(region) if matches!(header.rdma_body, RdmaBody::Nomsg(_)) => {
-                        (chunk_bytes(&region, returned.reply), MessageForm::Nomsg)
+                        (chunk_bytes(&region, returned.reply), RpcMessageWireForm::Nomsg)
                     }
-                    _ => (inline, MessageForm::Message),
+                    _ => (inline, RpcMessageWireForm::Message),
                 };
                 link.credits.in_flight = link.credits.in_flight.saturating_sub(1);
                 link.counts.replies += 1;
@@ -447,7 +452,7 @@ impl MockTransport {
                     .iter()
                     .zip(returned.writes)
                     .map(|(region, length)| chunk_bytes(region, length));
-                RpcTransportEvent::Reply(TransportReply {
+                RpcClientTransportEvent::Reply(TransportReply {
                     connection,
                     xid,
                     tag,
@@ -463,21 +468,21 @@ impl MockTransport {
                 self.event_buffers.call = Some(memory);
                 link.credits.in_flight = link.credits.in_flight.saturating_sub(1);
                 link.counts.rdma_errors += 1;
-                RpcTransportEvent::RdmaError { connection, xid, tag, error }
+                RpcClientTransportEvent::RdmaError { connection, xid, tag, error }
             }
             Ok((IncomingMessage::CallWithChunks(_), _)) => return None,
             Ok((IncomingMessage::Call(header, message), _)) => {
                 link.counts.reverse_calls += 1;
                 link.pending_reverse_calls.push(header.rdma_xid);
-                RpcTransportEvent::Call(ReverseCall { connection, xid: header.rdma_xid, message })
+                RpcClientTransportEvent::Call(ReverseCall { connection, xid: header.rdma_xid, message })
             }
         };
         Some(event)
     }
 }
 
-impl RpcTransport for MockTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
+impl RpcClientTransport for MockTransport {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError> {
         let connection = TransportConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
         let options = &target.options;
         let sent = options
@@ -529,7 +534,7 @@ impl RpcTransport for MockTransport {
         self.links.get(connection.0 as usize).map(|link| &link.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcClientTransportError> {
         Ok(self.device.share(memory))
     }
 
@@ -552,7 +557,7 @@ impl RpcTransport for MockTransport {
         }
         let plan = CallChunkPlan::for_call(call, &link.rdma).map_err(refusal)?;
         for payload in call.payloads {
-            if let OutgoingPayloadMemory::Shared { store, offset: at, length } = payload.source {
+            if let PayloadContentLocation::Shared { store, offset: at, length } = payload.source {
                 self.device
                     .shared_bytes(store, at, length)
                     .ok_or(refusal(PermanentSubmitRefusal::UnknownSharedMemory))?;
@@ -611,7 +616,10 @@ impl RpcTransport for MockTransport {
 
     fn flush(&mut self) {}
 
-    fn poll(&mut self, _: Option<Instant>) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
+    fn poll(
+        &mut self,
+        _: Option<Instant>,
+    ) -> Result<Option<RpcClientTransportEvent<'_>>, RpcClientTransportError> {
         let index = if std::mem::take(&mut self.event_buffers.is_send_pending) {
             Some(self.event_buffers.link)
         } else {

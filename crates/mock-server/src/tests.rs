@@ -79,7 +79,8 @@ fn write(line: &mut RpcClient<'_>, file: &[u8], data: &[u8], shape: RequestedCal
         stable: StableHow::FILE_SYNC,
         data: Ddp::Chunk { length, bytes: None },
     });
-    let more = SynchronousProcedureCall { data: &[OutgoingPayloadMemory::Copied(data)], shape, ..plain(400) };
+    let more =
+        SynchronousProcedureCall { data: &[PayloadContentLocation::Copied(data)], shape, ..plain(400) };
     call(line, &args, &more, |results| match results {
         Results::WRITE(StatusUnion::Ok(ok)) => ok.count,
         other => panic!("{other:?}"),
@@ -121,7 +122,7 @@ fn null(xid: u32) -> Vec<u8> {
     [xid, 0, 2, 100_003, 3, 0, 0, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-fn next(transport: &mut MockTransport) -> Option<RpcTransportEvent<'_>> {
+fn next(transport: &mut MockTransport) -> Option<RpcClientTransportEvent<'_>> {
     transport.poll(None).unwrap()
 }
 
@@ -131,7 +132,7 @@ macro_rules! expect {
     ($transport:expr, $pattern:pat => $value:expr) => {{
         loop {
             match next(&mut $transport) {
-                Some(RpcTransportEvent::Credits { .. }) => {}
+                Some(RpcClientTransportEvent::Credits { .. }) => {}
                 Some($pattern) => break $value,
                 other => panic!("{other:?}"),
             }
@@ -146,14 +147,14 @@ fn rfc8166_section_3_3_3_one_call_until_the_first_reply_then_as_many_as_granted(
     let connection = transport.connect(&target(32)).unwrap();
     submit_null(&mut transport, connection, 1).unwrap();
     assert_eq!(submit_null(&mut transport, connection, 2), Err(SubmitError::Busy(SubmitBusyReason::Credits)));
-    assert!(matches!(next(&mut transport), Some(RpcTransportEvent::Credits { granted: 4, .. })));
-    expect!(transport, RpcTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(1)));
+    assert!(matches!(next(&mut transport), Some(RpcClientTransportEvent::Credits { granted: 4, .. })));
+    expect!(transport, RpcClientTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(1)));
     for xid in 2..6 {
         submit_null(&mut transport, connection, xid).unwrap();
     }
     assert_eq!(submit_null(&mut transport, connection, 6), Err(SubmitError::Busy(SubmitBusyReason::Credits)));
     assert_eq!(transport.credits(connection).unwrap().in_flight, 4);
-    expect!(transport, RpcTransportEvent::Reply(_));
+    expect!(transport, RpcClientTransportEvent::Reply(_));
     assert!(submit_null(&mut transport, connection, 6).is_ok());
     assert_eq!(transport.counts(connection).unwrap().credit_waits, 2);
 }
@@ -164,14 +165,14 @@ fn rfc8166_section_3_3_1_a_lower_grant_holds_from_the_reply_that_says_it_and_zer
         MockTransport::new(MockConnectionSettings { credits: 8, ..MockConnectionSettings::default() });
     let connection = transport.connect(&target(32)).unwrap();
     submit_null(&mut transport, connection, 1).unwrap();
-    expect!(transport, RpcTransportEvent::Reply(_));
+    expect!(transport, RpcClientTransportEvent::Reply(_));
     transport.inject(0, MockTransportFault::Credits(0));
     submit_null(&mut transport, connection, 2).unwrap();
     submit_null(&mut transport, connection, 3).unwrap();
-    assert!(matches!(next(&mut transport), Some(RpcTransportEvent::Credits { granted: 0, .. })));
-    expect!(transport, RpcTransportEvent::Reply(_));
+    assert!(matches!(next(&mut transport), Some(RpcClientTransportEvent::Credits { granted: 0, .. })));
+    expect!(transport, RpcClientTransportEvent::Reply(_));
     assert_eq!(submit_null(&mut transport, connection, 4), Err(SubmitError::Busy(SubmitBusyReason::Credits)));
-    expect!(transport, RpcTransportEvent::Reply(_));
+    expect!(transport, RpcClientTransportEvent::Reply(_));
     assert!(submit_null(&mut transport, connection, 4).is_ok());
     assert_eq!(transport.counts(connection).unwrap().zero_grants, 1);
 }
@@ -181,7 +182,7 @@ fn rfc8166_section_3_3_1_never_more_than_was_asked_for() {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let connection = transport.connect(&target(2)).unwrap();
     submit_null(&mut transport, connection, 1).unwrap();
-    expect!(transport, RpcTransportEvent::Reply(_));
+    expect!(transport, RpcClientTransportEvent::Reply(_));
     submit_null(&mut transport, connection, 2).unwrap();
     submit_null(&mut transport, connection, 3).unwrap();
     assert_eq!(submit_null(&mut transport, connection, 4), Err(SubmitError::Busy(SubmitBusyReason::Credits)));
@@ -267,7 +268,7 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
     };
     let submitted = transport.submit(connection, &call).unwrap();
     assert_eq!((submitted.write_segments, submitted.changed), (4, false));
-    expect!(transport, RpcTransportEvent::Reply(reply) => {
+    expect!(transport, RpcClientTransportEvent::Reply(reply) => {
         let header = reply.header.as_ref().unwrap();
         let chunk = header.chunk_lists().unwrap().rdma_writes.iter().next().unwrap();
         let lengths: Vec<_> = chunk.target.iter().map(|segment| segment.length).collect();
@@ -372,7 +373,7 @@ fn rfc8166_section_4_5_an_rdma_error_ends_its_call_and_gives_its_credit_back() {
         let connection = transport.connect(&target(32)).unwrap();
         transport.inject(0, fault);
         submit_null(&mut transport, connection, 1).unwrap();
-        expect!(transport, RpcTransportEvent::RdmaError { xid, tag, error, .. } => {
+        expect!(transport, RpcClientTransportEvent::RdmaError { xid, tag, error, .. } => {
             assert_eq!((xid, tag, error.tag()), (Xid(1), CallTag(1), code));
         });
         assert_eq!(transport.credits(connection).unwrap().in_flight, 0);
@@ -386,13 +387,13 @@ fn a_connection_that_breaks_in_the_middle_of_calls_names_them_in_their_order() {
         let mut transport = MockTransport::new(MockConnectionSettings::default());
         let connection = transport.connect(&target(32)).unwrap();
         submit_null(&mut transport, connection, 1).unwrap();
-        expect!(transport, RpcTransportEvent::Reply(_));
+        expect!(transport, RpcClientTransportEvent::Reply(_));
         transport.inject(1, fault);
         for xid in [5, 3, 4] {
             submit_null(&mut transport, connection, xid).unwrap();
         }
-        expect!(transport, RpcTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(5)));
-        expect!(transport, RpcTransportEvent::Disconnected { reason, lost_calls, .. } => {
+        expect!(transport, RpcClientTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(5)));
+        expect!(transport, RpcClientTransportEvent::Disconnected { reason, lost_calls, .. } => {
             assert_eq!((reason, lost_calls), (DisconnectReason::Reset, &[CallTag(3), CallTag(4)][..]));
         });
         assert!(next(&mut transport).is_none());
@@ -404,7 +405,7 @@ fn a_connection_that_breaks_in_the_middle_of_calls_names_them_in_their_order() {
         let again = transport.connect(&target(32)).unwrap();
         assert_ne!(again, connection);
         submit_null(&mut transport, again, 3).unwrap();
-        expect!(transport, RpcTransportEvent::Reply(reply) => assert_eq!(reply.connection, again));
+        expect!(transport, RpcClientTransportEvent::Reply(reply) => assert_eq!(reply.connection, again));
     }
 }
 
@@ -418,7 +419,7 @@ fn rfc8166_section_4_5_a_reply_that_makes_no_sense_is_discarded_and_its_call_sta
         let connection = transport.connect(&target(32)).unwrap();
         transport.inject(0, fault);
         submit_null(&mut transport, connection, 1).unwrap();
-        expect!(transport, RpcTransportEvent::Discarded { reason: printed, xid: told_xid, .. } => {
+        expect!(transport, RpcClientTransportEvent::Discarded { reason: printed, xid: told_xid, .. } => {
             assert_eq!((printed, told_xid), (why, xid));
         });
         assert_eq!(transport.credits(connection).unwrap().in_flight, 1);
@@ -457,13 +458,13 @@ fn a_reply_that_comes_twice_is_one_and_one_that_comes_late_finds_its_call() {
     let connection = transport.connect(&target(32)).unwrap();
     transport.inject(0, MockTransportFault::Twice);
     submit_null(&mut transport, connection, 1).unwrap();
-    expect!(transport, RpcTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(1)));
-    expect!(transport, RpcTransportEvent::Discarded { reason, .. } => assert_eq!(reason, ReceivedMessageDiscardReason::UnknownXid));
+    expect!(transport, RpcClientTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(1)));
+    expect!(transport, RpcClientTransportEvent::Discarded { reason, .. } => assert_eq!(reason, ReceivedMessageDiscardReason::UnknownXid));
     transport.inject(0, MockTransportFault::Late);
     submit_null(&mut transport, connection, 2).unwrap();
     submit_null(&mut transport, connection, 3).unwrap();
     for expected in [3, 2] {
-        expect!(transport, RpcTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(expected)));
+        expect!(transport, RpcClientTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(expected)));
     }
 }
 
@@ -495,7 +496,7 @@ fn rfc8167_section_5_the_server_calls_and_is_answered_with_the_same_xid_as_a_cal
     let connection = transport.connect(&target(32)).unwrap();
     submit_null(&mut transport, connection, 7).unwrap();
     transport.call_back(connection, &null(7));
-    expect!(transport, RpcTransportEvent::Call(call) => assert_eq!((call.xid, call.message), (Xid(7), &null(7)[..])));
+    expect!(transport, RpcClientTransportEvent::Call(call) => assert_eq!((call.xid, call.message), (Xid(7), &null(7)[..])));
     let answer: Vec<u8> = [7u32, 1, 0, 0, 0, 0].iter().flat_map(|word| word.to_be_bytes()).collect();
     let none = transport.answer(connection, Xid(8), &[&[0, 0, 0, 8], &answer[4..]].concat());
     assert_eq!(none, Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall)));
@@ -505,10 +506,10 @@ fn rfc8167_section_5_the_server_calls_and_is_answered_with_the_same_xid_as_a_cal
     let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     // Credits that the client grants for the reverse direction: section 5.2.
     assert_eq!((header.rdma_xid, header.rdma_credit, cursor.rest()), (Xid(7), 16, &answer[..]));
-    expect!(transport, RpcTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(7)));
+    expect!(transport, RpcClientTransportEvent::Reply(reply) => assert_eq!(reply.tag, CallTag(7)));
     let long = [&answer[..], &[0; 5000]].concat();
     transport.call_back(connection, &null(7));
-    expect!(transport, RpcTransportEvent::Call(_));
+    expect!(transport, RpcClientTransportEvent::Call(_));
     assert_eq!(
         transport.answer(connection, Xid(7), &long),
         Err(SubmitError::Refused(PermanentSubmitRefusal::TooLong))
@@ -523,8 +524,8 @@ fn rfc8167_section_4_1_calls_beyond_the_credits_that_were_granted_are_not_taken(
     let connection = transport.connect(&target).unwrap();
     transport.call_back(connection, &null(1));
     transport.call_back(connection, &null(2));
-    expect!(transport, RpcTransportEvent::Call(call) => assert_eq!(call.xid, Xid(1)));
-    expect!(transport, RpcTransportEvent::Discarded { reason, .. } => assert_eq!(reason, ReceivedMessageDiscardReason::ReverseCall));
+    expect!(transport, RpcClientTransportEvent::Call(call) => assert_eq!(call.xid, Xid(1)));
+    expect!(transport, RpcClientTransportEvent::Discarded { reason, .. } => assert_eq!(reason, ReceivedMessageDiscardReason::ReverseCall));
 }
 
 #[test]
@@ -537,7 +538,7 @@ fn rfc8167_section_5_3_a_call_with_chunks_is_refused_with_err_chunk() {
     let long = [9, 1, 4, 1, 1, 0, 5, 100, 0, 0, 0, 0, 0];
     for (xid, call) in [(7, &with_read_chunk[..]), (8, &with_write_chunk), (9, &long)] {
         transport.send_from_server(connection, words(call));
-        expect!(transport, RpcTransportEvent::Discarded { xid: found, reason, .. } => {
+        expect!(transport, RpcClientTransportEvent::Discarded { xid: found, reason, .. } => {
             assert_eq!((found, reason), (Some(Xid(xid)), ReceivedMessageDiscardReason::ReverseCall));
         });
         // RDMA_ERROR is 4, ERR_CHUNK 2: RFC 8166 sections 4.1 and 4.2.2; 16 are the credits of the reverse direction.
@@ -545,7 +546,7 @@ fn rfc8167_section_5_3_a_call_with_chunks_is_refused_with_err_chunk() {
     }
     // A refused Call takes no credit, and the next Call with that XID is accepted.
     transport.call_back(connection, &null(7));
-    expect!(transport, RpcTransportEvent::Call(call) => assert_eq!(call.xid, Xid(7)));
+    expect!(transport, RpcClientTransportEvent::Call(call) => assert_eq!(call.xid, Xid(7)));
 }
 
 #[test]
@@ -554,7 +555,7 @@ fn no_connection_starves_another() {
     let connections: Vec<_> = (0..4).map(|_| transport.connect(&target(32)).unwrap()).collect();
     for connection in &connections {
         submit_null(&mut transport, *connection, 1).unwrap();
-        expect!(transport, RpcTransportEvent::Reply(_));
+        expect!(transport, RpcClientTransportEvent::Reply(_));
     }
     for connection in &connections {
         for xid in 2..10 {
@@ -562,7 +563,7 @@ fn no_connection_starves_another() {
         }
     }
     let mut order = Vec::new();
-    while let Some(RpcTransportEvent::Reply(reply)) = next(&mut transport) {
+    while let Some(RpcClientTransportEvent::Reply(reply)) = next(&mut transport) {
         order.push(reply.connection.0);
     }
     assert_eq!(order.len(), 32);
@@ -576,7 +577,7 @@ fn an_xid_is_in_flight_once() {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let connection = transport.connect(&target(32)).unwrap();
     submit_null(&mut transport, connection, 1).unwrap();
-    expect!(transport, RpcTransportEvent::Reply(_));
+    expect!(transport, RpcClientTransportEvent::Reply(_));
     submit_null(&mut transport, connection, 2).unwrap();
     assert_eq!(
         submit_null(&mut transport, connection, 2),
@@ -602,7 +603,7 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
             data: Ddp::Chunk { length, bytes: None },
         });
         let more = SynchronousProcedureCall {
-            data: &[OutgoingPayloadMemory::Shared { store, offset: at, length }],
+            data: &[PayloadContentLocation::Shared { store, offset: at, length }],
             ..plain(400)
         };
         call(&mut line, &args, &more, |results| {
@@ -612,7 +613,7 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
     }
     assert_eq!(read(&mut line, &file, 100_000, RequestedCallForm::Fitting).unwrap(), data);
     let beyond = SynchronousProcedureCall {
-        data: &[OutgoingPayloadMemory::Shared { store, offset: 99_999, length: 2 }],
+        data: &[PayloadContentLocation::Shared { store, offset: 99_999, length: 2 }],
         ..plain(400)
     };
     let args = Args::WRITE(Write3Args {
@@ -665,7 +666,7 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
             ..OutgoingRpcCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 400)
         };
         transport.submit(connection, &call).unwrap();
-        expect!(transport, RpcTransportEvent::Reply(reply) => {
+        expect!(transport, RpcClientTransportEvent::Reply(reply) => {
             let lengths: Vec<_> = reply.payloads.items().iter().map(|item| item.length).collect();
             assert_eq!(lengths, returned);
             let mut cursor = reply.cursor();

@@ -644,14 +644,14 @@ impl OutputFile {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn end_published(mut self) -> io::Result<RemovableOutputFile> {
+    pub fn end_published(mut self) -> io::Result<CompletedOutputFile> {
         self.to.flush()?;
         self.to.get_ref().release_reserve();
         let metadata = self.to.get_ref().file.metadata().ok();
         let identity = metadata.as_ref().and_then(LocalFileIdentity::of);
         // Another file may have its name now.
         let identity = identity.filter(|_| identity == identity_at(&self.path));
-        Ok(RemovableOutputFile { path: self.path, identity })
+        Ok(CompletedOutputFile { path: self.path, identity })
     }
 }
 
@@ -700,12 +700,12 @@ impl UnpublishedOutputFile {
 
 /// File written by this program, which may remove it.
 #[derive(Debug)]
-pub struct RemovableOutputFile {
+pub struct CompletedOutputFile {
     path: PathBuf,
     identity: Option<LocalFileIdentity>,
 }
 
-impl RemovableOutputFile {
+impl CompletedOutputFile {
     /// Removes the file, unless another one has its name now.
     pub fn remove(self) {
         if self.identity.is_some() && identity_at(&self.path) == self.identity {

@@ -18,8 +18,8 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text, Xdr};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::{
-    ConnectTarget, RpcTransport, RpcTransportError, RpcTransportErrorKind, RpcTransportEvent,
-    TransportConnectionId, TransportReply,
+    ConnectTarget, RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind,
+    RpcClientTransportEvent, TransportConnectionId, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
@@ -75,10 +75,10 @@ impl fmt::Display for AuxiliaryProgramError {
     }
 }
 
-impl From<RpcTransportError> for AuxiliaryProgramError {
-    fn from(error: RpcTransportError) -> Self {
+impl From<RpcClientTransportError> for AuxiliaryProgramError {
+    fn from(error: RpcClientTransportError) -> Self {
         match error.kind {
-            RpcTransportErrorKind::Timeout(_) => Self::Silent(error.to_string()),
+            RpcClientTransportErrorKind::Timeout(_) => Self::Silent(error.to_string()),
             _ => Self::Absent(error.to_string()),
         }
     }
@@ -223,7 +223,7 @@ impl AuxiliaryRpcConnections {
         let deadline = Instant::now() + self.target.options.timeout;
         while Instant::now() < deadline {
             match self.tcp.poll(Some(deadline)).map_err(|error| absent(&error))? {
-                Some(RpcTransportEvent::Reply(reply))
+                Some(RpcClientTransportEvent::Reply(reply))
                     if reply.connection == connection && reply.xid == xid =>
                 {
                     let entry = self.lanes.iter().find(|(_, candidate)| candidate.connection == connection);
@@ -232,7 +232,9 @@ impl AuxiliaryRpcConnections {
                     }
                     return Ok(accept(&reply));
                 }
-                Some(RpcTransportEvent::Disconnected { connection: lost_connection, reason, .. }) => {
+                Some(RpcClientTransportEvent::Disconnected {
+                    connection: lost_connection, reason, ..
+                }) => {
                     let text = format!("the connection went away: {reason}");
                     self.remove_lost_lane(lost_connection);
                     if lost_connection == connection {

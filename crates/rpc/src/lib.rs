@@ -1,6 +1,6 @@
 //! An ONC RPC client from user space, with transports over RDMA and TCP.
 //!
-//! - [`RpcTransport`] carries RPC messages: over TCP ([`tcp`]), and with the feature `verbs` over RDMA (`verbs`).
+//! - [`RpcClientTransport`] carries RPC messages: over TCP ([`tcp`]), and with the feature `verbs` over RDMA (`verbs`).
 //!   [`open`] creates the one that a [`url`] names.
 //! - [`rpcrdma_framing`]: forms and headers of RPC-over-RDMA, for every transport that has them.
 //! - [`synchronous_client`]: a client on top of a transport, for one Call at a time.
@@ -10,27 +10,28 @@
 //! The interface is RPC messages with their DDP-eligible items, not packets or memory registrations. A
 //! [`OutgoingRpcCall`] contains the message without the DDP-eligible arguments, those arguments with their positions,
 //! and the limits of the Reply. The transport encodes it: a record on TCP; on RDMA a Send with the inline part, Read,
-//! Write and Reply chunks, or a Long Call. A [`RpcTransportEvent`] borrows received data in place until the next call
-//! of [`RpcTransport::poll`].
+//! Write and Reply chunks, or a Long Call. A [`RpcClientTransportEvent`] borrows received data in place until the next
+//! call of [`RpcClientTransport::poll`].
 //!
 //! One value drives any number of connections from one thread: with RDMA they share completion queue, memory and event
-//! channel, with TCP one `poll`. [`RpcTransport::submit`] never waits; it returns the resource that is exhausted. Only
-//! [`RpcTransport::connect`] and [`RpcTransport::poll`] wait.
+//! channel, with TCP one `poll`. [`RpcClientTransport::submit`] never waits; it returns the resource that is exhausted.
+//! Only [`RpcClientTransport::connect`] and [`RpcClientTransport::poll`] wait.
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
-//! use nfsrdma_rpc::{ConnectTarget, OutgoingRpcCall, RpcTransport, RpcTransportError, RpcTransportEvent};
+//! use nfsrdma_rpc::{ConnectTarget, OutgoingRpcCall, RpcClientTransport, RpcClientTransportError,
+//! RpcClientTransportEvent};
 //!
 //! fn one_call(
-//!     transport: &mut dyn RpcTransport,
+//!     transport: &mut dyn RpcClientTransport,
 //!     target: &ConnectTarget,
 //!     call: &OutgoingRpcCall<'_>,
-//! ) -> Result<usize, RpcTransportError> {
+//! ) -> Result<usize, RpcClientTransportError> {
 //!     let connection = transport.connect(target)?;
 //!     transport.submit(connection, call)?;
 //!     let deadline = Instant::now() + Duration::from_secs(5);
 //!     while let Some(event) = transport.poll(Some(deadline))? {
-//!         if let RpcTransportEvent::Reply(reply) = event {
+//!         if let RpcClientTransportEvent::Reply(reply) = event {
 //!             return Ok(reply.message.len());
 //!         }
 //!     }
@@ -46,7 +47,8 @@
 //!   header is discarded (RFC 8166 section 4.5) and reported as an event; its Call stays in flight.
 //! - Memory that a Call exposes is not reused until its Reply has arrived or the connection is gone, even if nobody
 //!   waits for the Reply any more (RFC 8166 section 4.4.1).
-//! - After the first calls no call allocates, and payloads are not copied except for [`OutgoingPayloadMemory::Copied`].
+//! - After the first calls no call allocates, and payloads are not copied except for
+//!   [`PayloadContentLocation::Copied`].
 
 pub mod gss;
 mod outgoing_call;
@@ -66,8 +68,8 @@ pub mod verbs;
 use url::UrlTransport;
 
 pub use outgoing_call::{
-    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, MessageForm, OutgoingPayloadMemory,
-    OutgoingRpcCall, RegisteredPayloadMemoryId, ReplySizeLimits, RequestedCallForm, SubmittedCallForm,
+    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation,
+    RegisteredPayloadMemoryId, ReplySizeLimits, RequestedCallForm, RpcMessageWireForm, SubmittedCallForm,
 };
 pub use params::{
     ConnectOptions, ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, RdmaFabric,
@@ -76,26 +78,26 @@ pub use params::{
 pub use reconnection::ReconnectionAttempts;
 pub use replies_and_disconnects::{
     DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
-    ReverseCall, RpcTransportEvent, TransportReply,
+    ReverseCall, RpcClientTransportEvent, TransportReply,
 };
-pub use rpc_transport::RpcTransport;
+pub use rpc_transport::RpcClientTransport;
 pub use transport_error::{
-    PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
-    TransportErrorResponsibility,
+    PermanentSubmitRefusal, RpcClientTransportError, RpcClientTransportErrorKind, SubmitBusyReason,
+    SubmitError, TransportErrorResponsibility,
 };
 
 /// Creates the transport for a URL's scheme.
 ///
 /// # Errors
 /// Returns an error if the program was built without it.
-pub fn open(transport: UrlTransport) -> Result<Box<dyn RpcTransport>, RpcTransportError> {
+pub fn open(transport: UrlTransport) -> Result<Box<dyn RpcClientTransport>, RpcClientTransportError> {
     match transport {
         UrlTransport::Tcp => Ok(Box::new(tcp::TcpTransport::new())),
         #[cfg(feature = "verbs")]
         UrlTransport::Rdma => Ok(Box::new(verbs::VerbsTransport::new())),
         #[cfg(not(feature = "verbs"))]
         UrlTransport::Rdma => {
-            Err(RpcTransportError::at("RDMA", None, RpcTransportErrorKind::NotBuilt("verbs")))
+            Err(RpcClientTransportError::at("RDMA", None, RpcClientTransportErrorKind::NotBuilt("verbs")))
         }
     }
 }

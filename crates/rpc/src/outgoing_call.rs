@@ -50,15 +50,15 @@ pub struct DdpEligibleArgument<'a> {
     /// in [`ReducedDataItem`](nfsrdma_dissectors::xdr::ReducedDataItem).
     pub position: u32,
     /// The location of the content.
-    pub source: OutgoingPayloadMemory<'a>,
+    pub source: PayloadContentLocation<'a>,
 }
 
 impl DdpEligibleArgument<'_> {
     /// Returns the length of the content in bytes, without XDR padding.
     pub fn length(&self) -> usize {
         match self.source {
-            OutgoingPayloadMemory::Copied(bytes) => bytes.len(),
-            OutgoingPayloadMemory::Shared { length, .. } => length as usize,
+            PayloadContentLocation::Copied(bytes) => bytes.len(),
+            PayloadContentLocation::Shared { length, .. } => length as usize,
         }
     }
 
@@ -74,10 +74,11 @@ pub struct RegisteredPayloadMemoryId(pub u32);
 
 /// The location of a payload's content.
 #[derive(Clone, Copy, Debug)]
-pub enum OutgoingPayloadMemory<'a> {
+pub enum PayloadContentLocation<'a> {
     /// Borrowed memory: the transport copies it before `submit` returns.
     Copied(&'a [u8]),
-    /// Memory that the transport [shares](super::RpcTransport::share): sent in place, or fetched from it by the server.
+    /// Memory that the transport [shares](super::RpcClientTransport::share): sent in place, or fetched from it by the
+    /// server.
     Shared {
         /// The number of the shared memory.
         store: RegisteredPayloadMemoryId,
@@ -132,7 +133,7 @@ pub struct CapturedCallChunkLayout<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubmittedCallForm {
     /// The form of the message.
-    pub form: MessageForm,
+    pub form: RpcMessageWireForm,
     /// Number of bytes of the RPC message, without its transport header, in the Send, or in the record on TCP.
     pub inline: u32,
     /// Number of segments of Read chunks, including that of a Long Call.
@@ -147,7 +148,7 @@ pub struct SubmittedCallForm {
 
 /// The form of a message on the wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MessageForm {
+pub enum RpcMessageWireForm {
     /// A record of TCP (RFC 5531 section 11).
     #[default]
     Record,

@@ -207,7 +207,7 @@ pub struct RpcClientConnectionCounters {
     /// Number of Calls of the reverse direction reported.
     pub reverse_calls: u64,
     /// Number of messages discarded, each reported as
-    /// [`RpcTransportEvent::Discarded`](super::RpcTransportEvent::Discarded).
+    /// [`RpcClientTransportEvent::Discarded`](super::RpcClientTransportEvent::Discarded).
     pub discarded: u64,
     /// Number of submissions rejected because no credit was left.
     pub credit_waits: u64,

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::params::{ConnectOptions, ConnectTarget, TransportConnectionId};
-use crate::transport_error::{RpcTransportError, RpcTransportErrorKind, TransportErrorResponsibility};
+use crate::transport_error::{
+    RpcClientTransportError, RpcClientTransportErrorKind, TransportErrorResponsibility,
+};
 
 /// Timeout of the first attempt. Each attempt that times out doubles it.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -44,8 +46,8 @@ impl ReconnectionAttempts {
     pub fn connect_blocking(
         &mut self,
         target: &ConnectTarget,
-        mut connect: impl FnMut(&ConnectTarget) -> Result<TransportConnectionId, RpcTransportError>,
-    ) -> Result<TransportConnectionId, RpcTransportError> {
+        mut connect: impl FnMut(&ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError>,
+    ) -> Result<TransportConnectionId, RpcClientTransportError> {
         loop {
             if let Some(connection) = self.connect(target, &mut connect)? {
                 return Ok(connection);
@@ -62,8 +64,8 @@ impl ReconnectionAttempts {
     pub fn connect(
         &mut self,
         target: &ConnectTarget,
-        connect: impl FnOnce(&ConnectTarget) -> Result<TransportConnectionId, RpcTransportError>,
-    ) -> Result<Option<TransportConnectionId>, RpcTransportError> {
+        connect: impl FnOnce(&ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError>,
+    ) -> Result<Option<TransportConnectionId>, RpcClientTransportError> {
         let start = *self.since.get_or_insert_with(Instant::now);
         let remaining = self.timeout.saturating_sub(start.elapsed());
         let options =
@@ -72,7 +74,7 @@ impl ReconnectionAttempts {
             Ok(connection) => Ok(Some(connection)),
             Err(error) if error.blame() != TransportErrorResponsibility::Unreachable => Err(error),
             Err(error) => {
-                let is_timeout = matches!(error.kind, RpcTransportErrorKind::Timeout(_));
+                let is_timeout = matches!(error.kind, RpcClientTransportErrorKind::Timeout(_));
                 if start.elapsed() < self.timeout {
                     if is_timeout {
                         self.attempt_timeout *= 2;
@@ -81,9 +83,9 @@ impl ReconnectionAttempts {
                     return Ok(None);
                 }
                 // The timeout of all attempts is reported, not that of the last one.
-                let kind = RpcTransportErrorKind::Timeout(self.timeout);
+                let kind = RpcClientTransportErrorKind::Timeout(self.timeout);
                 Err(if is_timeout {
-                    RpcTransportError::at(&target.name, Some(target.address), kind)
+                    RpcClientTransportError::at(&target.name, Some(target.address), kind)
                 } else {
                     error
                 })
@@ -105,8 +107,8 @@ mod tests {
         }
     }
 
-    fn error(kind: RpcTransportErrorKind) -> RpcTransportError {
-        RpcTransportError::at("nas", None, kind)
+    fn error(kind: RpcClientTransportErrorKind) -> RpcClientTransportError {
+        RpcClientTransportError::at("nas", None, kind)
     }
 
     #[test]
@@ -116,7 +118,7 @@ mod tests {
         for _ in 0..5 {
             let got = attempts.connect(&target(), |target| {
                 timeouts.push(target.options.timeout.as_secs_f64().round());
-                Err(error(RpcTransportErrorKind::Timeout(target.options.timeout)))
+                Err(error(RpcClientTransportErrorKind::Timeout(target.options.timeout)))
             });
             assert!(matches!(got, Ok(None)), "{got:?}");
         }
@@ -129,7 +131,7 @@ mod tests {
         for _ in 0..3 {
             let got = attempts.connect(&target(), |target| {
                 assert_eq!(target.options.timeout, FIRST_TIMEOUT);
-                Err(error(RpcTransportErrorKind::Refused))
+                Err(error(RpcClientTransportErrorKind::Refused))
             });
             assert!(matches!(got, Ok(None)), "{got:?}");
         }
@@ -141,15 +143,15 @@ mod tests {
         let mut attempts = ReconnectionAttempts::new(Instant::now(), timeout);
         let got = attempts.connect(&target(), |target| {
             std::thread::sleep(target.options.timeout);
-            Err(error(RpcTransportErrorKind::Timeout(target.options.timeout)))
+            Err(error(RpcClientTransportErrorKind::Timeout(target.options.timeout)))
         });
-        assert!(matches!(got.unwrap_err().kind, RpcTransportErrorKind::Timeout(all) if all == timeout));
+        assert!(matches!(got.unwrap_err().kind, RpcClientTransportErrorKind::Timeout(all) if all == timeout));
     }
 
     #[test]
     fn a_fault_of_this_program_ends_the_attempts() {
         let mut attempts = ReconnectionAttempts::new(Instant::now(), Duration::from_secs(30));
-        let fault = || RpcTransportErrorKind::Submit(SubmitError::Refused(PermanentSubmitRefusal::Xid));
+        let fault = || RpcClientTransportErrorKind::Submit(SubmitError::Refused(PermanentSubmitRefusal::Xid));
         assert!(attempts.connect(&target(), |_| Err(error(fault()))).is_err());
     }
 }

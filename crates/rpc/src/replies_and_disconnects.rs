@@ -7,14 +7,14 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
-use crate::outgoing_call::{CallTag, MessageForm};
+use crate::outgoing_call::{CallTag, RpcMessageWireForm};
 use crate::params::TransportConnectionId;
 
 /// An event of a connection. Data that it borrows is released by the next poll.
 #[derive(Debug)]
 // A box would allocate for each Reply.
 #[allow(clippy::large_enum_variant)]
-pub enum RpcTransportEvent<'a> {
+pub enum RpcClientTransportEvent<'a> {
     /// A Reply to a Call.
     Reply(TransportReply<'a>),
     /// The server could not decode the header of a Call, or could not answer it (RFC 8166 section 4.5). The Call is
@@ -29,7 +29,7 @@ pub enum RpcTransportEvent<'a> {
         /// The error that the server reports.
         error: RpcRdmaError,
     },
-    /// A Call from the server, to be answered with [`answer`](super::RpcTransport::answer).
+    /// A Call from the server, to be answered with [`answer`](super::RpcClientTransport::answer).
     Call(ReverseCall<'a>),
     /// The server grants another number of credits. Precedes the Reply with the grant.
     Credits {
@@ -58,7 +58,7 @@ pub enum RpcTransportEvent<'a> {
     },
 }
 
-impl RpcTransportEvent<'_> {
+impl RpcClientTransportEvent<'_> {
     /// Returns the connection of the event.
     pub fn connection(&self) -> TransportConnectionId {
         match self {
@@ -86,7 +86,7 @@ pub struct TransportReply<'a> {
     /// The contents of Write chunks.
     pub payloads: ReplyWriteChunkReceivedData<'a>,
     /// The form of the message.
-    pub form: MessageForm,
+    pub form: RpcMessageWireForm,
     /// The RPC-over-RDMA header, with the chunks as the server returned them; `None` on TCP.
     pub header: Option<RpcRdma1Header<'a>>,
     /// The handle that the server invalidated with this Reply.

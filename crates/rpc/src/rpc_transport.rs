@@ -10,17 +10,17 @@ use crate::params::{
     ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, TransportConnectionId,
     TransportCredits,
 };
-use crate::replies_and_disconnects::RpcTransportEvent;
-use crate::transport_error::{RpcTransportError, SubmitError};
+use crate::replies_and_disconnects::RpcClientTransportEvent;
+use crate::transport_error::{RpcClientTransportError, SubmitError};
 
 /// Carries RPC messages over any number of connections to servers. See the [crate] for an example.
-pub trait RpcTransport {
+pub trait RpcClientTransport {
     /// Opens a connection, and waits at most [`ConnectOptions::timeout`](crate::ConnectOptions::timeout) until it is
     /// established. Events of other connections are queued meanwhile.
     ///
     /// # Errors
     /// Returns an error with the server, the reason and the remedy.
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError>;
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError>;
 
     /// Returns the negotiated parameters. They outlive the connection; `None` if it never existed.
     fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams>;
@@ -37,7 +37,7 @@ pub trait RpcTransport {
     ///
     /// # Errors
     /// Returns an error if memory cannot be registered, for example because the limit of locked memory is too low.
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError>;
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcClientTransportError>;
 
     /// Queues a Call. It is sent by the next [`poll`](Self::poll) or [`flush`](Self::flush) at the latest; until then a
     /// transport may batch. Data that the Call borrows may be reused on return.
@@ -71,10 +71,12 @@ pub trait RpcTransport {
     /// # Errors
     /// Returns an error if the whole transport is unusable, for example because its device is gone. The end of a single
     /// connection is an event.
-    fn poll(&mut self, deadline: Option<Instant>)
-    -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError>;
+    fn poll(
+        &mut self,
+        deadline: Option<Instant>,
+    ) -> Result<Option<RpcClientTransportEvent<'_>>, RpcClientTransportError>;
 
-    /// Closes a connection. Its only further event is one [`RpcTransportEvent::Disconnected`], which lists the Calls in
-    /// flight.
+    /// Closes a connection. Its only further event is one [`RpcClientTransportEvent::Disconnected`], which lists the
+    /// Calls in flight.
     fn disconnect(&mut self, connection: TransportConnectionId);
 }

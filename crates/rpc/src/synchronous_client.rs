@@ -1,6 +1,7 @@
 //! A synchronous RPC client: sends a Call, waits for its Reply, and passes the results to a closure.
 //!
-//! It serves work without performance needs: probes, setup and tests. The replay engine uses [`RpcTransport`] directly.
+//! It serves work without performance needs: probes, setup and tests. The replay engine uses [`RpcClientTransport`]
+//! directly.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -22,14 +23,14 @@ use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
 
 use crate::gss::control_call::GssControlCall;
 use crate::outgoing_call::{
-    CallTag, DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, ReplySizeLimits, RequestedCallForm,
+    CallTag, DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation, ReplySizeLimits, RequestedCallForm,
 };
 use crate::params::{ConnectTarget, TransportConnectionId};
 use crate::reconnection::ReconnectionAttempts;
-use crate::replies_and_disconnects::{DisconnectReason, RpcTransportEvent};
-use crate::rpc_transport::RpcTransport;
+use crate::replies_and_disconnects::{DisconnectReason, RpcClientTransportEvent};
+use crate::rpc_transport::RpcClientTransport;
 use crate::transport_error::{
-    PermanentSubmitRefusal, RpcTransportError, SubmitError, TransportErrorResponsibility,
+    PermanentSubmitRefusal, RpcClientTransportError, SubmitError, TransportErrorResponsibility,
 };
 
 /// Maximum number of resends of a Call after connection loss, and after a timeout. Linux's iWARP over TCP (siw) loses
@@ -60,7 +61,7 @@ impl Default for AuthSysCredential {
 
 /// An RPC client on one connection of a transport.
 pub struct RpcClient<'t, F = ()> {
-    transport: &'t mut dyn RpcTransport,
+    transport: &'t mut dyn RpcClientTransport,
     /// The current connection.
     pub connection: TransportConnectionId,
     auth_sys: AuthSysCredential,
@@ -117,7 +118,7 @@ pub struct SynchronousProcedureCall<'a> {
     /// The procedure number.
     pub number: u32,
     /// The contents of the DDP-eligible arguments that are encoded as chunks, in order.
-    pub data: &'a [OutgoingPayloadMemory<'a>],
+    pub data: &'a [PayloadContentLocation<'a>],
     /// Maximum number of bytes of the results, without the DDP-eligible ones in `results`.
     pub max_result_bytes: u32,
     /// Maximum number of bytes of each DDP-eligible result.
@@ -146,7 +147,7 @@ impl SynchronousProcedureCall<'_> {
 pub enum RpcCallError {
     /// The transport failed and is unusable.
     #[error("{0}")]
-    Transport(#[from] RpcTransportError),
+    Transport(#[from] RpcClientTransportError),
     /// The Call could not be sent.
     #[error("{0}")]
     Submit(SubmitError),
@@ -224,7 +225,7 @@ impl<'t> RpcClient<'t> {
     /// Creates a client on a connection. XIDs begin at `xid`; it should differ between connections to a server, whose
     /// duplicate request cache may be keyed by XID.
     pub fn new(
-        transport: &'t mut dyn RpcTransport,
+        transport: &'t mut dyn RpcClientTransport,
         connection: TransportConnectionId,
         caller: AuthSysCredential,
         xid: Xid,
@@ -287,7 +288,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     }
 
     /// Returns the transport.
-    pub fn transport(&mut self) -> &mut dyn RpcTransport {
+    pub fn transport(&mut self) -> &mut dyn RpcClientTransport {
         self.transport
     }
 
@@ -445,7 +446,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 Err(error) => return Err(RpcCallError::Submit(error)),
             }
             match self.transport.poll(Some(deadline))? {
-                Some(RpcTransportEvent::Disconnected { connection, reason, .. })
+                Some(RpcClientTransportEvent::Disconnected { connection, reason, .. })
                     if connection == self.connection =>
                 {
                     return Err(RpcCallError::Disconnected(reason));
@@ -472,7 +473,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             }
             match self.transport.poll(Some(deadline))? {
                 None => return Err(RpcCallError::Timeout(self.timeout)),
-                Some(RpcTransportEvent::Reply(reply))
+                Some(RpcClientTransportEvent::Reply(reply))
                     if reply.connection == self.connection && reply.xid == xid =>
                 {
                     self.last_latency = start.elapsed();
@@ -484,18 +485,18 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                     self.undecodable_replies += u64::from(matches!(result, Err(RpcCallError::Unreadable(_))));
                     return result;
                 }
-                Some(RpcTransportEvent::RdmaError { connection, xid: failed_xid, error, .. })
+                Some(RpcClientTransportEvent::RdmaError { connection, xid: failed_xid, error, .. })
                     if connection == self.connection && failed_xid == xid =>
                 {
                     return Err(RpcCallError::RdmaError(error));
                 }
-                Some(RpcTransportEvent::Disconnected { connection, reason, .. })
+                Some(RpcClientTransportEvent::Disconnected { connection, reason, .. })
                     if connection == self.connection =>
                 {
                     return Err(RpcCallError::Disconnected(reason));
                 }
                 Some(_) if Instant::now() >= deadline => return Err(RpcCallError::Timeout(self.timeout)),
-                Some(RpcTransportEvent::Call(call)) => pending_call = Some((call.connection, call.xid)),
+                Some(RpcClientTransportEvent::Call(call)) => pending_call = Some((call.connection, call.xid)),
                 Some(_) => {}
             }
         }

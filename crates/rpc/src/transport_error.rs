@@ -7,19 +7,19 @@ use std::time::Duration;
 
 /// A connection attempt that failed, or a transport that is unusable. `Display` gives one line without a final newline.
 #[derive(Debug)]
-pub struct RpcTransportError {
+pub struct RpcClientTransportError {
     /// The server as the user named it, or the local device.
     pub place: String,
     /// The address of the attempt, if there is one.
     pub address: Option<SocketAddr>,
     /// The reason.
-    pub kind: RpcTransportErrorKind,
+    pub kind: RpcClientTransportErrorKind,
 }
 
 /// The reason of a transport error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum RpcTransportErrorKind {
+pub enum RpcClientTransportErrorKind {
     /// The name cannot be resolved.
     #[error("cannot resolve host name: {0}; check the name")]
     Name(io::Error),
@@ -73,16 +73,16 @@ pub enum TransportErrorResponsibility {
     Program,
 }
 
-impl RpcTransportError {
+impl RpcClientTransportError {
     /// Creates an error of a server or device.
-    pub fn at(name: &str, address: Option<SocketAddr>, kind: RpcTransportErrorKind) -> Self {
+    pub fn at(name: &str, address: Option<SocketAddr>, kind: RpcClientTransportErrorKind) -> Self {
         Self { place: name.to_owned(), address, kind }
     }
 
     /// Returns the party at fault.
     pub fn blame(&self) -> TransportErrorResponsibility {
         match self.kind {
-            RpcTransportErrorKind::Submit(SubmitError::Refused(reason))
+            RpcClientTransportErrorKind::Submit(SubmitError::Refused(reason))
                 if reason != PermanentSubmitRefusal::Memory =>
             {
                 TransportErrorResponsibility::Program
@@ -92,7 +92,7 @@ impl RpcTransportError {
     }
 }
 
-impl fmt::Display for RpcTransportError {
+impl fmt::Display for RpcClientTransportError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.place.is_empty() {
             f.write_str(&self.place)?;
@@ -105,7 +105,7 @@ impl fmt::Display for RpcTransportError {
     }
 }
 
-impl std::error::Error for RpcTransportError {}
+impl std::error::Error for RpcClientTransportError {}
 
 /// The reason that a Call was not queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -165,9 +165,9 @@ pub enum PermanentSubmitRefusal {
     NoCall,
 }
 
-impl From<SubmitError> for RpcTransportError {
+impl From<SubmitError> for RpcClientTransportError {
     fn from(error: SubmitError) -> Self {
-        Self { place: String::new(), address: None, kind: RpcTransportErrorKind::Submit(error) }
+        Self { place: String::new(), address: None, kind: RpcClientTransportErrorKind::Submit(error) }
     }
 }
 
@@ -178,8 +178,11 @@ mod tests {
     #[test]
     fn says_what_where_and_what_to_do_in_one_line() {
         let address = "192.0.2.1:20049".parse().ok();
-        let error =
-            RpcTransportError::at("nas", address, RpcTransportErrorKind::Timeout(Duration::from_secs(5)));
+        let error = RpcClientTransportError::at(
+            "nas",
+            address,
+            RpcClientTransportErrorKind::Timeout(Duration::from_secs(5)),
+        );
         assert_eq!(
             error.to_string(),
             "nas (192.0.2.1:20049): connection timed out after 5 s; check address, port and firewalls"
@@ -190,14 +193,14 @@ mod tests {
     #[test]
     fn a_call_that_can_never_be_sent_is_a_fault_of_our_own() {
         assert_eq!(
-            RpcTransportError::from(SubmitError::Refused(PermanentSubmitRefusal::Xid)).blame(),
+            RpcClientTransportError::from(SubmitError::Refused(PermanentSubmitRefusal::Xid)).blame(),
             TransportErrorResponsibility::Program
         );
-        let memory = RpcTransportError::from(SubmitError::Refused(PermanentSubmitRefusal::Memory));
+        let memory = RpcClientTransportError::from(SubmitError::Refused(PermanentSubmitRefusal::Memory));
         assert_eq!(memory.blame(), TransportErrorResponsibility::Unreachable, "the limit of this machine");
         assert!(memory.to_string().contains("ulimit -l"), "{memory}");
         assert_eq!(
-            RpcTransportError::from(SubmitError::Busy(SubmitBusyReason::Credits)).blame(),
+            RpcClientTransportError::from(SubmitError::Busy(SubmitBusyReason::Credits)).blame(),
             TransportErrorResponsibility::Unreachable
         );
     }

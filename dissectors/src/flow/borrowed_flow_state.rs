@@ -3,7 +3,7 @@
 use crate::rdma_operation::ConnectionSideAOrB;
 
 use super::count_categories::UndecodedReason;
-use super::exceptional_transport_events::{TransportAnomalyKind, UnnamedTransportEvent};
+use super::exceptional_transport_events::{ConnectionSlotTransportEvent, TransportAnomalyKind};
 use super::frame_kind::FrameContentKind;
 use super::limits::FlowLimits;
 use super::packet_meta::PacketMeta;
@@ -35,9 +35,9 @@ impl BorrowedFlowState<'_> {
         &self,
         transaction: Option<TransactionSlabKey>,
         kind: TransportAnomalyKind,
-    ) -> UnnamedTransportEvent {
+    ) -> ConnectionSlotTransportEvent {
         let sides = (self.connection, self.sender);
-        UnnamedTransportEvent::new(sides, self.packet_meta, transaction, kind)
+        ConnectionSlotTransportEvent::new(sides, self.packet_meta, transaction, kind)
     }
 
     /// Records a transport event of the packet, if such events are recorded.
@@ -52,8 +52,8 @@ impl BorrowedFlowState<'_> {
     }
 
     /// Records an event of an earlier packet of the connection, and whether it is certain.
-    pub(super) fn record_suspect(&mut self, event: UnnamedTransportEvent, is_certain: bool) {
-        let event = UnnamedTransportEvent { connection: self.connection, is_certain, ..event };
+    pub(super) fn record_suspect(&mut self, event: ConnectionSlotTransportEvent, is_certain: bool) {
+        let event = ConnectionSlotTransportEvent { connection: self.connection, is_certain, ..event };
         self.transaction_table.transport_events.record_event(event);
     }
 }

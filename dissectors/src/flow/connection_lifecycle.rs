@@ -3,10 +3,10 @@
 use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::RpcMessageKind;
 
-use super::call_retries::{CallRetryHash, EarlierCallEmissionState};
 use super::connection::{FlowConnection, QueuePairFlowKey};
 use super::connection_key::ConnectionSlabKey;
 use super::count_categories::{EvictedState, UndecodedReason};
+use super::cross_connection_call_retries::{CallRetryHash, EarlierCallEmissionState};
 use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;

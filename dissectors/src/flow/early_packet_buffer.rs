@@ -61,7 +61,7 @@ pub(super) struct OrphanReadResponse {
 
 /// A buffered packet.
 #[derive(Debug)]
-pub(super) struct EarlyPacket {
+pub(super) struct PacketBeforeMemoryOffer {
     pub(super) sender: ConnectionSideAOrB,
     packet: InfinibandPacket<'static>,
     /// Length of the payload on the wire; a snap length may have truncated it.
@@ -84,7 +84,7 @@ pub(super) struct EarlyRdmaWriteHoldReason {
     pub(super) newest: ExtendedPsn,
 }
 
-impl EarlyPacket {
+impl PacketBeforeMemoryOffer {
     fn counted_bytes(&self) -> u64 {
         self.payload.len() as u64 + PACKET_OVERHEAD_BYTES
     }
@@ -121,9 +121,9 @@ impl EarlyPacket {
 #[derive(Debug, Default)]
 pub(super) struct PacketsAwaitingMemoryOwner {
     /// Packets that wait for the memory they access.
-    early_packets: VecDeque<EarlyPacket>,
+    early_packets: VecDeque<PacketBeforeMemoryOffer>,
     /// Packets of RDMA Writes without their First packet.
-    orphans: VecDeque<EarlyPacket>,
+    orphans: VecDeque<PacketBeforeMemoryOffer>,
     /// Time at which they were last compared with the Calls in flight.
     last_check: Timestamp,
 }
@@ -163,7 +163,7 @@ impl PacketsAwaitingMemoryOwner {
             return;
         }
         stats.uncount_undecoded(reason);
-        let entry = EarlyPacket {
+        let entry = PacketBeforeMemoryOffer {
             sender,
             packet: packet.with_payload(&[]),
             length: packet.payload.length as u32,
@@ -209,7 +209,7 @@ impl PacketsAwaitingMemoryOwner {
 
     /// Returns the complete RDMA Read responses of a side whose requests were not captured.
     pub(super) fn orphan_responses(&self, sender: ConnectionSideAOrB) -> Vec<OrphanReadResponse> {
-        let is_part = |entry: &&EarlyPacket| {
+        let is_part = |entry: &&PacketBeforeMemoryOffer| {
             entry.sender == sender && entry.reason == UndecodedReason::ReadWithoutRequest
         };
         let mut packets: Vec<_> = self.early_packets.iter().filter(is_part).collect();
@@ -242,7 +242,7 @@ impl PacketsAwaitingMemoryOwner {
         stats: &mut FlowDecodingStatistics,
         expected: impl Fn(ConnectionSideAOrB) -> EarlyRdmaWriteHoldReason,
     ) {
-        let is_old = |entry: &EarlyPacket| now.abs_diff_ns(entry.time) > MIN_WRITE_AGE_NS;
+        let is_old = |entry: &PacketBeforeMemoryOffer| now.abs_diff_ns(entry.time) > MIN_WRITE_AGE_NS;
         // The Calls in flight may be many.
         if !self.orphans.front().is_some_and(is_old) || now.abs_diff_ns(self.last_check) <= MAX_AGE_NS {
             return;
@@ -266,12 +266,13 @@ impl PacketsAwaitingMemoryOwner {
         start: Option<(ConnectionSideAOrB, Psn)>,
         now: Timestamp,
         stats: &mut FlowDecodingStatistics,
-    ) -> Vec<EarlyPacket> {
+    ) -> Vec<PacketBeforeMemoryOffer> {
         while self.early_packets.front().is_some_and(|first| now.abs_diff_ns(first.time) > MAX_AGE_NS) {
             drop_oldest(&mut self.early_packets, stats);
         }
         let mut retries = Vec::new();
-        let mut sort = |queue: &mut VecDeque<EarlyPacket>, may_belong: &dyn Fn(&EarlyPacket) -> bool| {
+        let mut sort = |queue: &mut VecDeque<PacketBeforeMemoryOffer>,
+                        may_belong: &dyn Fn(&PacketBeforeMemoryOffer) -> bool| {
             for entry in std::mem::take(queue) {
                 if may_belong(&entry) {
                     stats.reorder_bytes -= entry.counted_bytes();
@@ -284,8 +285,9 @@ impl PacketsAwaitingMemoryOwner {
         sort(&mut self.early_packets, &|entry| entry.answered_by.is_none() || entry.answered_by == call);
         // There may be thousands of them. For most packets none follows, and none has to move.
         if let Some((side, psn)) = start {
-            let follows =
-                |entry: &EarlyPacket| side == entry.sender && psn.distance(entry.packet.bth.psn) >= 0;
+            let follows = |entry: &PacketBeforeMemoryOffer| {
+                side == entry.sender && psn.distance(entry.packet.bth.psn) >= 0
+            };
             if self.orphans.iter().any(follows) {
                 sort(&mut self.orphans, &follows);
             }
@@ -294,7 +296,11 @@ impl PacketsAwaitingMemoryOwner {
     }
 
     /// Puts back the packets whose place is still unknown.
-    pub(super) fn put_back(&mut self, retries: Vec<EarlyPacket>, stats: &mut FlowDecodingStatistics) {
+    pub(super) fn put_back(
+        &mut self,
+        retries: Vec<PacketBeforeMemoryOffer>,
+        stats: &mut FlowDecodingStatistics,
+    ) {
         for entry in retries.into_iter().rev() {
             stats.reorder_bytes += entry.counted_bytes();
             match entry.is_orphan() {
@@ -306,7 +312,7 @@ impl PacketsAwaitingMemoryOwner {
 
     /// Adopts the packets of a connection that turned out to be this one.
     pub(super) fn adopt(&mut self, other: Self, is_swapped: bool) {
-        let adopted = |entry: EarlyPacket| EarlyPacket {
+        let adopted = |entry: PacketBeforeMemoryOffer| PacketBeforeMemoryOffer {
             sender: if is_swapped { entry.sender.peer() } else { entry.sender },
             ..entry
         };
@@ -325,7 +331,7 @@ impl PacketsAwaitingMemoryOwner {
 }
 
 /// Drops the oldest packet of a queue and counts it as undecoded.
-fn drop_oldest(queue: &mut VecDeque<EarlyPacket>, stats: &mut FlowDecodingStatistics) {
+fn drop_oldest(queue: &mut VecDeque<PacketBeforeMemoryOffer>, stats: &mut FlowDecodingStatistics) {
     if let Some(entry) = queue.pop_front() {
         stats.reorder_bytes -= entry.counted_bytes();
         stats.count_undecoded(entry.reason);

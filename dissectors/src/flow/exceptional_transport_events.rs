@@ -77,7 +77,7 @@ pub enum TransportAnomalyKind {
     /// A TCP segment that announces a window of zero. RFC 9293 section 3.8.6.
     ZeroWindow,
     /// An RDMA Read or Write that the peer did not permit.
-    InvalidAccess(RdmaReadOrWrite, RdmaAccessViolationReason),
+    InvalidAccess(RdmaMemoryAccess, RdmaAccessViolationReason),
     /// As many RDMA Reads in flight as the owner of the memory answers at a time, or more. InfiniBand Architecture
     /// Specification volume 1, section 9.7; RFC 6581 section 9.1.
     ReadsInFlight {
@@ -273,7 +273,7 @@ pub enum MpaStartupFault {
 
 /// An RDMA Read or Write of the peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RdmaReadOrWrite {
+pub struct RdmaMemoryAccess {
     /// `true` for an RDMA Read.
     pub is_read: bool,
     /// Handle of the memory.
@@ -341,7 +341,7 @@ pub enum UnexpectedRpcMessageReason {
 
 /// Event before its connection is named.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct UnnamedTransportEvent {
+pub(super) struct ConnectionSlotTransportEvent {
     pub(super) frame: FrameNumber,
     pub(super) time: Timestamp,
     pub(super) connection: usize,
@@ -351,7 +351,7 @@ pub(super) struct UnnamedTransportEvent {
     pub(super) kind: TransportAnomalyKind,
 }
 
-impl UnnamedTransportEvent {
+impl ConnectionSlotTransportEvent {
     /// Creates a certain event of the packet `packet_meta`, which `sender` sent on the connection in slot `connection`.
     pub(super) fn new(
         (connection, sender): (usize, ConnectionSideAOrB),
@@ -441,9 +441,9 @@ pub(super) const MAX_IDENTIFIED_EVENTS: usize = 1 << 12;
 #[derive(Debug, Default)]
 pub(super) struct UnemittedTransportEvents {
     pub(super) is_enabled: bool,
-    pub(super) events: Vec<UnnamedTransportEvent>,
+    pub(super) events: Vec<ConnectionSlotTransportEvent>,
     /// Earlier events of connections that have not carried RPC yet.
-    pub(super) early: Vec<(ConnectionSlabKey, UnnamedTransportEvent)>,
+    pub(super) early: Vec<(ConnectionSlabKey, ConnectionSlotTransportEvent)>,
     /// Number of connections that had carried RPC when `early` was last searched for events of such connections.
     pub(super) early_connections: u64,
     /// Events of connections that ended before they carried RPC.
@@ -469,7 +469,7 @@ impl UnemittedTransportEvents {
         self.is_enabled
     }
 
-    /// Records an event as [`UnnamedTransportEvent::new`] creates it, if events are recorded.
+    /// Records an event as [`ConnectionSlotTransportEvent::new`] creates it, if events are recorded.
     #[inline]
     pub(super) fn record(
         &mut self,
@@ -479,11 +479,11 @@ impl UnemittedTransportEvents {
         kind: TransportAnomalyKind,
     ) {
         if self.is_enabled {
-            self.record_event(UnnamedTransportEvent::new(sides, packet_meta, transaction, kind));
+            self.record_event(ConnectionSlotTransportEvent::new(sides, packet_meta, transaction, kind));
         }
     }
 
-    pub(super) fn record_event(&mut self, event: UnnamedTransportEvent) {
+    pub(super) fn record_event(&mut self, event: ConnectionSlotTransportEvent) {
         self.events.push(event);
     }
 }

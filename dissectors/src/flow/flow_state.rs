@@ -7,12 +7,12 @@ use crate::net::{InnermostNetworkPacket, TcpSegment};
 use crate::rdma_operation::ConnectionSideAOrB;
 
 use super::borrowed_flow_state::BorrowedFlowState;
-use super::call_retries::CallRetryDetectionTable;
 use super::closed_connection_reports::ClosedConnectionReportQueue;
 use super::connection::{ConnectionParametersSnapshot, ConnectionTable, FlowConnection};
 use super::connection_key::ConnectionSlabKey;
 use super::connection_setup::PendingConnectionSetUps;
 use super::count_categories::EvictedState;
+use super::cross_connection_call_retries::CallRetryDetectionTable;
 use super::duplicate_frames::DuplicateFrameDetector;
 use super::frame_kind::FrameContentKind;
 use super::ip_reassembly::IpReassembler;

@@ -22,7 +22,7 @@ use crate::rdma_operation::{RdmaMemoryRange, RdmaOperation};
 
 use super::borrowed_flow_state::BorrowedFlowState;
 use super::count_categories::UndecodedReason;
-use super::exceptional_transport_events::{RdmaReadOrWrite, TransportAnomalyKind};
+use super::exceptional_transport_events::{RdmaMemoryAccess, TransportAnomalyKind};
 use super::frame_kind::FrameContentKind;
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use connection_rpc_state::ConnectionRpcState;
@@ -59,7 +59,7 @@ impl ConnectionRpcState {
                         if length == 0 {
                             context.record_event(None, TransportAnomalyKind::EmptyWrite);
                         }
-                        let access = RdmaReadOrWrite { is_read: false, handle, offset, length };
+                        let access = RdmaMemoryAccess { is_read: false, handle, offset, length };
                         self.check_access(context, *owner, access);
                     }
                 }
@@ -89,7 +89,7 @@ impl ConnectionRpcState {
                     let range = RdmaMemoryRange { handle, offset, length };
                     *owner = self.find_segment(context.transaction_table, context.sender.peer(), range);
                     if context.transaction_table.transport_events.is_enabled() {
-                        let access = RdmaReadOrWrite { is_read: true, handle, offset, length };
+                        let access = RdmaMemoryAccess { is_read: true, handle, offset, length };
                         self.check_access(context, *owner, access);
                     }
                 }

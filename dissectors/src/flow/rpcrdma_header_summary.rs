@@ -39,7 +39,7 @@ enum ChunkListKind {
 
 /// Observer that collects the fields of a header, so that those before a truncation are available.
 #[derive(Debug, Default)]
-struct TransportHeaderFieldCollector {
+struct RpcRdmaHeaderFieldCollector {
     xid: Option<Xid>,
     version: u32,
     credits: u32,
@@ -57,7 +57,7 @@ struct TransportHeaderFieldCollector {
     chunk_depth: Option<usize>,
 }
 
-impl TransportHeaderFieldCollector {
+impl RpcRdmaHeaderFieldCollector {
     /// Adds a completed segment to its chunk.
     fn finish_segment(&mut self) {
         let segment = std::mem::take(&mut self.segment);
@@ -101,7 +101,7 @@ impl TransportHeaderFieldCollector {
     }
 }
 
-impl<'a> FieldObserver<'a> for TransportHeaderFieldCollector {
+impl<'a> FieldObserver<'a> for RpcRdmaHeaderFieldCollector {
     fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         self.depth += 1;
         match field.name {
@@ -187,7 +187,7 @@ impl RpcRdmaHeaderSummary {
 
     fn decode_with_chunks(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         let mut cursor = Cursor::new(bytes).with_length(length);
-        let mut collector = TransportHeaderFieldCollector::default();
+        let mut collector = RpcRdmaHeaderFieldCollector::default();
         let header = AnyDialectHeader::decode(dialect, &mut cursor, &mut collector);
         let is_cut = match &header {
             Ok(_) => false,

@@ -4,14 +4,14 @@ use crate::captured_frame::FrameNumber;
 
 use super::connection::FlowConnection;
 use super::exceptional_transport_events::{
-    CapturedTransportEvent, ExaminedPacketCounts, MAX_EARLY_EVENTS, MAX_IDENTIFIED_EVENTS,
-    UnemittedTransportEvents, UnnamedTransportEvent,
+    CapturedTransportEvent, ConnectionSlotTransportEvent, ExaminedPacketCounts, MAX_EARLY_EVENTS,
+    MAX_IDENTIFIED_EVENTS, UnemittedTransportEvents,
 };
 use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::transaction::EndpointRole;
 
-impl UnnamedTransportEvent {
+impl ConnectionSlotTransportEvent {
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.
     fn named(&self, connection: &FlowConnection) -> Option<CapturedTransportEvent> {
         connection.number?;
@@ -146,7 +146,8 @@ impl Flow {
         let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };
         let early =
             early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
-        let named = |event: &UnnamedTransportEvent| event.named(self.connections.get(event.connection)?);
+        let named =
+            |event: &ConnectionSlotTransportEvent| event.named(self.connections.get(event.connection)?);
         released.iter().copied().chain(early.chain(events).filter_map(named))
     }
 }

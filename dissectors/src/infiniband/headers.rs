@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use super::queue_pair_and_packet_numbers::Qpn;
 use crate::address::Lid;
 use crate::field::{FieldKind, FieldValue};
-use crate::fixed_header::FixedHeaderFieldValue;
+use crate::fixed_header::HeaderBitFieldValue;
 use crate::rdma_operation::Handle;
 
 crate::number! {
@@ -265,7 +265,7 @@ impl fmt::Display for Syndrome {
     }
 }
 
-impl<'a> FixedHeaderFieldValue<'a> for Syndrome {
+impl<'a> HeaderBitFieldValue<'a> for Syndrome {
     const KIND: FieldKind = FieldKind::Enum;
 
     #[inline(always)]

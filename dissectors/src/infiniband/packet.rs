@@ -11,7 +11,7 @@ use super::opcode::{BthOpcode, ExtensionTransportHeader, OpcodeProperties};
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldObserver, FieldValue};
-use crate::fixed_header::FixedHeaderFieldValue;
+use crate::fixed_header::HeaderBitFieldValue;
 use crate::rdma_operation::Handle;
 
 /// Encapsulation of a packet.

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldKind, FieldValue};
-use crate::fixed_header::{FixedHeaderFieldValue, bits, put_bits};
+use crate::fixed_header::{HeaderBitFieldValue, bits, put_bits};
 
 crate::named! {
     /// IP protocol number. <https://www.iana.org/assignments/protocol-numbers>
@@ -41,7 +41,7 @@ impl<const UNIT: u32> LengthInWords<UNIT> {
     }
 }
 
-impl<'a, const UNIT: u32> FixedHeaderFieldValue<'a> for LengthInWords<UNIT> {
+impl<'a, const UNIT: u32> HeaderBitFieldValue<'a> for LengthInWords<UNIT> {
     const KIND: FieldKind = FieldKind::Unsigned;
 
     #[inline(always)]

@@ -9,8 +9,8 @@ pub mod gre;
 mod infiniband_link;
 mod innermost_packet;
 mod ip;
-mod link;
 mod link_headers;
+mod loopback_and_erf_frames;
 mod mpls;
 mod network_layer;
 mod transport;
@@ -84,11 +84,11 @@ fn decode_with<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) ->
             let header = Sll2::decode_slice(slice, observer).map(|(header, rest)| (header.etype, rest));
             network_layer::decode_after_header(header, slice, observer)
         }
-        LinkType::NULL | LinkType::LOOP => link::decode_loopback(slice, observer),
+        LinkType::NULL | LinkType::LOOP => loopback_and_erf_frames::decode_loopback(slice, observer),
         LinkType::RAW | LinkType::RAW_BSD | LinkType::RAW_OPENBSD | LinkType::IPV4 | LinkType::IPV6 => {
             network_layer::decode_ip(slice, TunnelNesting::NONE, observer)
         }
-        LinkType::ERF => link::decode_erf(slice, observer),
+        LinkType::ERF => loopback_and_erf_frames::decode_erf(slice, observer),
         LinkType::INFINIBAND => infiniband_link::decode_local(slice, observer),
         other => InnermostNetworkPacket::from_unread_reason(UndecodableFrameReason::LinkType(other)),
     }

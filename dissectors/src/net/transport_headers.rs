@@ -4,7 +4,7 @@ use super::ip::LengthInWords;
 use crate::address::Port;
 use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldKind, FieldValue, FlagName};
-use crate::fixed_header::FixedHeaderFieldValue;
+use crate::fixed_header::HeaderBitFieldValue;
 
 crate::number! {
     /// TCP sequence number, modulo 2^32. RFC 9293 section 3.4.
@@ -63,7 +63,7 @@ impl TcpFlags {
     }
 }
 
-impl<'a> FixedHeaderFieldValue<'a> for TcpFlags {
+impl<'a> HeaderBitFieldValue<'a> for TcpFlags {
     const KIND: FieldKind = FieldKind::Flags;
     const NAMES: &'static [FlagName] = TCP_FLAGS;
 

@@ -11,7 +11,7 @@ use crate::xdr::Chain;
 
 crate::xdr! { "rpcordma";
     /// clist: a chunk, and its offset in the XDR stream of the RPC message. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct PrototypeDialectChunk {
+    struct Sigcomm2003PrototypeChunk {
         c_xdroff: u32 => "rpcordma.position",
         c_len: u32 => "rpcordma.rdma_length",
         c_shandle: Handle => "rpcordma.rdma_handle",
@@ -19,7 +19,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// clist_type, without the RPC message that follows the list. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct PrototypeDialectChunkList<'a> { rc_clist: Chain<'a, PrototypeDialectChunk> => "rpcordma.chunks" }
+    struct PrototypeDialectChunkList<'a> { rc_clist: Chain<'a, Sigcomm2003PrototypeChunk> => "rpcordma.chunks" }
 
     /// rdma_proc. NFS over RDMA (SIGCOMM 2003) section 4.4.
     enum NfsRdmaPrototypeProc { RDMA_MSG = 0, RDMA_DONE = 1 }
@@ -49,7 +49,7 @@ impl<'a> NfsRdmaPrototypeHeader<'a> {
     );
 
     /// Returns the chunks; none in an RDMA_DONE.
-    pub fn chunks(&self) -> Chain<'a, PrototypeDialectChunk> {
+    pub fn chunks(&self) -> Chain<'a, Sigcomm2003PrototypeChunk> {
         match &self.rc_body {
             NfsRdmaPrototypeBody::Msg(list) => list.rc_clist,
             NfsRdmaPrototypeBody::Done => Chain::default(),

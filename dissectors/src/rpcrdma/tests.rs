@@ -54,7 +54,7 @@ fn the_prototype_has_one_list_of_offset_length_handle_and_address() {
     let AnyDialectHeader::Prototype(header) = header else { panic!() };
     let chunks: Vec<_> = header.chunks().iter().collect();
     assert_eq!(chunks.len(), 2);
-    let first = sigcomm2003_prototype::PrototypeDialectChunk {
+    let first = sigcomm2003_prototype::Sigcomm2003PrototypeChunk {
         c_xdroff: 44,
         c_len: 4096,
         c_shandle: Handle(0xd1),

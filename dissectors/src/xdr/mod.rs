@@ -20,6 +20,6 @@ pub use encoder::{Encoder, ReducedDataItem};
 pub(crate) use list::EncodedItemsOrSlice;
 pub use list::{Chain, List, XdrList, XdrListItems};
 pub use padding::{RdmaMsgpPadding, roundup};
-pub use types::{Ddp, DdpText, Opaque, Rfc8267DraftDdpEligibleData, Text, UndecodedMessageRest, Void};
+pub use types::{Ddp, DdpText, Opaque, ReadPlusDdpEligibleData, Text, UndecodedMessageRest, Void};
 pub use write_chunk_pairing::ResultWriteChunkAssignment;
 pub use xdr_type::{Xdr, any, sum};

@@ -304,9 +304,9 @@ ddp_data! {
 /// File data that is DDP-eligible in a draft of RFC 8267, but not in the RFC: inline, or in a Write chunk of the same
 /// length if the message cannot hold it. Never interpreted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rfc8267DraftDdpEligibleData<'a>(pub Ddp<'a>);
+pub struct ReadPlusDdpEligibleData<'a>(pub Ddp<'a>);
 
-impl<'a> Xdr<'a> for Rfc8267DraftDdpEligibleData<'a> {
+impl<'a> Xdr<'a> for ReadPlusDdpEligibleData<'a> {
     const KIND: FieldKind = FieldKind::Bytes;
 
     fn decode<O: FieldObserver<'a>>(

@@ -18,7 +18,7 @@ use crate::cli::standard_streams::{report_error, write_error};
 use crate::escape;
 use crate::output::units::{HumanCount, HumanSize};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_output_file::{OutputError, ProtectedInputFiles, ScratchFile, is_standard_output};
 use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;

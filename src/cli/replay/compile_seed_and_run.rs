@@ -12,7 +12,7 @@ use crate::cli::comparison_input::is_trace;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::memory_limit::MemoryArgs;
 use crate::cli::rpcrdma_dialect::CaptureDialectArgs;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_replay::seed::SeedMode;
 
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --server rdma://nas/scratch

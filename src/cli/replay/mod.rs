@@ -3,7 +3,6 @@
 mod compile;
 mod compile_seed_and_run;
 mod learn;
-pub(super) mod live_server_check;
 mod plan;
 mod replay_preparation;
 pub(super) mod report_files;
@@ -11,6 +10,7 @@ pub(super) mod run;
 mod seed;
 mod seeded_directory_markers;
 pub(super) mod server;
+pub(super) mod server_regression_check;
 mod single_server_requirement;
 pub(super) mod step_selection;
 

@@ -14,11 +14,12 @@ use nfsrdma_rpc::gss::GssContextSetupError;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::url::NfsVersion;
 use nfsrdma_rpc::{
-    ConnectTarget, RpcTransport, RpcTransportError, TransportConnectionId, TransportErrorResponsibility, open,
+    ConnectTarget, RpcClientTransport, RpcClientTransportError, TransportConnectionId,
+    TransportErrorResponsibility, open,
 };
 
 use super::seeded_directory_markers::{self, RunDirectoryPreviousUse};
-use super::server::{ReplayServerArgs, TraceFile};
+use super::server::{ReplayServerArgs, ReplayTraceFileReader};
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::report_error;
 use crate::interrupt::ShutdownSignalRegistration;
@@ -45,8 +46,8 @@ pub(super) enum ReplayStartError {
     Usage(anyhow::Error),
 }
 
-impl From<RpcTransportError> for ReplayStartError {
-    fn from(error: RpcTransportError) -> Self {
+impl From<RpcClientTransportError> for ReplayStartError {
+    fn from(error: RpcClientTransportError) -> Self {
         Self::Unreachable(error.to_string(), error.blame())
     }
 }
@@ -157,7 +158,7 @@ struct ServerReplayDirectoryAccess<'a> {
 }
 
 pub(super) struct PreparedReplay {
-    pub(super) transport: Box<dyn RpcTransport>,
+    pub(super) transport: Box<dyn RpcClientTransport>,
     pub(super) target: ConnectTarget,
     pub(super) directory: String,
     pub(super) tag: String,
@@ -171,7 +172,7 @@ impl ReplayServerArgs {
     pub(super) fn prepare(
         &self,
         path: &Path,
-        trace: &mut TraceFile,
+        trace: &mut ReplayTraceFileReader,
         seed_mode: SeedMode,
         copy: &ReplayClientCopyIdentity,
         control: &SeedingControl,
@@ -218,7 +219,7 @@ impl ReplayServerArgs {
     /// Calls `action` with a file client of the server.
     fn with_file_client<T>(
         &self,
-        transport: &mut dyn RpcTransport,
+        transport: &mut dyn RpcClientTransport,
         access: &ServerReplayDirectoryAccess<'_>,
         mut containment: Containment,
         copy: &ReplayClientCopyIdentity,
@@ -267,7 +268,7 @@ impl ReplayServerArgs {
     pub(super) fn remove(
         &self,
         path: &Path,
-        trace: &mut TraceFile,
+        trace: &mut ReplayTraceFileReader,
         copy: &ReplayClientCopyIdentity,
     ) -> Result<u64, ReplayStartError> {
         let mut transport = open(self.server.transport)?;
@@ -325,7 +326,7 @@ impl ReplayServerArgs {
         if *number > 1 { format!("{directory}-{number}") } else { directory }
     }
     /// Returns `true` if the directory is created through NFSv3: by the URL, or else by the version of the trace.
-    fn is_v3(&self, path: &Path, trace: &mut TraceFile) -> Result<bool, ReplayStartError> {
+    fn is_v3(&self, path: &Path, trace: &mut ReplayTraceFileReader) -> Result<bool, ReplayStartError> {
         let first = first_version(trace).map_err(|error| anyhow!("{}: {error}", path.display()))?;
         if let (Some(version), Some(first)) = (self.server.version, first)
             && first != requested_version(version)
@@ -374,7 +375,7 @@ impl ReplayServerArgs {
     fn seed_tree(
         &self,
         path: &Path,
-        trace: &mut TraceFile,
+        trace: &mut ReplayTraceFileReader,
         files: &mut dyn FileServerClient,
         run_directory: &RunDirectory<'_>,
         seed_mode: SeedMode,
@@ -438,7 +439,10 @@ impl ReplayServerArgs {
 }
 
 /// Refuses the captured server, whose files might be in use.
-fn reject_captured_server(trace: &TraceFile, address: SocketAddr) -> Result<(), ReplayStartError> {
+fn reject_captured_server(
+    trace: &ReplayTraceFileReader,
+    address: SocketAddr,
+) -> Result<(), ReplayStartError> {
     let address = address.ip().to_string();
     let mut captured = trace.summary().hosts.iter().filter(|host| host.is_server);
     if captured.any(|host| host.address == address) {
@@ -467,7 +471,7 @@ fn version_text((version, minor): NfsVersionAndMinor) -> String {
 }
 
 /// Returns the NFS version of the first NFS step.
-fn first_version(trace: &mut TraceFile) -> Result<Option<NfsVersionAndMinor>, TraceError> {
+fn first_version(trace: &mut ReplayTraceFileReader) -> Result<Option<NfsVersionAndMinor>, TraceError> {
     trace.rewind();
     let mut version = None;
     while version.is_none()

@@ -1,6 +1,6 @@
 //! Markers in the directory of a replay: seeding has begun or is complete, for which trace, and a replay has begun.
 
-use super::server::TraceFile;
+use super::server::ReplayTraceFileReader;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError, NewObjectKind};
 use nfsrdma_replay::seed::removal::{
@@ -9,7 +9,7 @@ use nfsrdma_replay::seed::removal::{
 use nfsrdma_replay::seed::{RunDirectory, TREE_DIRECTORY};
 
 /// Returns the identifier of a trace: equal for the same captures, compiled to the same steps.
-pub(super) fn trace_marker(trace: &TraceFile) -> String {
+pub(super) fn trace_marker(trace: &ReplayTraceFileReader) -> String {
     let summary = trace.summary();
     let text = format!("{:?} {:?} {:?}", summary.captures, summary.hosts, summary.end);
     format!("{TRACE_MARKER_PREFIX}{:016x}", hash(text.as_bytes()) as u64)

@@ -73,7 +73,7 @@ pub(in crate::cli) fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 /// Reader of a trace file.
-pub(super) type TraceFile = ReplayTraceReader<BufReader<File>>;
+pub(super) type ReplayTraceFileReader = ReplayTraceReader<BufReader<File>>;
 
 /// Returns `true` if a path has the name of a capture, compressed or not.
 fn has_capture_name(path: &Path) -> bool {
@@ -102,7 +102,7 @@ pub(in crate::cli) fn open_trace_file(path: &Path) -> Result<File> {
     })
 }
 
-pub(super) fn open_trace(path: &Path) -> Result<TraceFile> {
+pub(super) fn open_trace(path: &Path) -> Result<ReplayTraceFileReader> {
     let name = path.display();
     let file = open_trace_file(path)?;
     ReplayTraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
@@ -124,7 +124,7 @@ impl ReplayServerArgs {
     }
 
     /// Returns the time limit for each of seeding and the removal of the directory.
-    pub(super) fn preparation_limit(&self, trace: &TraceFile) -> Duration {
+    pub(super) fn preparation_limit(&self, trace: &ReplayTraceFileReader) -> Duration {
         let options = ReplayOptions {
             max_time: self.max_time.map(Duration::from_secs_f64),
             ..ReplayOptions::default()

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use rustc_hash::FxHashSet;
 
-use super::server::{TraceFile, open_trace};
+use super::server::{ReplayTraceFileReader, open_trace};
 use super::step_selection::StepSelection;
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_replay::run_plan::step_replayability::StepPlanner;
+use nfsrdma_replay::run_plan::step_replayability::StepReplayabilityAnalyzer;
 use nfsrdma_replay::trace::{NONE, TraceError};
 
 /// Maximum number of servers that the message names.
@@ -54,8 +54,12 @@ pub(super) fn require_single_server(
 }
 
 /// Returns the numbers of the servers of the NFS steps that run.
-fn servers_of_steps(trace: &mut TraceFile, selection: &StepSelection) -> Result<FxHashSet<u32>, TraceError> {
-    let mut planner = StepPlanner::new(trace)?.with_selection(selection.chosen.clone(), selection.gss);
+fn servers_of_steps(
+    trace: &mut ReplayTraceFileReader,
+    selection: &StepSelection,
+) -> Result<FxHashSet<u32>, TraceError> {
+    let mut planner =
+        StepReplayabilityAnalyzer::new(trace)?.with_selection(selection.chosen.clone(), selection.gss);
     let mut servers = FxHashSet::default();
     trace.for_each_step(|step| {
         let is_sent = planner.plan_step(step).state().is_sent();
@@ -72,7 +76,7 @@ fn servers_of_steps(trace: &mut TraceFile, selection: &StepSelection) -> Result<
 /// Returns the numbers of the objects of other servers. MOUNT may have another address than NFS: an object whose
 /// filehandle the used server has is not one of them.
 fn objects_of_other_servers(
-    trace: &mut TraceFile,
+    trace: &mut ReplayTraceFileReader,
     used_servers: &FxHashSet<u32>,
 ) -> Result<FxHashSet<u32>, TraceError> {
     let mut used_handles = FxHashSet::default();

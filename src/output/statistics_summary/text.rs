@@ -4,7 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 use nfsrdma_capture_file::CapturePacketCounters;
-use nfsrdma_conformance::SeverityLevel;
+use nfsrdma_conformance::ReportedFindingSeverity;
 use nfsrdma_dissectors::flow::UndecodedReason;
 use nfsrdma_dissectors::flow::transaction::Endpoint;
 use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
@@ -116,14 +116,14 @@ fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
 /// may be many, have a number only, except those about the transport.
 fn push_findings(findings: &FindingCounts, is_filtered: bool, glyphs: Glyphs, text: &mut String) {
     let mut parts = Vec::new();
-    for severity in SeverityLevel::ALL {
+    for severity in ReportedFindingSeverity::ALL {
         let count = findings.of_severity(severity);
         if count == 0 {
             continue;
         }
         let (mut rules, mut unnamed) = (Vec::new(), 0);
         for (_, rule, count) in findings.iter().filter(|(other, ..)| *other == severity) {
-            if severity == SeverityLevel::Info && !rule.starts_with("transport/") {
+            if severity == ReportedFindingSeverity::Info && !rule.starts_with("transport/") {
                 unnamed += 1;
             } else {
                 rules.push(format!("{rule} {}{}", glyphs.times, HumanCount(count)));

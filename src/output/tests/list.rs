@@ -1,7 +1,7 @@
 use crate::output::settings::TimeFormat;
 use crate::output::style::{Glyphs, TerminalOutputStyles, TerminalProfile, columns};
 use crate::output::transaction_list::TransactionListWriter;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 
 use nfsrdma_dissectors::address::Address;

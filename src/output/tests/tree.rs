@@ -1,4 +1,4 @@
-use nfsrdma_conformance::{Finding, Severity, SeverityLevel};
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity, Severity};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
@@ -68,7 +68,7 @@ fn a_finding_is_under_its_field_in_its_message() {
     let rule = nfsrdma_conformance::find_rule("rpcrdma/credit-zero").unwrap();
     let finding = |text: &str, message: &Option<CapturedMessage>, field| Finding {
         rule,
-        severity: SeverityLevel::Error,
+        severity: ReportedFindingSeverity::Error,
         severity_unless_known: Severity::Error,
         known: None,
         text: text.to_owned(),

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 use std::ops::Range;
 
-use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
@@ -147,10 +147,10 @@ impl FieldTreeTextWriter {
     fn finding_line(&self, finding: &Finding, depth: usize) -> TreeLine {
         let styles = self.screen.styles;
         let (style, deviation) = match finding.severity {
-            SeverityLevel::Error => (styles.error, None),
-            SeverityLevel::Warning => (styles.mark, None),
-            SeverityLevel::Known => (styles.dim, finding.known.as_deref()),
-            SeverityLevel::Info => (styles.dim, None),
+            ReportedFindingSeverity::Error => (styles.error, None),
+            ReportedFindingSeverity::Warning => (styles.mark, None),
+            ReportedFindingSeverity::Known => (styles.dim, finding.known.as_deref()),
+            ReportedFindingSeverity::Info => (styles.dim, None),
         };
         let (severity, rule) = (finding.severity.name(), finding.rule);
         let known_deviation =

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Instant;
 
 use nfsrdma_analysis::filter::{Filter, FilterError};
-use nfsrdma_analysis::memory_budget::{self, CommandMemoryBudget};
+use nfsrdma_analysis::memory_budget_shares::{self, CommandMemoryBudget};
 use nfsrdma_analysis::names::FilehandleDisplay;
 use nfsrdma_analysis::rates::{SlidingWindowRates, TransactionAndByteRate, WINDOWS_NS};
 use nfsrdma_capture_file::CaptureInterfaceLinkState;
@@ -84,7 +84,7 @@ pub struct TuiOptions {
 impl Default for TuiOptions {
     fn default() -> Self {
         Self {
-            memory: CommandMemoryBudget::for_interface(memory_budget::DEFAULT_BYTES, []),
+            memory: CommandMemoryBudget::for_interface(memory_budget_shares::DEFAULT_BYTES, []),
             theme: ThemeName::Dark,
             glyphs: Glyphs::UNICODE,
             limits: FlowLimits::default(),

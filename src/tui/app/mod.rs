@@ -3,19 +3,19 @@
 mod actions;
 pub mod application_state;
 mod copy_text;
+mod cursor_movement_and_search;
 pub(super) mod filtered_sorted_frame_list;
 mod filters;
 mod frame_list;
 mod frame_list_scans;
 pub(super) mod marked_row;
 mod mouse;
-mod navigation;
 mod rates_around_chosen_row;
 mod read_pass_results;
 mod save_command;
 pub(super) mod transaction_list;
 mod tree;
-pub(super) mod view_rows;
+pub(super) mod view_row_commands;
 
 use std::time::{Duration, Instant};
 

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, Transaction};
 
+use nfsrdma_analysis::bounded_time_series::TimeSeries;
 use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::connection_states_and_credits::{ConnectionStatesAndCredits, ConnectionStats};
 use nfsrdma_analysis::files::{FileTallies, FileTally};
@@ -16,7 +17,6 @@ use nfsrdma_analysis::load_over_time::{self, TrafficTimeBucket};
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, OperationKey, has_failed};
-use nfsrdma_analysis::time_series::TimeSeries;
 
 /// Maximum number of files listed by bytes, and of files listed by time.
 const MAX_FILES_PER_ORDER: usize = 500;

@@ -7,7 +7,7 @@ use ratatui::crossterm::event::{
 
 use crate::tui::app::application_state::{FocusPane, TerminalControlRequest};
 use crate::tui::app::marked_row::MarkedRow;
-use crate::tui::app::view_rows::TuiViewRecordKind;
+use crate::tui::app::view_row_commands::TuiViewRecordKind;
 use crate::tui::tui_view::TuiView;
 
 use super::{Screen, SharedCapture, TuiOptions, path};

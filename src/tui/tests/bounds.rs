@@ -9,7 +9,7 @@ use ratatui::crossterm::event::KeyCode;
 use crate::tui::TuiOptions;
 use crate::tui::model::transaction_list_row::PAGE_ROWS;
 use crate::tui::rereadable_capture::SharedCapture;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 
 use super::{Screen, path};
 

@@ -10,7 +10,7 @@ use ratatui::backend::TestBackend;
 
 use crate::tui::App;
 use crate::tui::model::pending_calls_and_rates::{LiveActivitySnapshot, PendingCallRow};
-use crate::tui::rereadable_capture::LiveReadStopCondition;
+use crate::tui::rereadable_capture::LiveCaptureStopCondition;
 use crate::tui::tui_view::TuiView;
 
 use super::{Screen, SharedCapture, TuiOptions, path};
@@ -19,7 +19,7 @@ const WIDTHS: [u16; 4] = [40, 80, 120, 200];
 
 struct Endless;
 
-impl LiveReadStopCondition for Endless {
+impl LiveCaptureStopCondition for Endless {
     fn frame(&mut self, _: Timestamp) -> bool {
         false
     }

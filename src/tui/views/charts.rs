@@ -9,9 +9,9 @@ use crate::output::style::columns as width_of;
 use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
 use crate::tui::app::application_state::App;
 use crate::tui::app::marked_row::MarkedRow;
+use nfsrdma_analysis::bounded_time_series::{TimeSeries, TimeSeriesBucket};
 use nfsrdma_analysis::histogram::LatencyHistogram;
 use nfsrdma_analysis::load_over_time::TrafficTimeBucket;
-use nfsrdma_analysis::time_series::{TimeSeries, TimeSeriesBucket};
 
 use super::drawing_primitives::{cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 use super::operations;

@@ -14,8 +14,8 @@ use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Ddp, List, Opaque, Text, Void};
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, OutgoingPayloadMemory, OutgoingRpcCall, RequestedCallForm,
-    RpcTransport, RpcTransportEvent, SubmitError,
+    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, PayloadContentLocation, RequestedCallForm,
+    RpcClientTransport, RpcClientTransportEvent, SubmitError,
 };
 
 /// Lengths around padding, thresholds, segments and records.
@@ -56,7 +56,7 @@ fn more() -> SynchronousProcedureCall<'static> {
 impl<'t> Client<'t> {
     /// Connects, and registers the client with the server.
     pub(super) fn new(
-        transport: &'t mut dyn RpcTransport,
+        transport: &'t mut dyn RpcClientTransport,
         target: &ConnectTarget,
         minor: u32,
         directory: &[&str],
@@ -193,7 +193,7 @@ impl<'t> Client<'t> {
             stable: StableHow4::FILE_SYNC4,
             data: Ddp::Chunk { length, bytes: None },
         };
-        let more = SynchronousProcedureCall { data: &[OutgoingPayloadMemory::Copied(data)], ..more() };
+        let more = SynchronousProcedureCall { data: &[PayloadContentLocation::Copied(data)], ..more() };
         self.on(&open.1, Args::WRITE(write), &more, |results| {
             if let Results::WRITE(outcome) = results {
                 assert_eq!(outcome.ok().unwrap().count, length);
@@ -388,7 +388,7 @@ pub(super) fn every_length(client: &mut Client<'_>) {
 /// Sends NULL of NFSv4 many times, with as many in flight as the transport accepts but at most `most`. Returns the
 /// maximum in flight.
 pub(super) fn many_nulls(
-    transport: &mut dyn RpcTransport,
+    transport: &mut dyn RpcClientTransport,
     target: &ConnectTarget,
     count: u32,
     most: u32,
@@ -417,11 +417,11 @@ pub(super) fn many_nulls(
         }
         let deadline = std::time::Instant::now() + Duration::from_secs(20);
         match transport.poll(Some(deadline)).unwrap_or_else(|e| panic!("{e}")) {
-            Some(RpcTransportEvent::Reply(reply)) => {
+            Some(RpcClientTransportEvent::Reply(reply)) => {
                 assert!(!std::mem::replace(&mut has_come[reply.tag.0 as usize], true));
                 done += 1;
             }
-            Some(RpcTransportEvent::Credits { .. }) => {}
+            Some(RpcClientTransportEvent::Credits { .. }) => {}
             other => panic!("{other:?} after {done} of {sent}"),
         }
     }

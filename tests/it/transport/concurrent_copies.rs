@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, StepCounts, run_all};
 use nfsrdma_replay::trace::ReplayTraceReader;
-use nfsrdma_rpc::{ConnectOptions, RpcTransport, TransportConnectionId};
+use nfsrdma_rpc::{ConnectOptions, RpcClientTransport, TransportConnectionId};
 
 use super::generated_traces::{Kind, Made, Planned, made, target};
 use super::pacing::Timed;

@@ -33,7 +33,7 @@ use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
 use nfsrdma_replay::seed::v3::Nfs3Client;
-use nfsrdma_replay::seed::v4::{Nfs4Client, Nfs4ClientState};
+use nfsrdma_replay::seed::v4::{ClientidAndSessionState, Nfs4Client};
 use nfsrdma_replay::trace::file_format::{
     ReplayTraceBlockKind, TraceFileDataRetention, TraceProvenance, TraceVariableWithoutDefiningStep,
 };
@@ -45,7 +45,7 @@ use nfsrdma_replay::trace::{
     TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
 };
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
-use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
+use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcClientTransport};
 
 mod maker;
 
@@ -151,7 +151,7 @@ fn base() -> Base {
     )
     .unwrap();
     let stateid = client.open(&victim, 1, 3).unwrap();
-    let Nfs4ClientState::Session { clientid, id: session, .. } = client.hand_over() else {
+    let ClientidAndSessionState::Session { clientid, id: session, .. } = client.hand_over() else {
         panic!("no session")
     };
     let handles: Vec<Vec<u8>> = vec![root, victim, other, home, nameless];

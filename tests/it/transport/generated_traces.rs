@@ -24,7 +24,7 @@ use nfsrdma_replay::trace::{
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, ReplySizeLimits, RequestedCallForm,
-    RpcTransport, RpcTransportEvent,
+    RpcClientTransport, RpcClientTransportEvent,
 };
 
 /// Bytes of one READ.
@@ -93,7 +93,7 @@ fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Ve
     };
     transport.submit(connection, &call).unwrap();
     loop {
-        if let RpcTransportEvent::Reply(reply) = transport.poll(None).unwrap().unwrap() {
+        if let RpcClientTransportEvent::Reply(reply) = transport.poll(None).unwrap().unwrap() {
             let data =
                 reply.payloads.items().first().and_then(|item| item.bytes).unwrap_or_default().to_vec();
             return (reply.message.to_vec(), data);
@@ -248,7 +248,7 @@ impl Made {
     /// Replays the trace over a transport.
     pub(crate) fn run_over(
         &self,
-        transport: &mut dyn RpcTransport,
+        transport: &mut dyn RpcClientTransport,
         wish: &ConnectOptions,
         options: &ReplayOptions,
     ) -> ReplayReport {

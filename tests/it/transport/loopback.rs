@@ -10,7 +10,7 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFa
 use nfsrdma_replay::probe::{NullCallLatency, probe};
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{
-    CapturedCallChunkLayout, ConnectOptions, RdmaFabric, RequestedCallForm, RpcTransport, TransportKind,
+    CapturedCallChunkLayout, ConnectOptions, RdmaFabric, RequestedCallForm, RpcClientTransport, TransportKind,
 };
 
 use super::client::{Client, content, every_length, many_nulls, target};

@@ -12,7 +12,7 @@ use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{
-    self, MockFaultInjector, MockFieldMutation, MockFileStateFault, MockServerFault, MockServerFaultKind,
+    self, MockFaultInjector, MockFieldMutation, MockFileTreeFault, MockServerFault, MockServerFaultKind,
 };
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
@@ -24,7 +24,7 @@ use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
-use nfsrdma_rpc::RpcTransport;
+use nfsrdma_rpc::RpcClientTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 
 use super::auxiliary_programs;
@@ -373,8 +373,8 @@ fn a_size_that_no_file_had_is_found_in_overlapped_steps_too() {
 fn the_walk_finds_what_no_reply_tells() {
     let works = works("walk", |_| true);
     for (version, operation, what) in [
-        (3, "REMOVE", MockServerFaultKind::WrongFiles(MockFileStateFault::Nothing)),
-        (3, "RENAME", MockServerFaultKind::WrongFiles(MockFileStateFault::KeepsNames)),
+        (3, "REMOVE", MockServerFaultKind::WrongFiles(MockFileTreeFault::Nothing)),
+        (3, "RENAME", MockServerFaultKind::WrongFiles(MockFileTreeFault::KeepsNames)),
         (3, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
         (4, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
     ] {

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use nfsrdma_rpc::tcp::TcpTransport;
-use nfsrdma_rpc::{DisconnectReason, RpcTransport, RpcTransportEvent};
+use nfsrdma_rpc::{DisconnectReason, RpcClientTransport, RpcClientTransportEvent};
 use serde_json::Value;
 
 use super::client::{Client, content, every_length, many_nulls, target};
@@ -57,7 +57,8 @@ fn a_server_that_is_gone_in_the_middle_is_reported() {
     let connection = tcp.connect(&target(server.port)).unwrap();
     server.kill();
     let event = tcp.poll(Some(Instant::now() + Duration::from_secs(10))).unwrap();
-    let Some(RpcTransportEvent::Disconnected { connection: gone, reason, lost_calls: [] }) = event else {
+    let Some(RpcClientTransportEvent::Disconnected { connection: gone, reason, lost_calls: [] }) = event
+    else {
         panic!("{event:?}")
     };
     assert_eq!(gone, connection);

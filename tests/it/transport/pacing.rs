@@ -7,8 +7,8 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RegisteredPayloadMemoryId,
-    RpcClientConnectionCounters, RpcTransport, RpcTransportError, RpcTransportEvent, SubmitError,
-    SubmittedCallForm, TransportConnectionId, TransportCredits,
+    RpcClientConnectionCounters, RpcClientTransport, RpcClientTransportError, RpcClientTransportEvent,
+    SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits,
 };
 
 use super::generated_traces::{Kind, Made, Planned, made};
@@ -50,8 +50,8 @@ impl Timed {
     }
 }
 
-impl RpcTransport for Timed {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
+impl RpcClientTransport for Timed {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError> {
         self.inner.connect(target)
     }
     fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
@@ -66,7 +66,7 @@ impl RpcTransport for Timed {
     fn share(
         &mut self,
         memory: &std::sync::Arc<[u8]>,
-    ) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
+    ) -> Result<RegisteredPayloadMemoryId, RpcClientTransportError> {
         self.inner.share(memory)
     }
     fn submit(
@@ -97,13 +97,13 @@ impl RpcTransport for Timed {
     fn poll(
         &mut self,
         deadline: Option<Instant>,
-    ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
+    ) -> Result<Option<RpcClientTransportEvent<'_>>, RpcClientTransportError> {
         self.polls += 1;
         if self.polls <= self.patience {
             return Ok(None);
         }
         let event = self.inner.poll(deadline)?;
-        if matches!(event, Some(RpcTransportEvent::Reply(_))) {
+        if matches!(event, Some(RpcClientTransportEvent::Reply(_))) {
             self.replied.push(Instant::now());
             self.turns += u32::from(std::mem::take(&mut self.is_turn));
             self.in_flight -= 1;

@@ -17,7 +17,7 @@ use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, file_server_client::FileServerClient, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
-use nfsrdma_rpc::RpcTransport;
+use nfsrdma_rpc::RpcClientTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use serde_json::Value as Json;
 

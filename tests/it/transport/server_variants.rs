@@ -22,7 +22,7 @@ use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
-use nfsrdma_rpc::RpcTransport;
+use nfsrdma_rpc::RpcClientTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 
 use super::auxiliary_programs;

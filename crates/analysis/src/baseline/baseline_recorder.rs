@@ -12,15 +12,15 @@ use super::capture_counts::BaselineCounts;
 use super::field_path_filter_names::BaselineFieldNamesByPath;
 use super::memory_cost::{fields_bytes, header_bytes, operation_bytes, settings_bytes, transaction_bytes};
 use super::message_header_texts::{BaselineHeaderTextDictionary, MessageHeaderTextInterner, header_text};
-use super::record_parser::{BaselineRecordParser, RecordOfClient};
+use super::record_parser::{BaselineRecordParser, ComparableTransactionWithClient};
 use super::settings::BaselineSettings;
 use super::spooled_text::SpooledText;
 use super::writer::{BaselineHead, frames_text, transaction_text, write_end};
 use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
-use crate::comparison::record::{ComparableMessage, ComparisonRecord};
-use crate::memory_budget::BaselineCheckMemoryShares;
+use crate::comparison::record::{ComparableMessage, ComparableTransaction};
+use crate::memory_budget_shares::BaselineCheckMemoryShares;
 use nfsrdma_output_file::OutputError;
 
 /// Byte in a stored text for what is known at the end: the relative frames, and the names of headers.
@@ -92,7 +92,7 @@ impl BaselineRecorder {
     pub fn add(
         &mut self,
         client: &ClientAddressAndCallDirection,
-        mut record: ComparisonRecord,
+        mut record: ComparableTransaction,
     ) -> Result<(), OutputError> {
         canonicalize(&mut record);
         let headers = [self.header(record.call.as_ref()), self.header(record.reply.as_ref())];
@@ -145,7 +145,7 @@ impl BaselineRecorder {
     pub fn finish(
         mut self,
         totals: &ComparedCaptureSummary,
-    ) -> Result<RecordedTransactionBaseline, BaselineRecordingError> {
+    ) -> Result<RecordedCaptureBaseline, BaselineRecordingError> {
         if self.is_full() {
             let needed_bytes = self.needed_bytes.max(self.largest_bytes) as u64;
             return Err(BaselineRecordingError::TooLarge { needed_bytes });
@@ -162,7 +162,7 @@ impl BaselineRecorder {
                 *name = Some(names.add(text));
             }
         }
-        Ok(RecordedTransactionBaseline {
+        Ok(RecordedCaptureBaseline {
             settings: self.settings,
             counts: self.counts,
             fields: self.fields,
@@ -176,7 +176,7 @@ impl BaselineRecorder {
 
 /// The baseline of a capture.
 #[derive(Debug)]
-pub struct RecordedTransactionBaseline {
+pub struct RecordedCaptureBaseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFieldNamesByPath,
@@ -188,7 +188,7 @@ pub struct RecordedTransactionBaseline {
     text: SpooledText,
 }
 
-impl RecordedTransactionBaseline {
+impl RecordedCaptureBaseline {
     /// Returns the counts of the capture.
     pub fn counts(&self) -> &BaselineCounts {
         &self.counts
@@ -241,7 +241,9 @@ impl RecordedTransactionBaseline {
 
     /// Returns a function that returns the next record, with the place of its Transaction in the capture; `None` at the
     /// end, or an error if the temporary file cannot be read.
-    pub(super) fn records(&self) -> impl FnMut() -> Result<Option<RecordOfClient>, BaselineReadError> {
+    pub(super) fn records(
+        &self,
+    ) -> impl FnMut() -> Result<Option<ComparableTransactionWithClient>, BaselineReadError> {
         let mut parser = BaselineRecordParser::new(&self.fields, &self.names, &self.settings);
         let (mut text, mut last_frame) = (String::new(), 0);
         let mut transactions = (1..).zip(&self.transactions);
@@ -253,7 +255,7 @@ impl RecordedTransactionBaseline {
                 .map_err(|error| read_error(error.to_string()))?;
             text.lines().try_for_each(|line| parser.line(line)).map_err(read_error)?;
             Ok(parser.finish_transaction().map(|parsed| {
-                let mut record = ComparisonRecord { location: transaction.location, ..parsed.record };
+                let mut record = ComparableTransaction { location: transaction.location, ..parsed.record };
                 for (at, finding) in (0..u32::BITS).zip(&mut record.findings) {
                     finding.is_call = transaction.call_findings >> at & 1 != 0;
                 }

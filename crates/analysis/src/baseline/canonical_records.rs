@@ -10,14 +10,14 @@ use crate::comparison::field_equality::{
     FieldEqualityRequirement, MappedIdentifierType, OPERATION_COUNT_FIELD,
 };
 use crate::comparison::record::{
-    ComparableMessageField, ComparedChunkKind, ComparedFieldValue, ComparedOperationOrHeaders,
-    ComparisonRecord, hash,
+    ComparableMessageField, ComparableTransaction, ComparedChunkKind, ComparedFieldValue,
+    ComparedOperationOrHeaders, hash,
 };
 
 /// Number of fields with one path in one operation from which they are folded as a list.
 const MIN_FOLDED_FIELDS: usize = 5;
 
-pub(super) fn canonicalize(record: &mut ComparisonRecord) {
+pub(super) fn canonicalize(record: &mut ComparableTransaction) {
     for message in record.call.iter_mut().chain(&mut record.reply) {
         // Lengths are compared exactly.
         message.varying = 0;
@@ -54,7 +54,7 @@ fn shorten(identity: MappedIdentifierType, value: &mut ComparedFieldValue) {
 
 /// Sets the keys that pair the record: a hash of its whole Call, and one of its names, offsets and counts. Identities
 /// are included unless they are ignored.
-pub(super) fn set_match_keys(record: &mut ComparisonRecord, has_identities: bool) {
+pub(super) fn set_match_keys(record: &mut ComparableTransaction, has_identities: bool) {
     let (mut arguments, mut subject) = (String::new(), String::new());
     for entry in record.call_fields() {
         if has_identities || !matches!(entry.path.class, FieldEqualityRequirement::Identity(_)) {

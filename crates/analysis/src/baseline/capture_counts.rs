@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::comparison::capture_summary::ComparedCaptureSummary;
-use crate::comparison::record::{ComparedChunkKind, ComparisonRecord};
+use crate::comparison::record::{ComparableTransaction, ComparedChunkKind};
 
 /// Counts of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct BaselineCounts {
 
 impl BaselineCounts {
     /// Counts a record.
-    pub fn record(&mut self, record: &ComparisonRecord) {
+    pub fn record(&mut self, record: &ComparableTransaction) {
         let counts = match self.operations.get_mut(&*record.title) {
             Some(counts) => counts,
             None => self.operations.entry(record.title.to_string()).or_default(),

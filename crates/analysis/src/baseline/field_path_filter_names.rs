@@ -8,7 +8,9 @@ use std::io::{self, Write};
 use std::rc::Rc;
 
 use crate::comparison::field_equality::requirement_of_field;
-use crate::comparison::record::{AMBIGUOUS_FIELD, ComparableMessage, ComparisonRecord, FieldPath, class};
+use crate::comparison::record::{
+    AMBIGUOUS_FIELD, ComparableMessage, ComparableTransaction, FieldPath, class,
+};
 use crate::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 /// Word for the headers, in place of an operation.
@@ -48,7 +50,7 @@ fn word(section: &str) -> String {
 
 impl BaselineFieldNamesByPath {
     /// Adds the fields of a record, and returns the number of new ones.
-    pub(super) fn record(&mut self, record: &ComparisonRecord) -> usize {
+    pub(super) fn record(&mut self, record: &ComparableTransaction) -> usize {
         let program = program(&record.title);
         self.message(&program, true, record.call.as_ref())
             + self.message(&program, false, record.reply.as_ref())

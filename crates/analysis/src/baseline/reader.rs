@@ -13,13 +13,13 @@ use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
 use super::baseline_read_error::{BaselineReadError, REWRITE_ADVICE, begin, contradiction};
-use super::baseline_recorder::RecordedTransactionBaseline;
+use super::baseline_recorder::RecordedCaptureBaseline;
 use super::capture_counts::BaselineCounts;
 use super::field_path_filter_names::BaselineFieldNamesByPath;
 use super::lines::{BaselineLineReader, BaselineReadPosition, PositionalFileReader, for_each_line_length};
 use super::memory_cost::line_bytes;
 use super::message_header_texts::BaselineHeaderTextDictionary;
-use super::record_parser::{BaselineRecordParser, BaselineTransaction, RecordOfClient};
+use super::record_parser::{BaselineRecordParser, BaselineTransaction, ComparableTransactionWithClient};
 use super::settings::{BaselineSettings, SETTINGS_HEAD, is_conflict};
 use super::writer::{BaselineHead, FORMAT_NAME, VERSION, frames_text, transaction_text, write_end};
 
@@ -102,7 +102,7 @@ impl OpenBaselineFile {
     ///
     /// # Errors
     /// Returns an error if the text of the recorded baseline cannot be read.
-    pub fn has_text(&self, baseline: &RecordedTransactionBaseline) -> io::Result<bool> {
+    pub fn has_text(&self, baseline: &RecordedCaptureBaseline) -> io::Result<bool> {
         let mut check =
             BaselineFileByteComparer { input: PositionalFileReader::buffered(&self.file, 0), differs: false };
         match baseline.write(&mut check) {
@@ -531,7 +531,9 @@ impl Baseline {
 
     /// Returns a function that returns the next record; `None` at the end, or an error if the file cannot be read or
     /// was changed since it was checked.
-    pub(super) fn records(&self) -> impl FnMut() -> Result<Option<RecordOfClient>, BaselineReadError> {
+    pub(super) fn records(
+        &self,
+    ) -> impl FnMut() -> Result<Option<ComparableTransactionWithClient>, BaselineReadError> {
         let mut lines = BaselineLineReader::new(&self.file, self.first, self.max_bytes);
         let mut parser = BaselineRecordParser::new(&self.fields, &self.headers, &self.settings);
         move || {

@@ -15,9 +15,9 @@ use super::value_parser::value;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
-    ComparableFinding, ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind,
-    ComparedChunkSegment, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
-    SharedWords, class,
+    ComparableFinding, ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedChunk,
+    ComparedChunkKind, ComparedChunkSegment, ComparedOperationOrHeaders, MessageDecodeCompleteness,
+    RecordStringInterner, class,
 };
 use crate::comparison::recorder::signature;
 
@@ -25,29 +25,29 @@ use crate::comparison::recorder::signature;
 const UNKNOWN: &str = "unknown_operation";
 const MAX_DECODED_HEADERS: usize = 1_024;
 
-pub(super) type RecordOfClient = (ClientAddressAndCallDirection, ComparisonRecord);
+pub(super) type ComparableTransactionWithClient = (ClientAddressAndCallDirection, ComparableTransaction);
 
 #[derive(Debug)]
 pub(super) struct BaselineTransaction {
     pub(super) client: ClientAddressAndCallDirection,
-    pub(super) record: ComparisonRecord,
+    pub(super) record: ComparableTransaction,
     /// Texts of the headers of its Call and Reply.
     pub(super) headers: [Option<Rc<str>>; 2],
 }
 
 /// The error is the problem and its remedy; `None` for a line that cannot be in a baseline.
-type ParseResult<T> = Result<T, Option<String>>;
+type BaselineRecordParseResult<T> = Result<T, Option<String>>;
 
 /// Decoded headers by program, message and name; many messages have the same headers.
-type DecodedMessageHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparableMessageField>)>;
+type ParsedBaselineHeaderCache = HashMap<(String, bool, String), (Rc<str>, Vec<ComparableMessageField>)>;
 
 #[derive(Debug)]
 pub(super) struct BaselineRecordParser<'b> {
     fields: &'b BaselineFieldNamesByPath,
     headers: &'b BaselineHeaderTextDictionary,
     has_identities: bool,
-    decoded_headers: DecodedMessageHeaderCache,
-    words: SharedWords,
+    decoded_headers: ParsedBaselineHeaderCache,
+    words: RecordStringInterner,
     transaction: Option<BaselineTransaction>,
     /// The program of the current Transaction.
     program: String,
@@ -65,8 +65,8 @@ impl<'b> BaselineRecordParser<'b> {
             fields,
             headers,
             has_identities: !settings.ignores_identities(),
-            decoded_headers: DecodedMessageHeaderCache::new(),
-            words: SharedWords::default(),
+            decoded_headers: ParsedBaselineHeaderCache::new(),
+            words: RecordStringInterner::default(),
             transaction: None,
             program: String::new(),
             previous_frame: 0,
@@ -109,7 +109,7 @@ impl<'b> BaselineRecordParser<'b> {
         let (status, title) = (words.next()?, words.next()?);
         let location = self.place(frames)?;
         let class = class(title);
-        let record = ComparisonRecord {
+        let record = ComparableTransaction {
             location,
             end_frame: location.reply.or(location.call).map_or(0, |frame| frame.0),
             title: self.words.share(title),
@@ -117,7 +117,7 @@ impl<'b> BaselineRecordParser<'b> {
             signature: signature(&class),
             class: self.words.share(&class),
             status: self.words.share(status),
-            ..ComparisonRecord::default()
+            ..ComparableTransaction::default()
         };
         self.program = program(title);
         let client = ClientAddressAndCallDirection { address: self.words.share(address), direction };
@@ -142,7 +142,7 @@ impl<'b> BaselineRecordParser<'b> {
         Some(location)
     }
 
-    fn read_detail(&mut self, line: &str) -> ParseResult<()> {
+    fn read_detail(&mut self, line: &str) -> BaselineRecordParseResult<()> {
         let mut transaction = self.transaction.take().ok_or(None)?;
         let record = &mut transaction.record;
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
@@ -187,7 +187,7 @@ impl<'b> BaselineRecordParser<'b> {
         is_call: bool,
         name: &str,
         text: &str,
-    ) -> ParseResult<()> {
+    ) -> BaselineRecordParseResult<()> {
         let message = message.ok_or(None)?;
         let entries = self.entries(is_call, name, text)?;
         let name = if name == UNKNOWN { &UNKNOWN.replace('_', " ") } else { name };
@@ -196,7 +196,11 @@ impl<'b> BaselineRecordParser<'b> {
     }
 
     /// Reads a message, and returns it with the text of its header.
-    fn message(&mut self, text: &str, is_call: bool) -> ParseResult<(ComparableMessage, Rc<str>)> {
+    fn message(
+        &mut self,
+        text: &str,
+        is_call: bool,
+    ) -> BaselineRecordParseResult<(ComparableMessage, Rc<str>)> {
         let mut words = text.split(' ');
         let mut next_word = || words.next().ok_or(None);
         let (proc, length, header) = (next_word()?, next_word()?, next_word()?);

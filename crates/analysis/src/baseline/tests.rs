@@ -14,18 +14,18 @@ use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::field_equality::FieldEqualityRequirement;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
-    ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders,
-    ComparisonRecord, FieldPath,
+    ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedFieldValue,
+    ComparedOperationOrHeaders, FieldPath,
 };
 use crate::comparison::recorder::ComparableTransactionRecorder;
-use crate::memory_budget::BaselineCheckMemoryShares;
+use crate::memory_budget_shares::BaselineCheckMemoryShares;
 use crate::testing::{drained, read_but, read_damaged, transactions};
 
 /// Enough memory for each part of the tests, in bytes.
 const MEMORY: BaselineCheckMemoryShares =
     BaselineCheckMemoryShares { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
 
-fn written(baseline: &RecordedTransactionBaseline) -> String {
+fn written(baseline: &RecordedCaptureBaseline) -> String {
     let mut bytes = Vec::new();
     baseline.write(&mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
@@ -34,7 +34,7 @@ fn written(baseline: &RecordedTransactionBaseline) -> String {
 /// Returns a source of the records of Transactions.
 fn records(
     transactions: Vec<Transaction>,
-) -> impl FnMut() -> Option<(ClientAddressAndCallDirection, ComparisonRecord)> {
+) -> impl FnMut() -> Option<(ClientAddressAndCallDirection, ComparableTransaction)> {
     let mut recorder = ComparableTransactionRecorder::default();
     let mut transactions = transactions.into_iter();
     move || {
@@ -47,8 +47,8 @@ fn records(
 
 fn recorded_in(
     memory: &BaselineCheckMemoryShares,
-    mut next: impl FnMut() -> Option<(ClientAddressAndCallDirection, ComparisonRecord)>,
-) -> Result<RecordedTransactionBaseline, BaselineRecordingError> {
+    mut next: impl FnMut() -> Option<(ClientAddressAndCallDirection, ComparableTransaction)>,
+) -> Result<RecordedCaptureBaseline, BaselineRecordingError> {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), memory);
     let mut totals = ComparedCaptureSummary::default();
     while let Some((client, record)) = next() {
@@ -59,11 +59,11 @@ fn recorded_in(
     recording.finish(&totals)
 }
 
-fn of(transactions: Vec<Transaction>) -> RecordedTransactionBaseline {
+fn of(transactions: Vec<Transaction>) -> RecordedCaptureBaseline {
     recorded_in(&MEMORY, records(transactions)).unwrap()
 }
 
-fn of_capture(name: &str) -> RecordedTransactionBaseline {
+fn of_capture(name: &str) -> RecordedCaptureBaseline {
     of(transactions(name))
 }
 
@@ -82,12 +82,12 @@ fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     file(text).read(MEMORY.baseline_bytes)
 }
 
-fn read_again(baseline: &RecordedTransactionBaseline) -> Baseline {
+fn read_again(baseline: &RecordedCaptureBaseline) -> Baseline {
     read(&written(baseline)).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Returns the records of a baseline that was read.
-fn records_of(baseline: &Baseline) -> Vec<ComparisonRecord> {
+fn records_of(baseline: &Baseline) -> Vec<ComparableTransaction> {
     let mut records = baseline.records();
     std::iter::from_fn(|| records().unwrap()).map(|(_, record)| record).collect()
 }
@@ -97,7 +97,7 @@ fn refused(text: &str) -> String {
     read(text).map(|_| ()).unwrap_err().to_string()
 }
 
-fn differences(baseline: &Baseline, recorded: &RecordedTransactionBaseline) -> Vec<Difference> {
+fn differences(baseline: &Baseline, recorded: &RecordedCaptureBaseline) -> Vec<Difference> {
     let mut checking = BaselineComparator::new(baseline, recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
     let run = checking.run(|difference| {
@@ -114,7 +114,7 @@ fn checked(text: &str, name: &str) -> Vec<Difference> {
 }
 
 /// Returns the canonical records of a capture, in the order of a baseline.
-fn canonical_records(name: &str) -> Vec<ComparisonRecord> {
+fn canonical_records(name: &str) -> Vec<ComparableTransaction> {
     let mut next = records(transactions(name));
     let mut records: Vec<_> = std::iter::from_fn(&mut next).map(|(_, record)| record).collect();
     records.sort_by_key(|record| (record.location.frame(), record.location.index));
@@ -125,7 +125,7 @@ fn canonical_records(name: &str) -> Vec<ComparisonRecord> {
 #[test]
 fn the_records_of_a_baseline_are_at_the_places_where_they_were() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v42-deleg.pcap", "rxe-v42-snap128.pcap"] {
-        let locations = |records: Vec<ComparisonRecord>| -> Vec<_> {
+        let locations = |records: Vec<ComparableTransaction>| -> Vec<_> {
             records.iter().map(|record| (record.location.call, record.location.reply)).collect()
         };
         let recorded = of_capture(name);
@@ -163,7 +163,7 @@ fn the_baseline_of_a_damaged_capture_can_be_read() {
 
 #[test]
 fn a_path_that_is_read_is_the_field_that_it_was() {
-    let fields = |records: Vec<ComparisonRecord>| -> Vec<_> {
+    let fields = |records: Vec<ComparableTransaction>| -> Vec<_> {
         let sections = records.iter().flat_map(|record| record.call.iter().chain(&record.reply));
         let entries =
             sections.flat_map(|message| &message.sections).flat_map(|section| section.entries.clone());
@@ -350,7 +350,7 @@ fn a_field_that_is_gone_is_known_for_what_it_was() {
 }
 
 /// Returns a record with one operation that has these texts.
-fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
+fn record_of(names: &[Vec<u8>]) -> ComparableTransaction {
     let path =
         Rc::new(FieldPath::new("objname", "nfs.name", FieldEqualityRequirement::Equal(DifferenceKind::Name)));
     let entries = names
@@ -365,13 +365,13 @@ fn record_of(names: &[Vec<u8>]) -> ComparisonRecord {
         sections: vec![ComparedOperationOrHeaders::default(), section],
         ..ComparableMessage::default()
     };
-    ComparisonRecord {
+    ComparableTransaction {
         call: Some(message.clone()),
         reply: Some(message),
         title: "NFS 3 LOOKUP".into(),
         class: "NFS 3 LOOKUP".into(),
         status: "NFS3_OK".into(),
-        ..ComparisonRecord::default()
+        ..ComparableTransaction::default()
     }
 }
 
@@ -413,7 +413,7 @@ proptest! {
 fn lookups(
     count: u64,
     is_unanswered: impl Fn(u64) -> bool,
-) -> Vec<(ClientAddressAndCallDirection, ComparisonRecord)> {
+) -> Vec<(ClientAddressAndCallDirection, ComparableTransaction)> {
     let client =
         ClientAddressAndCallDirection { address: "10.9.0.2".into(), direction: CallDirection::Forward };
     let path = Rc::new(FieldPath::new(
@@ -447,7 +447,7 @@ fn recorded_lookups(
     memory: &BaselineCheckMemoryShares,
     count: u64,
     is_unanswered: impl Fn(u64) -> bool,
-) -> Result<RecordedTransactionBaseline, BaselineRecordingError> {
+) -> Result<RecordedCaptureBaseline, BaselineRecordingError> {
     let mut lookups = lookups(count, is_unanswered).into_iter();
     recorded_in(memory, || lookups.next())
 }

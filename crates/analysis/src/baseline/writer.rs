@@ -44,7 +44,8 @@ use super::settings::{BaselineSettings, SETTINGS_HEAD};
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
-    ComparedChunk, ComparedChunkKind, ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
+    ComparableTransaction, ComparedChunk, ComparedChunkKind, ComparedOperationOrHeaders,
+    MessageDecodeCompleteness,
 };
 
 pub(super) const FORMAT_NAME: &str = "nfsrdma-inspect baseline";
@@ -111,7 +112,7 @@ pub(super) fn frames_text(location: &TransactionCaptureLocation, last: &mut u64)
 pub(super) fn transaction_text(
     text: &mut String,
     client: &ClientAddressAndCallDirection,
-    record: &ComparisonRecord,
+    record: &ComparableTransaction,
     frames: &str,
     headers: [&str; 2],
 ) {
@@ -119,7 +120,7 @@ pub(super) fn transaction_text(
         CallDirection::Forward => "forward",
         CallDirection::Reverse => "reverse",
     };
-    let ComparisonRecord { status, title, .. } = record;
+    let ComparableTransaction { status, title, .. } = record;
     let _ = writeln!(text, "{} {direction} {status} {title}{frames}", client.address);
     for ((word, message), header) in
         [("call", &record.call), ("reply", &record.reply)].into_iter().zip(headers)

@@ -10,7 +10,7 @@ use super::pairing_queue::{
     ClientAddressAndCallDirection, ComparisonFilehandleOrigins, ComparisonPairingQueue,
     FILEHANDLE_ORIGIN_BYTES, MAX_UNPAIRED, QueuedComparisonRecord,
 };
-use super::record::{ComparisonRecord, class};
+use super::record::{ComparableTransaction, class};
 use super::record_comparison::{ComparedFieldAndByteCounts, RecordComparer, difference_side};
 
 /// Maximum number of waiting records per side.
@@ -189,7 +189,7 @@ impl CaptureComparator {
         &mut self,
         side: ComparisonSide,
         client: ClientAddressAndCallDirection,
-        record: ComparisonRecord,
+        record: ComparableTransaction,
     ) {
         let at = side as usize;
         let name = self.counted_name(&record.class);
@@ -297,8 +297,8 @@ impl CaptureComparator {
     /// Compares two records, and passes the differences on if they have filled their memory.
     pub(super) fn compare(
         &mut self,
-        a: &ComparisonRecord,
-        b: &ComparisonRecord,
+        a: &ComparableTransaction,
+        b: &ComparableTransaction,
         differs_in_rdma: bool,
         receive: &mut DifferenceReceiver<'_>,
     ) {
@@ -308,7 +308,12 @@ impl CaptureComparator {
         }
     }
 
-    fn compare_records(&mut self, a: &ComparisonRecord, b: &ComparisonRecord, differs_in_rdma: bool) {
+    fn compare_records(
+        &mut self,
+        a: &ComparableTransaction,
+        b: &ComparableTransaction,
+        differs_in_rdma: bool,
+    ) {
         self.pairs += 1;
         if differs_in_rdma && a.is_connection_setup && !a.is_null {
             self.setup_calls += 1;
@@ -345,7 +350,12 @@ impl CaptureComparator {
         records
     }
 
-    pub(super) fn report_unpaired(&mut self, record: &ComparisonRecord, side: usize, differs_in_rdma: bool) {
+    pub(super) fn report_unpaired(
+        &mut self,
+        record: &ComparableTransaction,
+        side: usize,
+        differs_in_rdma: bool,
+    ) {
         // The number of connection attempts is up to the transport.
         if differs_in_rdma && record.is_connection_setup {
             self.setup_calls += 1;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfsrdma_conformance::SeverityLevel;
+use nfsrdma_conformance::ReportedFindingSeverity;
 use nfsrdma_dissectors::flow::{EvictedState, Flow, Transaction, UndecodedReason};
 
-use super::record::ComparisonRecord;
+use super::record::ComparableTransaction;
 use crate::conformance::run::FindingCounts;
 
 /// Maximum number of transports and of versions kept; real captures have fewer.
@@ -36,7 +36,7 @@ pub struct ComparedCaptureSummary {
 
 impl ComparedCaptureSummary {
     /// Adds a Transaction and its record.
-    pub fn transaction(&mut self, transaction: &Transaction, record: &ComparisonRecord) {
+    pub fn transaction(&mut self, transaction: &Transaction, record: &ComparableTransaction) {
         self.transactions += 1;
         self.incomplete += u64::from(!record.missing.is_empty());
         let add = |names: &mut BTreeSet<String>, name: String| {
@@ -64,7 +64,9 @@ impl ComparedCaptureSummary {
 
     /// Takes the counts of violations in no Transaction at the end of the capture.
     pub fn record_findings(&mut self, counts: &FindingCounts) {
-        for (_, rule, count) in counts.iter().filter(|(severity, ..)| *severity >= SeverityLevel::Warning) {
+        for (_, rule, count) in
+            counts.iter().filter(|(severity, ..)| *severity >= ReportedFindingSeverity::Warning)
+        {
             *self.findings.entry(rule).or_default() += count;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::difference::DifferenceKind;
 use super::record::{
-    ComparableMessage, ComparedChunk, ComparedChunkKind, ComparisonRecord, MessageDecodeCompleteness,
+    ComparableMessage, ComparableTransaction, ComparedChunk, ComparedChunkKind, MessageDecodeCompleteness,
 };
 use super::record_comparison::{PairComparison, RecordComparer};
 
@@ -42,7 +42,7 @@ impl RecordComparer<'_> {
 
     pub(super) fn compare_chunks(&self, comparison: &mut PairComparison<'_>) {
         let (a, b) = (comparison.a, comparison.b);
-        let letters = |record: &ComparisonRecord| -> String {
+        let letters = |record: &ComparableTransaction| -> String {
             let letters: String = record.chunks.iter().map(|chunk| chunk.kind.letter()).collect();
             if letters.is_empty() { "no chunks".to_owned() } else { format!("chunks {letters}") }
         };

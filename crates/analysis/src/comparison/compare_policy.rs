@@ -5,7 +5,7 @@ use super::field_equality::{
     FieldEqualityRequirement, MappedIdentifierType, MinorVersionDependentField, follows_minor_version,
 };
 use super::options::ComparisonOptions;
-use super::record::{ComparedFieldValue, ComparisonRecord, FieldPath};
+use super::record::{ComparableTransaction, ComparedFieldValue, FieldPath};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordComparisonPolicy {
@@ -36,7 +36,11 @@ pub(super) enum FieldComparisonTreatment {
 }
 
 impl RecordComparisonPolicy {
-    pub(super) fn new(selection: &ComparisonOptions, a: &ComparisonRecord, b: &ComparisonRecord) -> Self {
+    pub(super) fn new(
+        selection: &ComparisonOptions,
+        a: &ComparableTransaction,
+        b: &ComparableTransaction,
+    ) -> Self {
         Self {
             is_strict: selection.strict,
             is_exact: selection.strict || selection.exact,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-use crate::memory_budget::allocated;
+use crate::memory_budget_shares::allocated;
 
 /// Defines an enum whose variants have words for output, and descriptions if need be.
 macro_rules! enum_with_words {

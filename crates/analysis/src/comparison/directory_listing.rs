@@ -8,7 +8,7 @@ use super::difference::DifferenceKind;
 use super::field_equality::FieldEqualityRequirement;
 use super::record::{ComparableMessageField, ComparedFieldValue, hash};
 
-pub(super) struct ReplyDirectoryEntryFields<'e> {
+pub(super) struct ComparedDirectoryListing<'e> {
     /// The range of all their fields.
     pub(super) fields: Range<usize>,
     /// The range of the fields of each entry.
@@ -16,7 +16,7 @@ pub(super) struct ReplyDirectoryEntryFields<'e> {
     names: Vec<&'e ComparedFieldValue>,
 }
 
-impl<'e> ReplyDirectoryEntryFields<'e> {
+impl<'e> ComparedDirectoryListing<'e> {
     /// Finds the listing among these fields: everything below `entries`, where each entry starts with the same field.
     pub(super) fn find(entries: &[&'e ComparableMessageField]) -> Option<Self> {
         let is_name = |entry: &&&ComparableMessageField| {
@@ -160,7 +160,7 @@ mod tests {
         let (a, b) = (reply(a), reply(b));
         let (a, b) = (a.iter().collect::<Vec<_>>(), b.iter().collect::<Vec<_>>());
         let (of_a, of_b) =
-            (ReplyDirectoryEntryFields::find(&a).unwrap(), ReplyDirectoryEntryFields::find(&b).unwrap());
+            (ComparedDirectoryListing::find(&a).unwrap(), ComparedDirectoryListing::find(&b).unwrap());
         assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
         let word = |met: ComparedDirectoryEntryPair<'_>| match met {
             ComparedDirectoryEntryPair::Pair(a, b) => format!("{}={}", a.start / 2, b.start / 2),
@@ -190,6 +190,6 @@ mod tests {
     #[test]
     fn what_is_no_directory_has_no_listing() {
         let fields = [field("status", ComparedFieldValue::Named("NFS4_OK"))];
-        assert!(ReplyDirectoryEntryFields::find(&fields.iter().collect::<Vec<_>>()).is_none());
+        assert!(ComparedDirectoryListing::find(&fields.iter().collect::<Vec<_>>()).is_none());
     }
 }

@@ -12,9 +12,9 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation};
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::record::{
-    ComparableMessageField, ComparedFieldValue, ComparisonRecord, FieldPath, MAX_VALUE_BYTES, hash,
+    ComparableMessageField, ComparableTransaction, ComparedFieldValue, FieldPath, MAX_VALUE_BYTES, hash,
 };
-use crate::memory_budget::allocated;
+use crate::memory_budget_shares::allocated;
 use crate::second_chance_map::SecondChanceMap;
 
 /// Default maximum number of pairs.
@@ -64,7 +64,7 @@ impl ServerAssignedValueHash {
     }
 }
 
-impl ComparisonRecord {
+impl ComparableTransaction {
     /// Returns the filehandle whose directory the cookies belong to.
     pub fn scope(&self) -> Option<ServerAssignedValueHash> {
         let is_filehandle = |entry: &&ComparableMessageField| {

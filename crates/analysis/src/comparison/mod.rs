@@ -47,7 +47,7 @@ pub use capture_comparator::{
 use capture_comparator::{DifferenceReceiver, PairingQueueDrainExtent};
 use difference::Difference;
 pub use pairing_queue::ClientAddressAndCallDirection;
-use record::ComparisonRecord;
+use record::ComparableTransaction;
 pub use record::class;
 
 impl CaptureComparator {
@@ -62,7 +62,7 @@ impl CaptureComparator {
     /// Returns the first error of `report`, which ends the comparison.
     pub fn run<E>(
         &mut self,
-        mut next: impl FnMut(ComparisonSide) -> Option<(ClientAddressAndCallDirection, ComparisonRecord)>,
+        mut next: impl FnMut(ComparisonSide) -> Option<(ClientAddressAndCallDirection, ComparableTransaction)>,
         mut report: impl FnMut(Difference) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut result = Ok(());

@@ -8,9 +8,9 @@ use nfsrdma_dissectors::flow::transaction::CallDirection;
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{CrossCaptureIdentityMap, ServerAssignedValueHash};
-use super::record::{ComparableMessage, ComparedFieldValue, ComparisonRecord, hash};
+use super::record::{ComparableMessage, ComparableTransaction, ComparedFieldValue, hash};
 use super::recorder::{PairingHashFields, arguments};
-use crate::memory_budget::allocated;
+use crate::memory_budget_shares::allocated;
 use crate::second_chance_map::SecondChanceMap;
 
 /// Numbers of records in an alignment: few first, and more if those do not suffice.
@@ -37,7 +37,7 @@ pub struct ClientAddressAndCallDirection {
 
 #[derive(Debug)]
 pub(super) struct QueuedComparisonRecord {
-    pub(super) record: ComparisonRecord,
+    pub(super) record: ComparableTransaction,
     pub(super) key: ComparisonPairingKey,
     /// Number of pairs when it was found to have no partner.
     pub(super) pairs: u64,
@@ -46,8 +46,8 @@ pub(super) struct QueuedComparisonRecord {
 }
 
 impl QueuedComparisonRecord {
-    pub(super) fn new(record: ComparisonRecord, key: ComparisonPairingKey) -> Self {
-        let own_bytes = size_of::<Self>() - size_of::<ComparisonRecord>();
+    pub(super) fn new(record: ComparableTransaction, key: ComparisonPairingKey) -> Self {
+        let own_bytes = size_of::<Self>() - size_of::<ComparableTransaction>();
         let filehandles = allocated::<FilehandleHashAndOrigin>(key.filehandles.len());
         let bytes = record.memory_bytes() + own_bytes + filehandles + ALIGNMENT_BYTES;
         Self { record, key, pairs: 0, bytes }
@@ -138,7 +138,7 @@ impl ComparisonPairingQueueSide {
 }
 
 /// Returns the first frame of a record.
-pub(super) fn frame(record: &ComparisonRecord) -> u64 {
+pub(super) fn frame(record: &ComparableTransaction) -> u64 {
     record.location.frame().map_or(0, |frame| frame.0)
 }
 
@@ -211,7 +211,7 @@ impl ComparisonFilehandleOrigins {
     }
 
     /// Returns the key of a record, and adds the filehandles of its messages.
-    pub(super) fn key(&mut self, record: &ComparisonRecord) -> ComparisonPairingKey {
+    pub(super) fn key(&mut self, record: &ComparableTransaction) -> ComparisonPairingKey {
         let call_hash = mixed([record.signature, arguments_for_any_minor(record), 0, 0]);
         let filehandles =
             record.call.as_ref().map(|call| self.filehandles_of(call, call_hash, 0)).unwrap_or_default();
@@ -266,7 +266,7 @@ impl ComparisonFilehandleOrigins {
     }
 }
 
-fn arguments_for_any_minor(record: &ComparisonRecord) -> u64 {
+fn arguments_for_any_minor(record: &ComparableTransaction) -> u64 {
     match (&record.call, record.minor_version) {
         (Some(call), Some(_)) => arguments(call, PairingHashFields::InAnyMinorVersion),
         _ => record.arguments,
@@ -289,7 +289,7 @@ fn mixed(words: [u64; 4]) -> u64 {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PairingKeyFilehandleRelation {
+enum PairingKeyFilehandleEquality {
     /// Equal, as far as known.
     Same,
     /// Unknown.
@@ -324,19 +324,19 @@ pub(super) struct ComparisonKeyWithFilehandleNumbers<'k> {
 }
 
 impl ComparisonKeyWithFilehandleNumbers<'_> {
-    fn filehandle_relation(&self, other: &Self) -> PairingKeyFilehandleRelation {
+    fn filehandle_relation(&self, other: &Self) -> PairingKeyFilehandleEquality {
         if self.numbers.len() != other.numbers.len() {
-            return PairingKeyFilehandleRelation::Other;
+            return PairingKeyFilehandleEquality::Other;
         }
-        let mut relation = PairingKeyFilehandleRelation::Same;
+        let mut relation = PairingKeyFilehandleEquality::Same;
         let filehandles = self.key.filehandles.iter().zip(&other.key.filehandles);
         for ((a, b), (of_a, of_b)) in filehandles.zip(self.numbers.iter().zip(&other.numbers)) {
             let is_pair = *of_a != 0 && of_a == of_b;
             if !is_pair && a.origin != b.origin {
                 if *of_a != 0 || *of_b != 0 {
-                    return PairingKeyFilehandleRelation::Other;
+                    return PairingKeyFilehandleEquality::Other;
                 }
-                relation = PairingKeyFilehandleRelation::Unknown;
+                relation = PairingKeyFilehandleEquality::Unknown;
             }
         }
         relation
@@ -350,7 +350,7 @@ impl ComparisonKeyWithFilehandleNumbers<'_> {
 
     /// Returns `true` if both have the same arguments, and objects not known to be different.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.call == other.call && self.filehandle_relation(other) != PairingKeyFilehandleRelation::Other
+        self.call == other.call && self.filehandle_relation(other) != PairingKeyFilehandleEquality::Other
     }
 
     /// Returns the similarity of two Calls: one equal pair outweighs all similar ones, and filehandles decide between
@@ -368,9 +368,9 @@ impl ComparisonKeyWithFilehandleNumbers<'_> {
             [3, 2, 0]
         };
         match self.filehandle_relation(other) {
-            PairingKeyFilehandleRelation::Same => same,
-            PairingKeyFilehandleRelation::Unknown => unknown,
-            PairingKeyFilehandleRelation::Other => others,
+            PairingKeyFilehandleEquality::Same => same,
+            PairingKeyFilehandleEquality::Unknown => unknown,
+            PairingKeyFilehandleEquality::Other => others,
         }
     }
 }

@@ -10,7 +10,7 @@ use super::difference::{Difference, DifferenceKind};
 use super::pairing_queue::{
     ALIGNMENT_WINDOWS, ComparisonPairingQueue, MAX_REPLY_DISTANCE, QueuedComparisonRecord, frame,
 };
-use super::record::ComparisonRecord;
+use super::record::ComparableTransaction;
 use super::record_comparison::difference_side;
 
 impl CaptureComparator {
@@ -162,7 +162,7 @@ impl CaptureComparator {
             }
             let (Some(record_a), Some(record_b)) = (record(a, pair.0), record(b, pair.1)) else { continue };
             let (Some(in_a), Some(in_b)) = (record(a, other.0), record(b, other.1)) else { continue };
-            let order_text = |is_before: bool, record: &ComparisonRecord| {
+            let order_text = |is_before: bool, record: &ComparableTransaction| {
                 let word = if is_before { "before" } else { "after" };
                 Some(format!("{word} {} of frame {}", record.title, frame(record)))
             };
@@ -225,6 +225,6 @@ impl CaptureComparator {
     }
 }
 
-fn record(row: &[QueuedComparisonRecord], at: usize) -> Option<&ComparisonRecord> {
+fn record(row: &[QueuedComparisonRecord], at: usize) -> Option<&ComparableTransaction> {
     row.get(at).map(|waiting| &waiting.record)
 }

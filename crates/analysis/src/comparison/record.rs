@@ -12,7 +12,7 @@ use twox_hash::XxHash3_128;
 
 use super::difference::TransactionCaptureLocation;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType, OPERATION_COUNT_FIELD};
-use crate::memory_budget::allocated;
+use crate::memory_budget_shares::allocated;
 
 /// Maximum number of bytes of a value that is kept as it is; longer values are hashed.
 pub(super) const MAX_VALUE_BYTES: usize = 64;
@@ -28,9 +28,9 @@ const MAX_SHARED_WORDS: usize = 4_096;
 
 /// Names, titles and other words that many records share.
 #[derive(Debug, Default)]
-pub(crate) struct SharedWords(HashSet<Rc<str>>);
+pub(crate) struct RecordStringInterner(HashSet<Rc<str>>);
 
-impl SharedWords {
+impl RecordStringInterner {
     /// Returns the word, shared.
     pub(crate) fn share(&mut self, word: &str) -> Rc<str> {
         if let Some(existing) = self.0.get(word) {
@@ -360,7 +360,7 @@ pub struct ComparedChunk {
 
 /// A record of a Transaction.
 #[derive(Clone, Debug, Default)]
-pub struct ComparisonRecord {
+pub struct ComparableTransaction {
     /// Location in the capture.
     pub location: TransactionCaptureLocation,
     /// Last frame of the Reply, or of the Call if there is no Reply: the end of its time in flight.
@@ -400,7 +400,7 @@ pub struct ComparisonRecord {
     pub status: Rc<str>,
 }
 
-impl ComparisonRecord {
+impl ComparableTransaction {
     /// Returns `true` if it used RPC-over-RDMA.
     pub fn is_rdma(&self) -> bool {
         self.call.iter().chain(&self.reply).any(|message| message.proc.is_some())

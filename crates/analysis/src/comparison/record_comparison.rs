@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
-use super::directory_listing::{ComparedDirectoryEntryPair, ReplyDirectoryEntryFields};
+use super::directory_listing::{ComparedDirectoryEntryPair, ComparedDirectoryListing};
 pub use super::field_equality::OPERATION_COUNT_FIELD;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{
@@ -17,8 +17,8 @@ use super::identity_map::{
 };
 use super::options::ComparisonOptions;
 use super::record::{
-    AMBIGUOUS_FIELD, ComparableFinding, ComparableMessage, ComparableMessageField, ComparedFieldValue,
-    ComparedOperationOrHeaders, ComparisonRecord, MessageDecodeCompleteness,
+    AMBIGUOUS_FIELD, ComparableFinding, ComparableMessage, ComparableMessageField, ComparableTransaction,
+    ComparedFieldValue, ComparedOperationOrHeaders, MessageDecodeCompleteness,
 };
 
 /// Maximum distance at which a field is searched on the other side.
@@ -70,8 +70,8 @@ pub struct RecordComparer<'c> {
 
 /// Two records, and their differences so far.
 pub(super) struct PairComparison<'r> {
-    pub(super) a: &'r ComparisonRecord,
-    pub(super) b: &'r ComparisonRecord,
+    pub(super) a: &'r ComparableTransaction,
+    pub(super) b: &'r ComparableTransaction,
     pub(super) policy: RecordComparisonPolicy,
     /// Filehandles of the directories that the cookies belong to.
     scopes: [Option<ServerAssignedValueHash>; 2],
@@ -98,11 +98,11 @@ struct ComparedOperationPair<'s> {
     /// Paths of unions whose discriminants differ: fields on one side only are of another arm.
     differing_unions: Vec<String>,
     /// The group of fields on one side only that the last field belongs to.
-    group: Option<FieldsInOneCapture>,
+    group: Option<OneSidedFieldGroup>,
 }
 
 /// Adjacent fields on one side only, which are one difference.
-struct FieldsInOneCapture {
+struct OneSidedFieldGroup {
     is_a: bool,
     above: String,
     /// Path of the first field.
@@ -136,13 +136,13 @@ impl ComparedOperationPair<'_> {
 }
 
 /// Returns the frame of the Call or of the Reply.
-pub(super) fn frame(record: &ComparisonRecord, is_call: bool) -> Option<FrameNumber> {
+pub(super) fn frame(record: &ComparableTransaction, is_call: bool) -> Option<FrameNumber> {
     let location = record.location;
     if is_call { location.call.or(location.reply) } else { location.reply.or(location.call) }
 }
 
 pub(super) fn difference_side(
-    record: &ComparisonRecord,
+    record: &ComparableTransaction,
     is_call: bool,
     value: Option<String>,
 ) -> DifferenceSideValue {
@@ -263,7 +263,7 @@ fn is_missing_or_extra(kind: DifferenceKind) -> bool {
 impl RecordComparer<'_> {
     /// Compares two records. [`CrossCaptureIdentityMap::differences`] reports identities that map to different objects
     /// when all pairs are known.
-    pub fn compare(&mut self, a: &ComparisonRecord, b: &ComparisonRecord) -> Vec<Difference> {
+    pub fn compare(&mut self, a: &ComparableTransaction, b: &ComparableTransaction) -> Vec<Difference> {
         let policy = RecordComparisonPolicy::new(self.options, a, b);
         let mut comparison =
             PairComparison { a, b, policy, scopes: [a.scope(), b.scope()], differences: Vec::new() };
@@ -295,8 +295,8 @@ impl RecordComparer<'_> {
             && a.reply.is_some() == b.reply.is_some()
         {
             let is_call =
-                |record: &ComparisonRecord| record.missing.iter().any(|code| code.starts_with("call"));
-            let text = |record: &ComparisonRecord| {
+                |record: &ComparableTransaction| record.missing.iter().any(|code| code.starts_with("call"));
+            let text = |record: &ComparableTransaction| {
                 if record.missing.is_empty() {
                     "complete".to_owned()
                 } else {
@@ -381,7 +381,7 @@ impl RecordComparer<'_> {
         let of_b: Vec<_> = b.entries.iter().filter(|entry| !is_skipped(entry)).collect();
         if !sections.spot.is_call
             && let (Some(listing_a), Some(listing_b)) =
-                (ReplyDirectoryEntryFields::find(&of_a), ReplyDirectoryEntryFields::find(&of_b))
+                (ComparedDirectoryListing::find(&of_a), ComparedDirectoryListing::find(&of_b))
             && !listing_a.is_same(&listing_b)
         {
             self.listings(comparison, &mut sections, (&of_a, listing_a), (&of_b, listing_b));
@@ -395,8 +395,8 @@ impl RecordComparer<'_> {
         &mut self,
         comparison: &mut PairComparison<'_>,
         sections: &mut ComparedOperationPair<'_>,
-        (of_a, a): (&[&ComparableMessageField], ReplyDirectoryEntryFields<'_>),
-        (of_b, b): (&[&ComparableMessageField], ReplyDirectoryEntryFields<'_>),
+        (of_a, a): (&[&ComparableMessageField], ComparedDirectoryListing<'_>),
+        (of_b, b): (&[&ComparableMessageField], ComparedDirectoryListing<'_>),
     ) {
         let mut fields = |comparison: &mut PairComparison<'_>, in_a: Range<usize>, in_b: Range<usize>| {
             let (in_a, in_b) = (of_a.get(in_a).unwrap_or_default(), of_b.get(in_b).unwrap_or_default());
@@ -512,7 +512,7 @@ impl RecordComparer<'_> {
         let values = if is_a { [value, None] } else { [None, value] };
         let path = sections.path(entry);
         let parent = entry.path.parent_path().to_owned();
-        sections.group = (!parent.is_empty()).then(|| FieldsInOneCapture {
+        sections.group = (!parent.is_empty()).then(|| OneSidedFieldGroup {
             is_a,
             above: parent,
             path: path.clone(),

@@ -1,4 +1,4 @@
-//! The recorder makes a [`ComparisonRecord`] of a Transaction, with every field of its Call and Reply.
+//! The recorder makes a [`ComparableTransaction`] of a Transaction, with every field of its Call and Reply.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -22,9 +22,9 @@ use rustc_hash::FxHashMap;
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::field_equality::{self, FieldEqualityRequirement, requirement_of_field};
 use super::record::{
-    ComparableMessage, ComparableMessageField, ComparedChunk, ComparedChunkKind, ComparedChunkSegment,
-    ComparedFieldValue, ComparedOperationOrHeaders, ComparisonRecord, FieldPath, MAX_VALUE_BYTES,
-    MaskBitNames, MessageDecodeCompleteness, SharedWords, hash,
+    ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedChunk, ComparedChunkKind,
+    ComparedChunkSegment, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath, MAX_VALUE_BYTES,
+    MaskBitNames, MessageDecodeCompleteness, RecordStringInterner, hash,
 };
 
 /// Maximum length of a READ_PLUS hole hashed as zeros, in bytes; of a longer one the length is hashed.
@@ -50,7 +50,7 @@ pub struct ComparableTransactionRecorder {
     /// Replies.
     paths: Vec<Rc<FieldPath>>,
     children: FxHashMap<(u32, *const FieldDefinition), u32>,
-    words: SharedWords,
+    words: RecordStringInterner,
     data: Rc<FieldPath>,
     fill: Rc<FieldPath>,
     other_xid: Rc<FieldPath>,
@@ -77,7 +77,7 @@ impl Default for ComparableTransactionRecorder {
         Self {
             paths: vec![Rc::clone(&root), root],
             children: FxHashMap::default(),
-            words: SharedWords::default(),
+            words: RecordStringInterner::default(),
             data,
             fill,
             other_xid,
@@ -107,7 +107,7 @@ impl ComparableTransactionRecorder {
     }
 
     /// Returns the record of a Transaction.
-    pub fn record(&mut self, transaction: &Transaction) -> ComparisonRecord {
+    pub fn record(&mut self, transaction: &Transaction) -> ComparableTransaction {
         transaction.with_messages(|messages| {
             let summary = messages.summary();
             let (call, call_spans) = self.message(transaction, messages, RpcMessageKind::Call, &summary);
@@ -118,7 +118,7 @@ impl ComparableTransactionRecorder {
             let end = received.and_then(last).or(sent.and_then(last));
             let (title, class) = (title(&summary, true), title(&summary, false));
             let hash_of_call = |fields| call.as_ref().map_or(0, |call| arguments(call, fields));
-            ComparisonRecord {
+            ComparableTransaction {
                 location: TransactionCaptureLocation {
                     index: transaction.index,
                     call: sent.and_then(first),

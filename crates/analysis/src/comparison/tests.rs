@@ -40,9 +40,9 @@ fn a_capture_does_not_differ_from_itself() {
 }
 
 /// Returns a record with this subject, in flight between two frames.
-fn operation(subject: u64, from: u64, until: u64) -> ComparisonRecord {
+fn operation(subject: u64, from: u64, until: u64) -> ComparableTransaction {
     let frame = |frame| Some(nfsrdma_dissectors::captured_frame::FrameNumber(frame));
-    ComparisonRecord {
+    ComparableTransaction {
         location: difference::TransactionCaptureLocation {
             index: from,
             call: frame(from),
@@ -56,7 +56,7 @@ fn operation(subject: u64, from: u64, until: u64) -> ComparisonRecord {
         call: Some(record::ComparableMessage::default()),
         reply: Some(record::ComparableMessage::default()),
         status: "NFS4_OK".into(),
-        ..ComparisonRecord::default()
+        ..ComparableTransaction::default()
     }
 }
 
@@ -70,8 +70,8 @@ fn client(address: &str) -> ClientAddressAndCallDirection {
 /// Compares two sequences of one client, each in frame order.
 fn rows(
     selection: ComparisonOptions,
-    a: Vec<ComparisonRecord>,
-    b: Vec<ComparisonRecord>,
+    a: Vec<ComparableTransaction>,
+    b: Vec<ComparableTransaction>,
 ) -> CaptureComparator {
     let mut comparison = CaptureComparator::new(selection, 100, ROOM_BYTES);
     for (side, row) in [(ComparisonSide::A, a), (ComparisonSide::B, b)] {
@@ -181,7 +181,7 @@ fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
             comparison.advance([false; 2], &mut keep);
         }
     }
-    let late = ComparisonRecord { reply: None, ..operation(7, 14, 14) };
+    let late = ComparableTransaction { reply: None, ..operation(7, 14, 14) };
     comparison.push(ComparisonSide::B, client("10.0.0.1"), late);
     comparison.finish(&mut keep);
     assert_eq!(kinds(&comparison), [DifferenceKind::Reply]);
@@ -191,7 +191,7 @@ fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
 fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_there() {
     let all: Vec<_> = (1..=200).map(|subject| operation(subject, 2 * subject, 2 * subject + 1)).collect();
     let mut without = all.clone();
-    without[70] = ComparisonRecord {
+    without[70] = ComparableTransaction {
         title: "Reply without its Call".into(),
         call: None,
         location: difference::TransactionCaptureLocation { call: None, ..all[70].location },
@@ -323,7 +323,7 @@ fn clients_of_one_side_alone_cost_linear_time() {
 }
 
 /// Returns a LOOKUP of a name that returns a new filehandle, each value of which has this many bytes.
-fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
+fn lookup(number: u64, bytes: usize) -> ComparableTransaction {
     use field_equality::{FieldEqualityRequirement, MappedIdentifierType};
     let field = |path: &str, field, class, datum| record::ComparableMessageField {
         path: Rc::new(record::FieldPath::new(path, field, class)),
@@ -342,7 +342,7 @@ fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
         let section = record::ComparedOperationOrHeaders { name: "LOOKUP".into(), entries };
         record::ComparableMessage { sections: vec![section], ..record::ComparableMessage::default() }
     };
-    ComparisonRecord {
+    ComparableTransaction {
         call: Some(message(vec![filehandle(number), name])),
         reply: Some(message(vec![filehandle(number + 1)])),
         ..operation(number, 2 * number, 2 * number + 1)
@@ -354,7 +354,7 @@ fn lookup(number: u64, bytes: usize) -> ComparisonRecord {
 fn compared_in(
     memory_bytes: usize,
     length: u64,
-    record: impl Fn(ComparisonSide, u64) -> Option<ComparisonRecord>,
+    record: impl Fn(ComparisonSide, u64) -> Option<ComparableTransaction>,
 ) -> (CaptureComparator, usize) {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), usize::MAX, memory_bytes);
     let client = client("10.0.0.1");
@@ -415,7 +415,7 @@ fn calls_without_replies_that_come_last_find_their_partners_however_many_they_ar
     let record = |_, number: u64| {
         let subject = if number <= ANSWERED { 2 * number } else { 2 * (number - ANSWERED) - 1 };
         let record = operation(subject, 2 * subject, 2 * subject + 1);
-        Some(if number <= ANSWERED { record } else { ComparisonRecord { reply: None, ..record } })
+        Some(if number <= ANSWERED { record } else { ComparableTransaction { reply: None, ..record } })
     };
     let (comparison, _) = compared_in(ROOM_BYTES, LENGTH, record);
     assert_eq!((comparison.total(), comparison.pairs()), (0, LENGTH));

@@ -3,7 +3,7 @@
 
 use super::difference::DifferenceKind;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
-use super::record::{ComparableMessage, ComparedChunkKind, ComparedFieldValue, ComparisonRecord};
+use super::record::{ComparableMessage, ComparableTransaction, ComparedChunkKind, ComparedFieldValue};
 use super::recorder::{ComparableTransactionRecorder, signature};
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -29,7 +29,7 @@ pub struct TraceTransactionSideInformation {
 
 impl TraceTransactionSideInformation {
     /// Applies the amendments to a record.
-    pub fn apply(&self, record: &mut ComparisonRecord, recorder: &mut ComparableTransactionRecorder) {
+    pub fn apply(&self, record: &mut ComparableTransaction, recorder: &mut ComparableTransactionRecorder) {
         let [of_call, of_reply] = &self.data;
         for (message, data) in [(&mut record.call, of_call), (&mut record.reply, of_reply)] {
             if let Some(message) = message
@@ -44,7 +44,7 @@ impl TraceTransactionSideInformation {
     }
 
     /// Compares the PUTFH as the PUTROOTFH that was recorded.
-    fn apply_roots(&self, record: &mut ComparisonRecord, recorder: &mut ComparableTransactionRecorder) {
+    fn apply_roots(&self, record: &mut ComparableTransaction, recorder: &mut ComparableTransactionRecorder) {
         let name = recorder.word(name_of(Operation::PUTROOTFH));
         let mut shorter = 0;
         for operation in &self.roots {

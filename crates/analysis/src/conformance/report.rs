@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_conformance::{ConformanceChecker, Finding, Rule, RuleTally, SeverityLevel};
+use nfsrdma_conformance::{ConformanceChecker, Finding, ReportedFindingSeverity, Rule, RuleTally};
 use nfsrdma_dissectors::flow::Flow;
 
 /// Findings of one rule with one severity.
@@ -11,7 +11,7 @@ pub struct RuleFindings {
     /// The rule.
     pub rule: &'static Rule,
     /// Severity of the findings.
-    pub severity: SeverityLevel,
+    pub severity: ReportedFindingSeverity,
     /// Number of violations.
     pub count: u64,
     /// Number of denied violations.
@@ -26,7 +26,7 @@ pub struct ConformanceFindingsReport {
     /// Maximum number of findings stored per rule and severity.
     max_stored: usize,
     /// By severity, the worst first, then by rule.
-    findings: BTreeMap<(std::cmp::Reverse<SeverityLevel>, &'static str), RuleFindings>,
+    findings: BTreeMap<(std::cmp::Reverse<ReportedFindingSeverity>, &'static str), RuleFindings>,
     /// Number of frames.
     pub frames: u64,
     /// Number of Transactions.
@@ -79,7 +79,7 @@ impl ConformanceFindingsReport {
     }
 
     /// Returns the number of violations of a severity.
-    pub fn count(&self, severity: SeverityLevel) -> u64 {
+    pub fn count(&self, severity: ReportedFindingSeverity) -> u64 {
         self.rules().filter(|entry| entry.severity == severity).map(|entry| entry.count).sum()
     }
 

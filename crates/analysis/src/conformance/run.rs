@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use nfsrdma_conformance::{ConformanceChecker, Finding, FindingAggregation, SeverityLevel};
+use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, ReportedFindingSeverity};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 
 /// Numbers of findings by severity and rule, the most severe first.
 #[derive(Clone, Debug, Default)]
-pub struct FindingCounts(BTreeMap<(Reverse<SeverityLevel>, &'static str), u64>);
+pub struct FindingCounts(BTreeMap<(Reverse<ReportedFindingSeverity>, &'static str), u64>);
 
 impl FindingCounts {
     fn add(&mut self, finding: &Finding) {
@@ -18,12 +18,12 @@ impl FindingCounts {
     }
 
     /// Iterates over the rules with findings: severity, id and number, the most severe first.
-    pub fn iter(&self) -> impl Iterator<Item = (SeverityLevel, &'static str, u64)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (ReportedFindingSeverity, &'static str, u64)> + '_ {
         self.0.iter().map(|((Reverse(severity), rule), count)| (*severity, *rule, *count))
     }
 
     /// Returns the number of findings of a severity.
-    pub fn of_severity(&self, severity: SeverityLevel) -> u64 {
+    pub fn of_severity(&self, severity: ReportedFindingSeverity) -> u64 {
         self.iter().filter(|(rule_severity, ..)| *rule_severity == severity).map(|(.., count)| count).sum()
     }
 
@@ -137,7 +137,7 @@ impl ConformanceRun {
         for finding in &findings {
             self.of_transactions.add(finding);
             // Otherwise, the finding about the connection counts it at the end.
-            if finding.rule.scope == FindingAggregation::Each {
+            if finding.rule.scope == FindingGranularity::Each {
                 self.counts.add(finding);
                 if let Some(of_connections) = &mut self.of_connections {
                     of_connections.add(finding);

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use nfsrdma_conformance::{Finding, KNOWN_DEVIATIONS, RULES, Rule, SeverityLevel};
+use nfsrdma_conformance::{Finding, KNOWN_DEVIATIONS, RULES, ReportedFindingSeverity, Rule};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 #[serde(try_from = "String")]
 pub enum FindingSelectionPattern {
     /// All findings of a severity.
-    Severity(SeverityLevel),
+    Severity(ReportedFindingSeverity),
     /// All findings of the rules whose ids match.
     Rules(String),
 }
@@ -22,7 +22,7 @@ impl FromStr for FindingSelectionPattern {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if let Some(severity) = SeverityLevel::ALL.into_iter().find(|level| level.name() == text) {
+        if let Some(severity) = ReportedFindingSeverity::ALL.into_iter().find(|level| level.name() == text) {
             return Ok(Self::Severity(severity));
         }
         if RULES.iter().any(|rule| matches_glob(text, rule.id)) {
@@ -55,9 +55,9 @@ impl FindingSelectionPattern {
         let is_deniable = match self {
             Self::Severity(_) => true,
             Self::Rules(pattern) => match finding.severity {
-                SeverityLevel::Error | SeverityLevel::Warning => true,
-                SeverityLevel::Info => !pattern.contains('*'),
-                SeverityLevel::Known => false,
+                ReportedFindingSeverity::Error | ReportedFindingSeverity::Warning => true,
+                ReportedFindingSeverity::Info => !pattern.contains('*'),
+                ReportedFindingSeverity::Known => false,
             },
         };
         is_deniable && self.selects(finding)
@@ -171,7 +171,7 @@ impl LintConfig {
                 _ => false,
             });
             if is_side && is_address && deviation.rule.selects(finding) {
-                finding.severity = SeverityLevel::Known;
+                finding.severity = ReportedFindingSeverity::Known;
                 finding.known = Some(deviation.implementation.clone().into());
             }
         }
@@ -262,10 +262,11 @@ mod tests {
             });
         }
         let found = checker.finish();
-        let finding = found.iter().find(|finding| finding.severity == SeverityLevel::Known).unwrap();
+        let finding =
+            found.iter().find(|finding| finding.severity == ReportedFindingSeverity::Known).unwrap();
         for (text, severity) in [
-            ("", SeverityLevel::Known),
-            ("not_known = ['rpcrdma/inval-not-announced']", SeverityLevel::Error),
+            ("", ReportedFindingSeverity::Known),
+            ("not_known = ['rpcrdma/inval-not-announced']", ReportedFindingSeverity::Error),
         ] {
             let mut finding = finding.clone();
             LintConfig::from_toml(text).unwrap().apply_known(&mut finding);

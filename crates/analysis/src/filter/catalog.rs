@@ -11,7 +11,7 @@ use nfsrdma_dissectors::field::registry::{FieldDecodeLayer, RegisteredField};
 use super::derived_fields::{ALIASES, FieldAlias, FieldAliasValuePart, GeneratedField};
 pub use super::filter_type::FilterType;
 use super::mask_bit_boolean_fields::{self, MaskBitFilterField};
-use super::procedure_fields::{self, ProcedureNumberFilterField};
+use super::procedure_number_fields::{self, ProcedureNumberFilterField};
 
 /// Origin of the values of a field.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +95,7 @@ impl FilterFieldCatalog {
                 plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FilterFieldSource::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);
         }
-        for field in procedure_fields::all() {
+        for field in procedure_number_fields::all() {
             let source =
                 TITLES.iter().find(|(name, ..)| *name == field.protocol).map_or("", |(.., source)| source);
             let entry = plain(

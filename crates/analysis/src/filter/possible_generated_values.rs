@@ -1,6 +1,6 @@
 //! Possible values of generated fields: a comparison with any other word would silently select nothing.
 
-use nfsrdma_conformance::{RULES, SeverityLevel};
+use nfsrdma_conformance::{RULES, ReportedFindingSeverity};
 use nfsrdma_dissectors::field::{FlagName, field_names};
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
@@ -10,7 +10,7 @@ use nfsrdma_dissectors::xdr::Xdr;
 
 use super::catalog::FilterFieldCatalog;
 use super::derived_fields::GeneratedField;
-use super::procedure_fields;
+use super::procedure_number_fields;
 
 const STATUSES: [&str; 6] = [
     field_names::NFS_STATUS,
@@ -32,7 +32,7 @@ fn to_strings(words: &[&str]) -> Vec<String> {
 /// Returns every value of a generated field, once; `None` if it can be any text. Values without names are numbers,
 /// which are not listed.
 pub(super) fn possible_values(field: GeneratedField, catalog: &FilterFieldCatalog) -> Option<Vec<String>> {
-    let procedures = || procedure_fields::all().iter().flat_map(|field| names(&field.names));
+    let procedures = || procedure_number_fields::all().iter().flat_map(|field| names(&field.names));
     let mut words: Vec<String> = match field {
         GeneratedField::Program => names(Program::NAMES).collect(),
         GeneratedField::Procedure => procedures().collect(),
@@ -58,7 +58,9 @@ pub(super) fn possible_values(field: GeneratedField, catalog: &FilterFieldCatalo
             to_strings(&["acknowledged", "assumed"])
         }
         GeneratedField::Finding => RULES.iter().map(|rule| rule.id.to_owned()).collect(),
-        GeneratedField::FindingSeverity => to_strings(&SeverityLevel::ALL.map(SeverityLevel::name)),
+        GeneratedField::FindingSeverity => {
+            to_strings(&ReportedFindingSeverity::ALL.map(ReportedFindingSeverity::name))
+        }
         GeneratedField::FindingSide => to_strings(&["client", "server"]),
         GeneratedField::CallLostCopy => to_strings(&["certain", "possible"]),
         GeneratedField::MpaCrc => to_strings(&["good", "bad", "absent", "unknown"]),

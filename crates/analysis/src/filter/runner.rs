@@ -26,7 +26,7 @@ use super::extractor::FieldExtractor;
 use super::output_field_extraction::{OutputColumnField, OutputFieldValue};
 use super::transaction_fields;
 use super::value::{FilterValue, FilterValues};
-use crate::memory_budget::CommandMemoryBudget;
+use crate::memory_budget_shares::CommandMemoryBudget;
 use crate::names::FileNames;
 use crate::names::transaction_paths::{FilehandleDisplay, OperationPaths};
 

@@ -16,7 +16,7 @@ use nfsrdma_dissectors::rpcrdma::RpcTransferMode;
 
 use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;
-use super::procedure_fields;
+use super::procedure_number_fields;
 use super::value::FilterValue;
 use crate::names::transaction_paths::OperationPaths;
 
@@ -189,7 +189,7 @@ struct FilterCallProcedure {
 impl FilterCallProcedure {
     /// Returns the protocol of the fields of the program.
     fn protocol(&self) -> Option<&'static str> {
-        u32::try_from(self.program?).ok().map(|program| procedure_fields::protocol(Program(program)))
+        u32::try_from(self.program?).ok().map(|program| procedure_number_fields::protocol(Program(program)))
     }
 
     fn from_messages(messages: &TransactionMessages<'_>) -> Self {

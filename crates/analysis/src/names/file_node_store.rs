@@ -39,7 +39,7 @@ enum KnownFileLocation {
 }
 
 #[derive(Debug, Default)]
-struct FileNode {
+struct PathInferenceNode {
     generation: u32,
     is_live: bool,
     /// Neighbors in LRU order.
@@ -58,7 +58,7 @@ struct FileNode {
     layout_keys: Vec<Arc<[u8]>>,
 }
 
-impl FileNode {
+impl PathInferenceNode {
     fn memory_bytes(&self) -> usize {
         let entry = |entry: &FileNameInDirectory| 2 * entry.name.len();
         let origin = match &self.origin {
@@ -88,7 +88,7 @@ pub(super) enum PathComponent<'s> {
 
 #[derive(Debug, Default)]
 pub(super) struct FileNodeStore {
-    nodes: Vec<FileNode>,
+    nodes: Vec<PathInferenceNode>,
     free: Vec<u32>,
     by_handle: HashMap<Arc<[u8]>, FileNodeId>,
     by_name: HashMap<Box<[u8]>, FileNodeId>,
@@ -169,16 +169,16 @@ impl FileNodeStore {
         Self { limit, ..Self::default() }
     }
 
-    fn get(&self, id: FileNodeId) -> Option<&FileNode> {
+    fn get(&self, id: FileNodeId) -> Option<&PathInferenceNode> {
         self.nodes.get(id.index as usize).filter(|node| node.is_live && node.generation == id.generation)
     }
 
-    fn get_mut(&mut self, id: FileNodeId) -> Option<&mut FileNode> {
+    fn get_mut(&mut self, id: FileNodeId) -> Option<&mut PathInferenceNode> {
         self.nodes.get_mut(id.index as usize).filter(|node| node.is_live && node.generation == id.generation)
     }
 
     /// Changes a node and updates the byte count.
-    fn change(&mut self, id: FileNodeId, change: impl FnOnce(&mut FileNode)) {
+    fn change(&mut self, id: FileNodeId, change: impl FnOnce(&mut PathInferenceNode)) {
         let Some(node) = self.get_mut(id) else { return };
         let before = node.memory_bytes();
         change(node);
@@ -190,13 +190,13 @@ impl FileNodeStore {
     fn insert(&mut self) -> FileNodeId {
         while self.bytes + NODE_BYTES > self.limit && self.evict_oldest() {}
         let index = self.free.pop().unwrap_or_else(|| {
-            self.nodes.push(FileNode::default());
+            self.nodes.push(PathInferenceNode::default());
             self.nodes.len() as u32 - 1
         });
         let generation = match self.nodes.get_mut(index as usize) {
             Some(node) => {
                 let generation = node.generation;
-                *node = FileNode { generation, is_live: true, ..FileNode::default() };
+                *node = PathInferenceNode { generation, is_live: true, ..PathInferenceNode::default() };
                 self.bytes += node.memory_bytes();
                 generation
             }
@@ -277,7 +277,8 @@ impl FileNodeStore {
         let node_bytes = node.memory_bytes();
         let (key, root_key) = (node.key.take(), node.root_key.take());
         let layout_keys = std::mem::take(&mut node.layout_keys);
-        *node = FileNode { generation: node.generation.wrapping_add(1), ..FileNode::default() };
+        *node =
+            PathInferenceNode { generation: node.generation.wrapping_add(1), ..PathInferenceNode::default() };
         self.bytes -= node_bytes;
         self.free.push(id.index);
         for key in key.iter().chain(&root_key).chain(&layout_keys) {
@@ -453,7 +454,7 @@ impl FileNodeStore {
 
     /// Moves a node to a directory entry, and replaces the node there.
     fn move_to(&mut self, id: FileNodeId, entry: FileNameInDirectory) {
-        if matches!(self.get(id), Some(FileNode { origin: KnownFileLocation::Root(_), .. }))
+        if matches!(self.get(id), Some(PathInferenceNode { origin: KnownFileLocation::Root(_), .. }))
             || entry.parent == id
         {
             return;
@@ -466,7 +467,7 @@ impl FileNodeStore {
 
     /// Removes the directory entry of a node, which keeps its name.
     fn remove_entry(&mut self, id: FileNodeId) {
-        let Some(FileNode { origin: KnownFileLocation::DirEntry(entry), .. }) =
+        let Some(PathInferenceNode { origin: KnownFileLocation::DirEntry(entry), .. }) =
             self.nodes.get(id.index as usize).filter(|node| node.generation == id.generation)
         else {
             return;
@@ -540,18 +541,19 @@ impl FileNodeStore {
     #[cfg(test)]
     pub(super) fn check(&self) {
         let live = || self.nodes.iter().filter(|node| node.is_live);
-        assert_eq!(self.bytes, live().map(FileNode::memory_bytes).sum::<usize>());
+        assert_eq!(self.bytes, live().map(PathInferenceNode::memory_bytes).sum::<usize>());
         assert_eq!(self.nodes.len(), live().count() + self.free.len());
         let in_order = std::iter::successors(self.oldest, |index| self.nodes[*index as usize].newer);
         assert_eq!(in_order.take(self.nodes.len() + 1).count(), live().count());
-        let keys = |node: &FileNode| node.key.iter().chain(&node.root_key).count();
+        let keys = |node: &PathInferenceNode| node.key.iter().chain(&node.root_key).count();
         assert_eq!(self.by_handle.len(), live().map(keys).sum::<usize>());
         for (key, id) in &self.by_handle {
             let node = self.get(*id).unwrap();
             assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
         }
         for (key, id) in &self.by_name {
-            let Some(FileNode { origin: KnownFileLocation::DirEntry(entry), .. }) = self.get(*id) else {
+            let Some(PathInferenceNode { origin: KnownFileLocation::DirEntry(entry), .. }) = self.get(*id)
+            else {
                 panic!("{id:?}")
             };
             let mut expected = Vec::new();

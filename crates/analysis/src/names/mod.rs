@@ -22,11 +22,11 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, Transac
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey};
 use rustc_hash::FxHashSet;
 
-use crate::memory_budget::CommandMemoryBudget;
+use crate::memory_budget_shares::CommandMemoryBudget;
 
 use file_node_store::{FileNodeId, FileNodeStore, PathComponent, ServerAddressAndVirtualNetwork};
 use path_inference_token_stream::MessageFilenameTokens;
-use transaction_paths::{ResolvedPaths, number, path};
+use transaction_paths::{TransactionOperationPaths, number, path};
 
 /// The name of every field that is a filehandle.
 pub use nfsrdma_dissectors::field::field_names::NFS_FHANDLE as FILEHANDLE;
@@ -42,7 +42,7 @@ pub struct FileNames {
     store: FileNodeStore,
     call: MessageFilenameTokens,
     reply: MessageFilenameTokens,
-    resolved: ResolvedPaths,
+    resolved: TransactionOperationPaths,
     /// Transactions whose Reply could not be decoded to its end when it came: data of its Reply chunk was lost.
     partial_replies: FxHashSet<TransactionSlabKey>,
 }
@@ -61,7 +61,7 @@ impl FileNames {
             store: FileNodeStore::new(limit_bytes),
             call: MessageFilenameTokens::default(),
             reply: MessageFilenameTokens::default(),
-            resolved: ResolvedPaths::default(),
+            resolved: TransactionOperationPaths::default(),
             partial_replies: FxHashSet::default(),
         }
     }
@@ -152,7 +152,7 @@ impl FileNames {
         }
         let Self { display, store, call, reply, resolved, .. } = self;
         let server = server(transaction, summary);
-        path_inference::TransactionPathInference {
+        path_inference::TransactionPathResolver {
             display: *display,
             store,
             call,

@@ -11,7 +11,7 @@ use super::path_inference_token_stream::{
     MessageFilenameTokens, OperationPathInferenceTokens, PathInferenceTokenByteRange,
 };
 use super::transaction_paths::{
-    FilehandleDisplay, ResolvedPathTextRanges, ResolvedPaths, UNKNOWN_PREFIX, path,
+    FilehandleDisplay, ResolvedPathTextRanges, TransactionOperationPaths, UNKNOWN_PREFIX, path,
 };
 
 /// The status of a missing name: NFSERR_NOENT, NFS3ERR_NOENT and NFS4ERR_NOENT.
@@ -109,17 +109,17 @@ impl PathInferenceNameEffect {
     }
 }
 
-pub(super) struct TransactionPathInference<'n> {
+pub(super) struct TransactionPathResolver<'n> {
     pub(super) display: FilehandleDisplay,
     pub(super) store: &'n mut FileNodeStore,
     pub(super) call: &'n MessageFilenameTokens,
     pub(super) reply: &'n MessageFilenameTokens,
-    pub(super) resolved: &'n mut ResolvedPaths,
+    pub(super) resolved: &'n mut TransactionOperationPaths,
     pub(super) server: ServerAddressAndVirtualNetwork,
     pub(super) uses_reply: bool,
 }
 
-impl TransactionPathInference<'_> {
+impl TransactionPathResolver<'_> {
     pub(super) fn transaction(&mut self, summary: &RpcSummary) {
         match summary.described_procedure() {
             Some(Procedure::Compound) => self.compound(summary),

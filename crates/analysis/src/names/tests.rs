@@ -346,7 +346,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let (mut store, _) = known();
     let stateid = v4::Stateid4 { seqid: 1, other: [7; 12] };
     let putfh = |object| Args::PUTFH(v4::ObjectFh4 { object: Opaque(object) });
-    let mut printed = ResolvedPaths { wants_all: true, ..ResolvedPaths::default() };
+    let mut printed = TransactionOperationPaths { wants_all: true, ..TransactionOperationPaths::default() };
     let mut infer_paths = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
         let (mut call, mut reply) = (MessageFilenameTokens::default(), MessageFilenameTokens::default());
         let mut encoder = Encoder::new();
@@ -366,7 +366,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
         };
         printed.clear();
         let display = FilehandleDisplay::Names;
-        path_inference::TransactionPathInference {
+        path_inference::TransactionPathResolver {
             display,
             store: &mut store,
             call: &call,

@@ -35,7 +35,7 @@ pub struct OperationPaths<'n> {
     pub start: Option<&'n [u8]>,
 }
 
-/// The same as ranges of [`ResolvedPaths::text`].
+/// The same as ranges of [`TransactionOperationPaths::text`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct ResolvedPathTextRanges {
     pub(super) path: Option<Range<usize>>,
@@ -50,7 +50,7 @@ impl ResolvedPathTextRanges {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ResolvedPaths {
+pub(super) struct TransactionOperationPaths {
     pub(super) text: Vec<u8>,
     pub(super) transaction: ResolvedPathTextRanges,
     pub(super) operations: Vec<ResolvedPathTextRanges>,
@@ -58,7 +58,7 @@ pub(super) struct ResolvedPaths {
     pub(super) wants_all: bool,
 }
 
-impl ResolvedPaths {
+impl TransactionOperationPaths {
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.operations.clear();

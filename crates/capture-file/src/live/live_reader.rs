@@ -10,7 +10,7 @@ use super::capture_error::capture_ended_error;
 use super::packet_queue::{CapturedPacketBatch, CapturedPacketQueue, PacketQueuePollResult};
 use crate::error::SourceErrorKind;
 use crate::live_capture_counters::CapturePacketCounters;
-use crate::pcapng::CaptureInterface;
+use crate::pcapng::CaptureFileInterface;
 
 /// Handle to a running capture: its counters and its end. All clones refer to the same capture.
 #[derive(Clone)]
@@ -35,7 +35,7 @@ impl LiveCaptureControl {
 /// A capture as a frame source.
 pub(crate) struct LiveReader {
     pub(crate) live: LiveCaptureControl,
-    pub(crate) interface: CaptureInterface,
+    pub(crate) interface: CaptureFileInterface,
     block: CapturedPacketBatch,
     /// Index of the last read packet in the block, counted from 1; 0 before the first.
     next_packet: usize,
@@ -54,7 +54,7 @@ pub(crate) enum LiveReadOutcome {
 }
 
 impl LiveReader {
-    pub(crate) fn new(live: LiveCaptureControl, interface: CaptureInterface) -> Self {
+    pub(crate) fn new(live: LiveCaptureControl, interface: CaptureFileInterface) -> Self {
         Self {
             live,
             interface,

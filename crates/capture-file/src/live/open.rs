@@ -14,7 +14,7 @@ use super::packet_queue::CapturedPacketQueue;
 use super::{capabilities, capture_thread, filter};
 use crate::error::{SourceError, SourceErrorKind, input_error};
 use crate::frame_source::CaptureFrameSource;
-use crate::pcapng::CaptureInterface;
+use crate::pcapng::CaptureFileInterface;
 
 /// Options of a capture.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl CaptureOptions {
 /// An open capture: the kernel receives packets, but none are fetched yet.
 pub struct OpenedLiveCapture {
     capture: Capture<Active>,
-    interface: CaptureInterface,
+    interface: CaptureFileInterface,
     filter: Option<String>,
     start_point: CaptureStartTimeAndInitialCounters,
     queue_bytes: usize,
@@ -94,7 +94,7 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> 
             .filter(filter, true)
             .map_err(|error| input_error(name.clone(), filter_error(&error_text(&error))))?;
     }
-    let mut interface = CaptureInterface::unnamed(link, options.snap_length_bytes)
+    let mut interface = CaptureFileInterface::unnamed(link, options.snap_length_bytes)
         .with_tick(capture_thread::NS_PER_UNIT as u64);
     interface.name.clone_from(name);
     Ok(OpenedLiveCapture { capture, interface, filter, start_point: start, queue_bytes: options.queue_bytes })
@@ -132,7 +132,7 @@ fn activate(options: &CaptureOptions) -> Result<Capture<Active>, pcap::Error> {
 
 impl OpenedLiveCapture {
     /// Returns the interface, including the link type of its frames.
-    pub fn interface(&self) -> &CaptureInterface {
+    pub fn interface(&self) -> &CaptureFileInterface {
         &self.interface
     }
 

@@ -11,8 +11,8 @@ pub(crate) const RULES: &[Rule] = &[
             reconnect. CREATE_SESSION with CONN_BACK_CHAN in its results binds its connection, and so does \
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::MessageKind],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::MessageKind],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let backchannel = message.transaction.connection.backchannel;
@@ -40,8 +40,8 @@ pub(crate) const RULES: &[Rule] = &[
             cannot fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
             the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
             Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let max_request_bytes = message.transaction.connection.backchannel.max_request_bytes?;
@@ -68,8 +68,12 @@ pub(crate) const RULES: &[Rule] = &[
             its Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no \
             place for the results. Look for a client that ignores chunk lists of callbacks. Example: a client reports \
             success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
-        subjects: &[RuleSubject::Reverse, RuleSubject::Chunks],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::Reverse, RequiredMessageProperty::Chunks],
+        needs: &[
+            CaptureEvidenceKind::BothMessages,
+            CaptureEvidenceKind::ChunkLists,
+            CaptureEvidenceKind::NoLoss,
+        ],
         check: RuleCheck::Transaction(check_refusal),
         ..Rule::DEFAULT
     },
@@ -108,6 +112,6 @@ fn check_refusal(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         None
     };
     Some(RuleVerdict::from_fault(ignored.map(|(chunks, bytes, verb)| {
-        format!("success, but {chunks} of {} not {verb}", Count(bytes, "byte"))
+        format!("success, but {chunks} of {} not {verb}", CountWithNoun(bytes, "byte"))
     })))
 }

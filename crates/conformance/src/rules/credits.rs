@@ -31,7 +31,7 @@ fn judge_granted(message: &ConformanceMessage<'_>, noun: &'static str) -> Option
     let used = message.transaction.transaction.credit_use;
     let granted = used.granted.filter(|granted| *granted > 0)?;
     Some(judge_in_flight(used, granted, |count| {
-        format!("{} in flight, {granted} granted", Count(count, noun))
+        format!("{} in flight, {granted} granted", CountWithNoun(count, noun))
     }))
 }
 
@@ -44,9 +44,9 @@ pub(crate) const RULES: &[Rule] = &[
             that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
             that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
             0\".",
-        subjects: &[RuleSubject::Version1],
-        needs: &[RuleEvidence::MessageKind],
-        suspects: &[RuleSubject::UnusualHeader],
+        subjects: &[RequiredMessageProperty::Version1],
+        needs: &[CaptureEvidenceKind::MessageKind],
+        suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::Message(|message| {
             let words = message.version1()?;
             let verdict = RuleVerdict::from_condition(words.credits > 0, || "credit 0".to_owned());
@@ -63,8 +63,8 @@ pub(crate) const RULES: &[Rule] = &[
             connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
             Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
             calls in flight, 1 granted\".",
-        subjects: &[RuleSubject::Call],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::Call],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
             judge_granted(message, "call")
@@ -78,8 +78,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks. \
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reverse],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             judge_granted(message, "reverse call")
@@ -92,8 +92,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
         explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
-        subjects: &[RuleSubject::Call],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::Call],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used = message.transaction.transaction.credit_use;
@@ -105,7 +105,7 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(RuleVerdict::Unknown);
             }
             Some(judge_in_flight(used, 1, |count| {
-                format!("{} in flight before the first reply", Count(count, "call"))
+                format!("{} in flight before the first reply", CountWithNoun(count, "call"))
             }))
         }),
         ..Rule::DEFAULT
@@ -119,8 +119,8 @@ pub(crate) const RULES: &[Rule] = &[
             Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished: \
             it should keep one for that. A larger grant may raise throughput; compare the time that the server needs for a \
             Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
-        subjects: &[RuleSubject::Reply],
-        needs: &[RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::Reply],
+        needs: &[CaptureEvidenceKind::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             let view = message.transaction;
@@ -152,8 +152,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a Responder lowers its grant, as it may.",
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
             a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
-        subjects: &[RuleSubject::Reply],
-        needs: &[RuleEvidence::MessageKind],
+        subjects: &[RequiredMessageProperty::Reply],
+        needs: &[CaptureEvidenceKind::MessageKind],
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call())?;
             if !message.transaction.transaction.credit_use.is_direction_known {
@@ -183,8 +183,8 @@ pub(crate) const RULES: &[Rule] = &[
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
             transport ends the connection; the text says if it did. Longer messages must use chunks. Example: \
             both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
-        subjects: &[RuleSubject::Version1],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::Version1],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
             // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.
@@ -199,7 +199,7 @@ pub(crate) const RULES: &[Rule] = &[
                 format!(
                     "{length} sent, inline threshold {threshold}{}",
                     end_of_connection(message),
-                    length = Count(length, "byte")
+                    length = CountWithNoun(length, "byte")
                 )
             }))
         }),

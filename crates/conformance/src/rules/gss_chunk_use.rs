@@ -15,7 +15,7 @@ fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
         };
     }
     let bytes = writes.filter_map(|chunk| chunk.returned_bytes()).find(|bytes| *bytes > 0)?;
-    Some(format!("{bytes} in a Write chunk", bytes = Count(bytes, "byte")))
+    Some(format!("{bytes} in a Write chunk", bytes = CountWithNoun(bytes, "byte")))
 }
 
 fn judge(message: &ConformanceMessage<'_>, payload: &str) -> Option<RuleVerdict> {
@@ -33,8 +33,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The checksum or the encryption covers the whole message: without the item and its padding it cannot be \
             verified. Long messages use a Position Zero Read chunk and a Reply chunk. Example: the data of a WRITE with \
             krb5p are in a Read chunk: \"Read chunk at Position 108 with privacy\".",
-        subjects: &[RuleSubject::Protected],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Protected],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Integrity => judge(message, "integrity"),
             GssPayload::Privacy => judge(message, "privacy"),
@@ -49,8 +49,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The tokens that establish a context are not DDP-eligible: the Responder cannot decode the message, and \
             the mount fails. Example: the token of RPCSEC_GSS_INIT is in a Read chunk: \"Read chunk at Position 96 with a \
             control message\".",
-        subjects: &[RuleSubject::Protected],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Protected],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Control(_) => judge(message, "a control message"),
             GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => None,

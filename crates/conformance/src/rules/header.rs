@@ -65,7 +65,7 @@ fn placement(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
                 return Some(RuleVerdict::broken(format!("RDMA_NOMSG without a {chunk}")));
             }
             Some(RuleVerdict::from_condition(inline == 0, || {
-                format!("RDMA_NOMSG, {inline} behind the header", inline = Count(inline, "byte"))
+                format!("RDMA_NOMSG, {inline} behind the header", inline = CountWithNoun(inline, "byte"))
             }))
         }
         _ => None,
@@ -124,7 +124,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call. Example: a Reply \
             names 0x00000102 in its header, and 0x01000102 in the RPC message behind it: \"rdma_xid 0x00000102, RPC xid \
             0x01000102\".",
-        subjects: &[RuleSubject::Version1],
+        subjects: &[RequiredMessageProperty::Version1],
         check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
             TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
                 outer,
@@ -150,8 +150,8 @@ pub(crate) const RULES: &[Rule] = &[
             posted. If the XID is wrong, the Call that the Reply was for is never completed. A Call that was sent again may \
             have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
             second time: \"no call with this XID is in flight\".",
-        subjects: &[RuleSubject::Reply, RuleSubject::Version1],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::BothMessages],
+        subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Version1],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::BothMessages],
         check: RuleCheck::MessageUnlessEvent(|event| {
             let text = "no call with this XID is in flight";
             Some(
@@ -170,8 +170,8 @@ pub(crate) const RULES: &[Rule] = &[
             two directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect. \
             Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
             has no Reply: \"another call with this XID is in flight\".",
-        subjects: &[RuleSubject::Call],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::Call],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::MessageUnlessEvent(|event| {
             message_verdict(
                 event,
@@ -188,7 +188,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Reply has the version of its Call, and so has RDMA_ERROR. A Responder that does not support the \
             version answers ERR_VERS; the Requester may then try another. Example: all messages have version 1, then a Call \
             comes with 3: \"version 3, the connection uses 1\".",
-        suspects: &[RuleSubject::UnusualHeader],
+        suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::Message(|message| {
             let version = message.words.version;
             let call_version =
@@ -222,7 +222,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "rdma_proc is one of RDMA_MSG, RDMA_NOMSG, RDMA_MSGP, RDMA_DONE and RDMA_ERROR.",
         explanation: "The receiver cannot find the RPC message. Example: a header with the number 7, where 4 is the highest: \
             \"rdma_proc 7\".",
-        suspects: &[RuleSubject::UnusualHeader],
+        suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::Message(|message| {
             let RpcRdmaMessageType::Version1(proc) = message.words.message_type else { return None };
             (message.words.version == VERSION).then_some(())?;
@@ -240,8 +240,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
             whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a Call with the data of a \
             WRITE behind padding: \"RDMA_MSGP\".",
-        subjects: &[RuleSubject::Version1],
-        suspects: &[RuleSubject::UnusualHeader],
+        subjects: &[RequiredMessageProperty::Version1],
+        suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::MessageOrEvent(
             |message| {
                 let RpcRdmaMessageType::Version1(proc) = message.version1()?.message_type else {
@@ -290,11 +290,11 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver cannot trust the XID of a shorter message and discards it silently. A Send without any \
             byte is legal: see rpcrdma/keepalive. Example: a Send with six of the seven words of the smallest header: \"24 \
             bytes\".",
-        subjects: &[RuleSubject::Version1],
+        subjects: &[RequiredMessageProperty::Version1],
         check: RuleCheck::MessageUnlessEvent(|event| {
             let TransportAnomalyKind::Undecoded { length, .. } = event.kind else { return None };
             let is_short = header_fault(event) == Some(RpcRdmaHeaderFault::Short);
-            is_short.then(|| RuleVerdict::broken(format!("{length}", length = Count(length, "byte"))))
+            is_short.then(|| RuleVerdict::broken(format!("{length}", length = CountWithNoun(length, "byte"))))
         }),
         ..Rule::DEFAULT
     },
@@ -306,8 +306,8 @@ pub(crate) const RULES: &[Rule] = &[
             follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
             never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
-        subjects: &[RuleSubject::Version1],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Version1],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::MessageUnlessEvent(|event| {
             Some(match header_fault(event)? {
                 RpcRdmaHeaderFault::ChunkLists(error) => {
@@ -330,9 +330,9 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk, and nothing follows the header.",
         explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
             Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
-        subjects: &[RuleSubject::Version1],
-        needs: &[RuleEvidence::ChunkLists],
-        suspects: &[RuleSubject::UnusualHeader],
+        subjects: &[RequiredMessageProperty::Version1],
+        needs: &[CaptureEvidenceKind::ChunkLists],
+        suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::MessageOrEvent(
             |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
             |event| {
@@ -350,8 +350,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
             for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
             call of its sender\".",
-        subjects: &[RuleSubject::RdmaError],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::RdmaError],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
@@ -369,8 +369,8 @@ pub(crate) const RULES: &[Rule] = &[
             the Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
             Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
             flight\".",
-        subjects: &[RuleSubject::RdmaError],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::RdmaError],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
@@ -387,7 +387,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
             version again. RDMA_ERROR with another code is discarded, and the Call is never completed. Example: a server \
             refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
-        subjects: &[RuleSubject::RdmaError],
+        subjects: &[RequiredMessageProperty::RdmaError],
         check: RuleCheck::MessageOrEvent(
             |message| {
                 if !message.record.is_rdma_error() {
@@ -427,8 +427,12 @@ pub(crate) const RULES: &[Rule] = &[
             understand. Judged are an unknown version or rdma_proc, an XID that differs from that of the RPC message, and a \
             payload in the wrong place; a Call without any answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
             Reply: \"a reply to a call that demands ERR_CHUNK\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::UnusualHeader],
-        needs: &[RuleEvidence::BothMessages],
+        subjects: &[
+            RequiredMessageProperty::Call,
+            RequiredMessageProperty::Reply,
+            RequiredMessageProperty::UnusualHeader,
+        ],
+        needs: &[CaptureEvidenceKind::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
             let reply = transaction.message(RpcMessageKind::Reply)?;
@@ -454,8 +458,12 @@ pub(crate) const RULES: &[Rule] = &[
             check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Undecodable],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::WholeMessage],
+        subjects: &[
+            RequiredMessageProperty::Call,
+            RequiredMessageProperty::Reply,
+            RequiredMessageProperty::Undecodable,
+        ],
+        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::WholeMessage],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -492,9 +500,9 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
             -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
             follow the last item\".",
-        subjects: &[RuleSubject::Version1],
-        needs: &[RuleEvidence::WholeMessage],
-        suspects: &[RuleSubject::Undecodable],
+        subjects: &[RequiredMessageProperty::Version1],
+        needs: &[CaptureEvidenceKind::WholeMessage],
+        suspects: &[RequiredMessageProperty::Undecodable],
         check: RuleCheck::Message(|message| {
             message.version1()?;
             let transaction = message.transaction;
@@ -520,7 +528,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
             payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
             minute, then a Send of zero bytes: \"Send without payload\".",
-        subjects: &[RuleSubject::Call, RuleSubject::NullProcedure],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::NullProcedure],
         check: RuleCheck::MessageOrEvent(
             |message| {
                 let transaction = message.transaction.transaction;

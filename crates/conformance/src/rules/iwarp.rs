@@ -27,10 +27,10 @@ fn startup_text(fault: MpaStartupFault) -> String {
         MpaStartupFault::RejectedRequest => "R bit in a request".to_owned(),
         MpaStartupFault::UsedAfterRejection => "R bit in a reply, and FPDUs after it".to_owned(),
         MpaStartupFault::PrivateDataLength(length) => {
-            format!("{length} of private data, at most 512", length = Count(length, "byte"))
+            format!("{length} of private data, at most 512", length = CountWithNoun(length, "byte"))
         }
         MpaStartupFault::PrivateDataMismatch { announced, length } => {
-            format!("PD_Length {announced}, {length} of private data", length = Count(length, "byte"))
+            format!("PD_Length {announced}, {length} of private data", length = CountWithNoun(length, "byte"))
         }
         MpaStartupFault::EnhancedRevision(revision) => {
             format!("enhanced connection data in revision {revision}")
@@ -96,7 +96,7 @@ pub(crate) const RULES: &[Rule] = &[
             RdmapFault::NoMarkers => "no markers, which the peer requested".to_owned(),
             RdmapFault::UnrequestedMarkers => "markers, which the peer did not request".to_owned(),
             RdmapFault::MarkerPointer { pointer, expected } => {
-                format!("marker points {pointer} back, the FPDU begins {expected} before it", pointer = Count(pointer, "byte"), expected = Count(expected, "byte"))
+                format!("marker points {pointer} back, the FPDU begins {expected} before it", pointer = CountWithNoun(pointer, "byte"), expected = CountWithNoun(expected, "byte"))
             },
         },
         ..Rule::PER_CONNECTION
@@ -190,8 +190,8 @@ pub(crate) const RULES: &[Rule] = &[
             use another segment, and ends the connection. Example: a request with four bytes \
             behind its header: \"RDMA Read Request with 32 bytes\".",
         check: fault! { fpdus:
-            RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length}", length = Count(length, "byte")),
-            RdmapFault::ShortUlpdu(length) => format!("ULPDU of {length}", length = Count(length, "byte")),
+            RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length}", length = CountWithNoun(length, "byte")),
+            RdmapFault::ShortUlpdu(length) => format!("ULPDU of {length}", length = CountWithNoun(length, "byte")),
         },
         ..Rule::PER_CONNECTION
     },
@@ -216,7 +216,7 @@ pub(crate) const RULES: &[Rule] = &[
             Send does not begin at 0: \"message offset 4 after 0 bytes\".",
         check: fault! { untagged_fpdus:
             RdmapFault::MessageOffset { offset, expected } => {
-                format!("message offset {offset} after {expected}", expected = Count(expected, "byte"))
+                format!("message offset {offset} after {expected}", expected = CountWithNoun(expected, "byte"))
             },
         },
         ..Rule::PER_CONNECTION
@@ -254,7 +254,7 @@ pub(crate) const RULES: &[Rule] = &[
             names STag 0x77, and its response goes to 0x66: \"response of 100 bytes, STag 0x00000066\".",
         check: fault! { responses:
             RdmapFault::UnrequestedResponse { stag, offset, length } => {
-                format!("response of {length}, STag {stag}, offset {offset:#x}", length = Count(length, "byte"))
+                format!("response of {length}, STag {stag}, offset {offset:#x}", length = CountWithNoun(length, "byte"))
             },
         },
         ..Rule::PER_CONNECTION
@@ -268,7 +268,7 @@ pub(crate) const RULES: &[Rule] = &[
             those for 1 earlier request\".",
         check: fault! { responses:
             RdmapFault::ResponseOrder { stag, unanswered } => {
-                format!("response for STag {stag} before those for {unanswered}", unanswered = Count(unanswered, "earlier request"))
+                format!("response for STag {stag} before those for {unanswered}", unanswered = CountWithNoun(unanswered, "earlier request"))
             },
         },
         ..Rule::PER_CONNECTION
@@ -281,7 +281,7 @@ pub(crate) const RULES: &[Rule] = &[
             the end of the request: \"response of 996 bytes, 1000 requested\".",
         check: fault! { responses:
             RdmapFault::ResponseLength { length, requested } => {
-                format!("response of {length}, {requested} requested", length = Count(length, "byte"))
+                format!("response of {length}, {requested} requested", length = CountWithNoun(length, "byte"))
             },
         },
         ..Rule::PER_CONNECTION

@@ -166,7 +166,7 @@ pub(crate) const RULES: &[Rule] = &[
                 format!("{opcode} after {before}")
             },
             TransportAnomalyKind::PacketOrderFault(PacketOpcodeOrLengthViolation::Length { before, length }) => {
-                let (length, before) = (Count(length, "byte"), Count(before, "byte"));
+                let (length, before) = (CountWithNoun(length, "byte"), CountWithNoun(before, "byte"));
                 format!("packet of {length} after one of {before} in a message")
             },
         },
@@ -181,7 +181,7 @@ pub(crate) const RULES: &[Rule] = &[
             \"RDMA Write of 3000 bytes, DMA Length 3004\".",
         check: anomaly! { |checks| checks.packets;
             TransportAnomalyKind::PacketOrderFault(PacketOpcodeOrLengthViolation::WriteLength { announced, length }) => {
-                format!("RDMA Write of {}, DMA Length {announced}", Count(length, "byte"))
+                format!("RDMA Write of {}, DMA Length {announced}", CountWithNoun(length, "byte"))
             }
         },
         ..Rule::PER_CONNECTION
@@ -219,7 +219,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver drops the packet silently. A cable, a switch or an adapter damages packets, or a device \
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
             computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
-        needs: &[RuleEvidence::CheckedIcrc],
+        needs: &[CaptureEvidenceKind::CheckedIcrc],
         check: anomaly! { |checks| checks.icrcs;
             TransportAnomalyKind::BadIcrc => "wrong ICRC".to_owned()
         },

@@ -1,6 +1,6 @@
 //! RDMA Reads and Writes: the memory that a Responder may access, and when. RFC 8166 sections 3.1 and 3.4.3 to 3.4.6.
 
-use nfsrdma_dissectors::flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaReadOrWrite};
+use nfsrdma_dissectors::flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaMemoryAccess};
 
 use super::prelude::*;
 
@@ -14,11 +14,11 @@ fn access_verdict(
     if fault != expected || is_read.is_some_and(|is_read| is_read != access.is_read) {
         return None;
     }
-    let RdmaReadOrWrite { is_read, handle, offset, length } = access;
+    let RdmaMemoryAccess { is_read, handle, offset, length } = access;
     let operation = if is_read { "RDMA Read" } else { "RDMA Write" };
     Some(RuleVerdict::broken(format!(
         "{operation} of {length}, handle {handle}, offset 0x{offset:x}",
-        length = Count(length, "byte")
+        length = CountWithNoun(length, "byte")
     )))
 }
 
@@ -33,7 +33,8 @@ macro_rules! access {
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
-const ACCESS: &[RuleEvidence] = &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss];
+const ACCESS: &[CaptureEvidenceKind] =
+    &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists, CaptureEvidenceKind::NoLoss];
 
 /// Rules about RDMA Reads and Writes that the Requester did not permit.
 pub(crate) const ACCESS_RULES: [&str; 6] = [
@@ -70,7 +71,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder accesses only memory that a Call in flight offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
             Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
-        subjects: &[RuleSubject::Chunks],
+        subjects: &[RequiredMessageProperty::Chunks],
         needs: ACCESS,
         check: access!(NotOffered, None, was_accessed),
         ..Rule::DEFAULT
@@ -83,7 +84,7 @@ pub(crate) const RULES: &[Rule] = &[
             Compare offset and length with the Read list of the Call. Example: a segment ends at 0x20101000, and an RDMA \
             Read of 100 bytes begins 96 bytes before its end: \"RDMA Read of 100 bytes, handle 0x0a010200, offset \
             0x20100fa0\".",
-        subjects: &[RuleSubject::ReadChunks],
+        subjects: &[RequiredMessageProperty::ReadChunks],
         needs: ACCESS,
         check: access!(OutOfBounds, Some(true), was_read),
         ..Rule::DEFAULT
@@ -96,7 +97,7 @@ pub(crate) const RULES: &[Rule] = &[
             Compare offset and length with the Write list and the Reply chunk of the Call. Example: a segment ends at \
             0x20101000, and an RDMA Write of 100 bytes begins 96 bytes before its end: \"RDMA Write of 100 bytes, handle \
             0x0a010200, offset 0x20100fa0\".",
-        subjects: &[RuleSubject::Chunks],
+        subjects: &[RequiredMessageProperty::Chunks],
         needs: ACCESS,
         check: access!(OutOfBounds, Some(false), was_written),
         ..Rule::DEFAULT
@@ -108,7 +109,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
             data, or the access ends the connection. Example: a server answers a WRITE, and then fetches its data: \"RDMA \
             Read of 4096 bytes, handle 0x0a010200\".",
-        subjects: &[RuleSubject::ReadChunks],
+        subjects: &[RequiredMessageProperty::ReadChunks],
         needs: ACCESS,
         check: access!(AfterReply, Some(true), was_read),
         ..Rule::DEFAULT
@@ -120,7 +121,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
             connection. Example: a server answers a READ, and then writes its data: \"RDMA Write of 1024 bytes, handle \
             0x0a010200\".",
-        subjects: &[RuleSubject::Chunks],
+        subjects: &[RequiredMessageProperty::Chunks],
         needs: ACCESS,
         check: access!(AfterReply, Some(false), was_written),
         ..Rule::DEFAULT
@@ -131,7 +132,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder reads Read chunks, and writes to Write chunks and Reply chunks.",
         explanation: "The Requester registers the memory for one of the two: the other ends the connection. Example: a \
             server writes to the Read chunk of a WRITE: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
-        subjects: &[RuleSubject::Chunks],
+        subjects: &[RequiredMessageProperty::Chunks],
         needs: ACCESS,
         check: access!(WrongOperation, None, was_accessed),
         ..Rule::DEFAULT
@@ -142,7 +143,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Only the Responder of a Call reads and writes memory.",
         explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results. Example: a client \
             writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
-        subjects: &[RuleSubject::Chunks],
+        subjects: &[RequiredMessageProperty::Chunks],
         needs: ACCESS,
         check: access!(ByRequester, None, was_accessed),
         ..Rule::DEFAULT
@@ -155,8 +156,8 @@ pub(crate) const RULES: &[Rule] = &[
             connection. Look at responder_resources of REQ and REP, or at the IRD of the MPA start-up frames. Example: the \
             client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
             in flight, 16 declared by the peer\".",
-        subjects: &[RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::ReadChunks],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists, CaptureEvidenceKind::NoLoss],
         check: RuleCheck::Absence(
             |event| {
                 let TransportAnomalyKind::ReadsInFlight { count, limit } = event.kind else {

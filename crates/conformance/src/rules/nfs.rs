@@ -79,8 +79,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A client that looks at the status alone takes a failure for a success, or the other way round. \
             Example: a LOOKUP finds nothing, and the COMPOUND reports another error: \"COMPOUND NFS4ERR_IO, last result \
             NFS4ERR_NOENT\".",
-        subjects: &[RuleSubject::Compound],
-        suspects: &[RuleSubject::UnusualCompound],
+        subjects: &[RequiredMessageProperty::Compound],
+        suspects: &[RequiredMessageProperty::UnusualCompound],
         check: RuleCheck::Transaction(|transaction| {
             let status = status_of_results(transaction)?;
             let operations = &transaction.operations;
@@ -104,8 +104,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Later operations rely on the failed one, such as the current filehandle of LOOKUP: they may have \
             changed another file. Example: a LOOKUP fails, and GETATTR has a result: \"LOOKUP returned NFS4ERR_NOENT, result \
             2 of 3\".",
-        subjects: &[RuleSubject::Compound],
-        suspects: &[RuleSubject::UnusualCompound],
+        subjects: &[RequiredMessageProperty::Compound],
+        suspects: &[RequiredMessageProperty::UnusualCompound],
         check: RuleCheck::Transaction(|transaction| {
             status_of_results(transaction)?;
             let operations = &transaction.operations;
@@ -131,8 +131,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Reply belongs to another Call, or the Responder adds results: its peer cannot decode them. Too few \
             results of a successful COMPOUND break rpcrdma/undecodable. Example: a Call with PUTROOTFH alone gets the \
             results of two operations: \"2 results of 1 operation\".",
-        subjects: &[RuleSubject::Compound],
-        suspects: &[RuleSubject::UnusualCompound],
+        subjects: &[RequiredMessageProperty::Compound],
+        suspects: &[RequiredMessageProperty::UnusualCompound],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             (operations.tag.is_some() && operations.status.is_some()).then_some(())?;
@@ -146,8 +146,8 @@ pub(crate) const RULES: &[Rule] = &[
                 let mismatch = if is_mismatch { " with NFS4ERR_MINOR_VERS_MISMATCH" } else { "" };
                 format!(
                     "{results} of {operations}{mismatch}",
-                    results = Count(results, "result"),
-                    operations = Count(operation_count, "operation")
+                    results = CountWithNoun(results, "result"),
+                    operations = CountWithNoun(operation_count, "operation")
                 )
             }))
         }),
@@ -159,8 +159,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The k-th result of a COMPOUND or CB_COMPOUND is of the k-th operation, or ILLEGAL.",
         explanation: "The client decodes the result of another operation. Most clients then return an I/O error. Example: \
             the Call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
-        subjects: &[RuleSubject::Compound],
-        suspects: &[RuleSubject::UnusualCompound],
+        subjects: &[RequiredMessageProperty::Compound],
+        suspects: &[RequiredMessageProperty::UnusualCompound],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let results = operations.outcomes().map(|(number, _)| number);
@@ -192,8 +192,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The tag of the results of a COMPOUND or CB_COMPOUND is that of its Call.",
         explanation: "The tag has no other purpose than to help people who read captures. Example: a client sends an empty \
             tag: \"tag \"other\", \"\" in the call\".",
-        subjects: &[RuleSubject::Compound],
-        suspects: &[RuleSubject::UnusualCompound],
+        subjects: &[RequiredMessageProperty::Compound],
+        suspects: &[RequiredMessageProperty::UnusualCompound],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = (operations.tag?, operations.reply_tag?);
@@ -212,8 +212,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "SETCLIENTID and RENEW are of minor version 0 alone, SEQUENCE begins with 1, COPY and extended \
             attributes with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP. \
             Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
-        subjects: &[RuleSubject::Compound, RuleSubject::ReservedOperation],
-        needs: &[RuleEvidence::BothMessages],
+        subjects: &[RequiredMessageProperty::Compound, RequiredMessageProperty::ReservedOperation],
+        needs: &[CaptureEvidenceKind::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let minor_version = operations.minor_version;
@@ -235,7 +235,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "READ returns no more bytes than its count.",
         explanation: "The client's buffer, or its Write chunk, has room for the count alone. Example: a client requests 7 \
             bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
-        subjects: &[RuleSubject::SuccessfulReadWrite],
+        subjects: &[RequiredMessageProperty::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
             // rpcrdma/returned-too-much judges data that do not fit into the Write chunk.
             let mut segments = transaction.transaction.write_chunks.iter().flat_map(|chunk| &chunk.segments);
@@ -244,7 +244,8 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let reads = transaction.file_accesses().iter().filter(|access| !access.is_write);
             RuleVerdict::of_items(reads, |read| {
-                let text = || format!("{} read, count {}", Count(read.done_bytes, "byte"), read.asked_bytes);
+                let text =
+                    || format!("{} read, count {}", CountWithNoun(read.done_bytes, "byte"), read.asked_bytes);
                 (read.done_bytes > read.asked_bytes).then(text)
             })
         }),
@@ -256,11 +257,13 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "WRITE writes no more bytes than it has.",
         explanation: "A client that advances by the returned count loses data. Example: a WRITE has 8 bytes of data: \"9 \
             bytes written of 8\".",
-        subjects: &[RuleSubject::SuccessfulReadWrite],
+        subjects: &[RequiredMessageProperty::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
             let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
             let verdict = RuleVerdict::of_items(writes, |write| {
-                let text = || format!("{} written of {}", Count(write.done_bytes, "byte"), write.asked_bytes);
+                let text = || {
+                    format!("{} written of {}", CountWithNoun(write.done_bytes, "byte"), write.asked_bytes)
+                };
                 (write.done_bytes > write.asked_bytes).then(text)
             })?;
             Some(verdict.at_field(if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" }))
@@ -274,7 +277,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
             0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC. Example: a WRITE asks for FILE_SYNC, and the server caches the data: \
             \"committed 0, stable 2\".",
-        subjects: &[RuleSubject::SuccessfulReadWrite],
+        subjects: &[RequiredMessageProperty::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
             let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
             RuleVerdict::of_items(
@@ -293,7 +296,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client fills the gap with old data or zeros. The first hole may begin before rpa_offset. Example: \
             a segment of data ends at 4,608, and a hole follows at 5,000: \"a content ends at 4608, the next begins at \
             5000\".",
-        subjects: &[RuleSubject::Compound, RuleSubject::ReadPlus],
+        subjects: &[RequiredMessageProperty::Compound, RequiredMessageProperty::ReadPlus],
         check: RuleCheck::Transaction(|transaction| {
             let results = transaction.operations.results.iter().filter_map(|result| match result {
                 Results::READ_PLUS(result) => result.ok(),
@@ -321,7 +324,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Zero would stand for the most recent copy, but several may be under way on one file. The stateid is \
             invalid. Example: a client asks for the status of a copy with a stateid whose seqid it cleared: \"seqid 0 in the \
             copy offload stateid of OFFLOAD_STATUS\".",
-        subjects: &[RuleSubject::Compound, RuleSubject::Offload],
+        subjects: &[RequiredMessageProperty::Compound, RequiredMessageProperty::Offload],
         check: RuleCheck::Transaction(|transaction| {
             let mut stateids = offload_stateids(transaction).peekable();
             let (_, _, side) = *stateids.peek()?;
@@ -340,8 +343,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A server reports it with CB_OFFLOAD; a client may also ask with OFFLOAD_STATUS. Without a report, the \
             client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
-        subjects: &[RuleSubject::Compound],
-        needs: &[RuleEvidence::Session],
+        subjects: &[RequiredMessageProperty::Compound],
+        needs: &[CaptureEvidenceKind::Session],
         check: RuleCheck::Transaction(|transaction| {
             let copies = transaction.ended_copies?;
             let (started, unreported) = (copies.started, copies.unreported);
@@ -364,7 +367,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "If the Reply chunk is too small for the ACL or fs_locations, the client must send the COMPOUND again, \
             although the server has executed its RENAME or REMOVE. Example: a COMPOUND removes a file, and reads the ACL of \
             its directory: \"GETATTR of acl or fs_locations beside REMOVE\".",
-        subjects: &[RuleSubject::Compound, RuleSubject::MinorVersion0],
+        subjects: &[RequiredMessageProperty::Compound, RequiredMessageProperty::MinorVersion0],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             if operations.minor_version != 0 || !transaction.transaction.connection.transport.is_rdma() {

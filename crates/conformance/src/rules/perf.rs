@@ -49,9 +49,9 @@ fn chunk_for_small(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
         format!(
             "{tally} with {bytes} in chunks would have fitted inline; at most {data} in a chunk: inline, the Send \
              would have {inline} of the {threshold} allowed",
-            bytes = Count(bytes, "byte"),
-            data = Count(data, "byte"),
-            inline = Count(inline, "byte")
+            bytes = CountWithNoun(bytes, "byte"),
+            data = CountWithNoun(data, "byte"),
+            inline = CountWithNoun(inline, "byte")
         )
     });
     Some(verdict.by(message.transaction.requester()))
@@ -79,8 +79,8 @@ fn threshold_would_save(message: &ConformanceMessage<'_>) -> Option<RuleVerdict>
         let [length, threshold, enough, _] = aggregate.worst;
         format!(
             "{tally} with {bytes} in chunks; at most {length}, inline threshold {threshold}: {enough} would do",
-            bytes = Count(bytes, "byte"),
-            length = Count(length, "byte")
+            bytes = CountWithNoun(bytes, "byte"),
+            length = CountWithNoun(length, "byte")
         )
     }))
 }
@@ -95,8 +95,8 @@ pub(crate) const RULES: &[Rule] = &[
             Read or Write chunks would have fitted inline. A client that knows the length of a file can request it without a \
             Write chunk. Example: READs of files of 1,000 bytes: \"inline, the Send would have 1108 bytes of the 4096 \
             allowed\".",
-        subjects: &[RuleSubject::Chunks],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Chunks],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(chunk_for_small),
         ..Rule::PER_CONNECTION
     },
@@ -108,8 +108,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds \
             take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
             with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
-        subjects: &[RuleSubject::LongMessage],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::LongMessage],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(threshold_would_save),
         ..Rule::PER_CONNECTION
     },
@@ -121,8 +121,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own \
             before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
             plain Send: \"1 reply without invalidation: 1 segment to invalidate locally\".",
-        subjects: &[RuleSubject::Chunks],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Chunks],
+        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             view.version1_call()?;
             let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
@@ -134,7 +134,7 @@ pub(crate) const RULES: &[Rule] = &[
                 format!(
                     "{tally} without invalidation: {total} to invalidate locally, {} per reply at most",
                     aggregate.worst[0],
-                    total = Count(total, "segment")
+                    total = CountWithNoun(total, "segment")
                 )
             }))
         }),
@@ -148,8 +148,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
             register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
             \"a chunk of 4096 bytes in 4 segments, 1024 bytes on average\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Chunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Chunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used =
@@ -168,9 +168,9 @@ pub(crate) const RULES: &[Rule] = &[
                 let average = bytes / segments.max(1);
                 format!(
                     "{tally}; at worst a chunk of {bytes} in {segments}, {average} on average",
-                    bytes = Count(bytes, "byte"),
-                    segments = Count(segments, "segment"),
-                    average = Count(average, "byte")
+                    bytes = CountWithNoun(bytes, "byte"),
+                    segments = CountWithNoun(segments, "segment"),
+                    average = CountWithNoun(average, "byte")
                 )
             }))
         }),
@@ -184,8 +184,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look \
             at the server's number of receive buffers. Example: a server \
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
-        subjects: &[RuleSubject::Reply],
-        needs: &[RuleEvidence::MessageKind],
+        subjects: &[RequiredMessageProperty::Reply],
+        needs: &[CaptureEvidenceKind::MessageKind],
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             // rpcrdma/credit-zero judges a grant of zero.
@@ -208,8 +208,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client changed its request, and the grant followed it: the server grants whatever is requested. \
             Its receive buffers may not suffice for it. Example: a client requests 32 credits, later 64, and gets both: \
             \"grants 32 and 64 for requests of 32 and 64\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reply],
-        needs: &[RuleEvidence::BothMessages],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reply],
+        needs: &[CaptureEvidenceKind::BothMessages],
         check: RuleCheck::Transaction(|view| {
             let requested = view.message(RpcMessageKind::Call)?.version1()?.credits;
             let granted = view.message(RpcMessageKind::Reply)?.version1()?.credits;
@@ -238,8 +238,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Further RDMA Reads wait for one of those in flight. Raise responder_resources of the client, or use \
             fewer and longer segments. Example: the server fetches a WRITE in 16 segments from a client that declared 16: \
             \"16 RDMA Reads in flight, 16 declared by the peer\".",
-        subjects: &[RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::ReadChunks],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::Absence(
             |event| {
                 let TransportAnomalyKind::ReadsInFlight { count, limit } = event.kind else {

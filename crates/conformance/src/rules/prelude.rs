@@ -13,12 +13,12 @@ pub(super) use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus};
 pub(super) use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdma1ErrCode, RpcRdmaErrorCode};
 pub(super) use nfsrdma_dissectors::xdr::XdrError;
 
-pub(super) use crate::finding_text::Count;
+pub(super) use crate::finding_text::CountWithNoun;
 pub(super) use crate::message_view::ConformanceMessage;
 pub(super) use crate::read_write_view::SuccessfulReadWrite;
-pub(super) use crate::required_evidence::RuleEvidence;
+pub(super) use crate::required_evidence::CaptureEvidenceKind;
 pub(super) use crate::rule::{Rule, RuleCheck, RuleVerdict};
-pub(super) use crate::rule_applicability::RuleSubject;
+pub(super) use crate::rule_applicability::RequiredMessageProperty;
 pub(super) use crate::sequence_operation_fields::SessionChannelKind;
 pub(super) use crate::severity::Severity;
 pub(super) use crate::transaction_view::ConformanceTransaction;

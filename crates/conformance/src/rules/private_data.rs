@@ -62,8 +62,8 @@ pub(crate) const RULES: &[Rule] = &[
             that set it. A server that does the same has findings of severity known, whatever its implementation; not_known \
             of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
             Send With Invalidate: \"invalidated, but the client did not set R\".",
-        subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Invalidation],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::Message(|message| {
             let handle = message.record.invalidated_handle.filter(|_| !message.is_call())?;
             let set_up = message.transaction.set_up()?;
@@ -92,8 +92,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or \
             the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
             the second invalidates the Write chunk of the first: \"is not of this call\".",
-        subjects: &[RuleSubject::Reply, RuleSubject::Invalidation],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Invalidation],
+        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Transaction(|transaction| {
             let handle = transaction.reply()?.invalidated_handle?;
             // An earlier copy of the Call may have offered other memory.
@@ -112,9 +112,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Only Replies use Send With Invalidate.",
         explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
-        subjects: &[RuleSubject::Call],
-        needs: &[RuleEvidence::MessageKind],
-        suspects: &[RuleSubject::Invalidation],
+        subjects: &[RequiredMessageProperty::Call],
+        needs: &[CaptureEvidenceKind::MessageKind],
+        suspects: &[RequiredMessageProperty::Invalidation],
         check: RuleCheck::Message(|message| {
             message.is_call().then_some(())?;
             let handle = message.record.invalidated_handle;
@@ -131,8 +131,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Receivers ignore the bits today; a later format may give them a meaning, which this sender would \
             announce. The RFC says MUST; a warning, because no receiver is affected. Example: R is set, and the highest bit, \
             too: \"flags 0x81\".",
-        subjects: &[RuleSubject::FirstOfConnection],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::FirstOfConnection],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -154,8 +154,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver that does not know the version acts as if there were no private data: inline thresholds of \
             1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
             2\".",
-        subjects: &[RuleSubject::FirstOfConnection],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::FirstOfConnection],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -175,8 +175,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. \
             Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
             an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
-        subjects: &[RuleSubject::FirstOfConnection],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::FirstOfConnection],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             let sides = declarations(transaction)?;
             if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
@@ -207,8 +207,8 @@ pub(crate) const RULES: &[Rule] = &[
             over, or at the device that the client connects through. Example: a client reconnects to a server that receives \
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
             connection before\".",
-        subjects: &[RuleSubject::Call, RuleSubject::RepeatedCall],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::MessageKind],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::RepeatedCall],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::MessageKind],
         check: RuleCheck::Message(|message| {
             let view = message.transaction;
             message.version1().filter(|_| message.is_call() && view.transaction.retry_of.is_some())?;
@@ -221,7 +221,7 @@ pub(crate) const RULES: &[Rule] = &[
                 format!(
                     "thresholds {to_server} and {to_client}, {before_to_server} and {before_to_client} on the \
                      connection before",
-                    to_client = Count(to_client, "byte")
+                    to_client = CountWithNoun(to_client, "byte")
                 )
             }))
         }),
@@ -235,8 +235,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Clients connect to this port without asking rpcbind. Each mount must name another one; port 2049 is \
             that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
             client mounts with port=2049: \"port 2049\".",
-        subjects: &[RuleSubject::FirstOfNfs4],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::FirstOfNfs4],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             // Once per connection: with its first Call of NFS version 4.
             if !transaction.is_nfs4() || transaction.connection.has_nfs4 {
@@ -261,8 +261,8 @@ pub(crate) const RULES: &[Rule] = &[
             rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a Reply of READ has a Read chunk, the client \
             reads 1,024 bytes from the server: \"1 Read chunk in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
-        subjects: &[RuleSubject::Reply],
-        needs: &[RuleEvidence::MessageKind],
+        subjects: &[RequiredMessageProperty::Reply],
+        needs: &[CaptureEvidenceKind::MessageKind],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             let view = message.transaction;
@@ -272,7 +272,7 @@ pub(crate) const RULES: &[Rule] = &[
                 let end = if view.transaction.is_done { ", confirmed with RDMA_DONE" } else { "" };
                 format!(
                     "{chunks} in a reply, fetched by the requester{end}",
-                    chunks = Count(chunks, "Read chunk")
+                    chunks = CountWithNoun(chunks, "Read chunk")
                 )
             }))
         }),

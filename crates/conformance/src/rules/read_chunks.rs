@@ -89,7 +89,13 @@ fn check_item_lengths(
     let lengths = item_chunks(message)
         .filter_map(|chunk| Some((chunk.offered_bytes(), items.at_position(chunk.position?)?.length)));
     let verdict = RuleVerdict::of_items(lengths, |(chunk, item)| {
-        let text = || format!("Read chunk of {}, data item of {}", Count(chunk, "byte"), Count(item, "byte"));
+        let text = || {
+            format!(
+                "Read chunk of {}, data item of {}",
+                CountWithNoun(chunk, "byte"),
+                CountWithNoun(item, "byte")
+            )
+        };
         (!is_kept(chunk, item)).then(text)
     })?;
     Some(verdict.at_field("rpcordma.rdma_length"))
@@ -119,8 +125,8 @@ fn roundup_left(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     Some(RuleVerdict::from_condition(length % 4 == 0, || {
         format!(
             "{length} of payload: {} of roundup of a reduced item",
-            Count(length % 4, "byte"),
-            length = Count(length, "byte")
+            CountWithNoun(length % 4, "byte"),
+            length = CountWithNoun(length, "byte")
         )
     }))
 }
@@ -132,7 +138,11 @@ fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
         RpcMessageKind::Reply => ("Reply chunk", message.reply_chunk_bytes()?),
     };
     Some(RuleVerdict::from_condition(length % 4 == 0, || {
-        format!("{name} with {length}, {} more than whole words", length % 4, length = Count(length, "byte"))
+        format!(
+            "{name} with {length}, {} more than whole words",
+            length % 4,
+            length = CountWithNoun(length, "byte")
+        )
     }))
 }
 
@@ -208,7 +218,11 @@ fn not_eligible(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
             Some(match view.eligible_reads() {
                 None => RuleVerdict::Unknown,
                 Some(reads) => RuleVerdict::from_condition(!reads.is_empty(), || {
-                    format!("{returned} of {} in a Write chunk", name(), returned = Count(returned, "byte"))
+                    format!(
+                        "{returned} of {} in a Write chunk",
+                        name(),
+                        returned = CountWithNoun(returned, "byte")
+                    )
                 }),
             })
         }
@@ -239,9 +253,9 @@ pub(crate) const RULES: &[Rule] = &[
             8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
             Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
             Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
-        subjects: &[RuleSubject::Reply, RuleSubject::Version1],
-        needs: &[RuleEvidence::ChunkLists],
-        suspects: &[RuleSubject::ReadChunks],
+        subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Version1],
+        needs: &[CaptureEvidenceKind::ChunkLists],
+        suspects: &[RequiredMessageProperty::ReadChunks],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             let chunks = message.read_chunks();
@@ -252,7 +266,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             Some(
                 RuleVerdict::from_condition(chunks.is_empty(), || {
-                    format!("{} in a Reply", Count(chunks.len(), "Read chunk"))
+                    format!("{} in a Reply", CountWithNoun(chunks.len(), "Read chunk"))
                 })
                 .at_field("rpcordma.reads"),
             )
@@ -265,8 +279,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The Position of a Read chunk is a multiple of four.",
         explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
             and the Read chunk names 82: \"Position 82\".",
-        subjects: &[RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::ReadChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(position_unaligned),
         ..Rule::DEFAULT
     },
@@ -279,8 +293,8 @@ pub(crate) const RULES: &[Rule] = &[
             Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it. Example: a Long Call whose \
             second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
             Position 48\".",
-        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(position_zero),
         ..Rule::DEFAULT
     },
@@ -291,8 +305,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. \
             Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
             chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
-        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(position_without_item),
         ..Rule::DEFAULT
     },
@@ -304,8 +318,8 @@ pub(crate) const RULES: &[Rule] = &[
             consecutive.",
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
             Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
-        subjects: &[RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::ReadChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1()?;
             let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
@@ -325,8 +339,8 @@ pub(crate) const RULES: &[Rule] = &[
             Compare the length word of the item with the sum of the segments. Example: the length word of a WRITE is 4,096, \
             and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
             bytes\".",
-        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(item_length),
         ..Rule::DEFAULT
     },
@@ -337,8 +351,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Read chunk does not include the roundup of its data item (SHOULD NOT).",
         explanation: "The roundup costs bytes on the wire, and often a segment of its own. Example: a WRITE of 4,095 bytes \
             with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
-        subjects: &[RuleSubject::Call, RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(|message| {
             check_item_lengths(message, |chunk, item| item % 4 == 0 || chunk != with_roundup(item))
         }),
@@ -351,8 +365,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "All arguments or results after the item are misaligned for the receiver. Example: the data of a WRITE \
             are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 byte of \
             roundup of a reduced item\".",
-        subjects: &[RuleSubject::Chunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Chunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(roundup_left),
         ..Rule::DEFAULT
     },
@@ -363,8 +377,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end \
             of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
             chunk with 58 bytes, 2 more than whole words\".",
-        subjects: &[RuleSubject::LongMessage],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::LongMessage],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(long_roundup),
         ..Rule::DEFAULT
     },
@@ -376,8 +390,12 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
             neither roundup nor the data that a WRITE reports as not written. Look for RDMA Reads that the capture lacks. \
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
-        subjects: &[RuleSubject::ReadChunks],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::ReadChunks],
+        needs: &[
+            CaptureEvidenceKind::BothMessages,
+            CaptureEvidenceKind::ChunkLists,
+            CaptureEvidenceKind::NoLoss,
+        ],
         check: RuleCheck::Transaction(|view| {
             let call = view.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -395,7 +413,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(((unread, needed), position)) => {
                     let position = position.unwrap_or_default();
                     let prefix = if unread < needed { format!("{unread} of ") } else { String::new() };
-                    let needed = Count(needed, "byte");
+                    let needed = CountWithNoun(needed, "byte");
                     RuleVerdict::broken(format!("{prefix}{needed} at Position {position} not read"))
                 }
             })
@@ -410,8 +428,8 @@ pub(crate) const RULES: &[Rule] = &[
             or misreads the results. An early draft of RFC 8267 had READ_PLUS data in Write chunks. Data of NFSACL and of \
             callbacks is never eligible. Example: a server returns attributes of a file in a Write chunk: \"64 bytes of \
             GETATTR in a Write chunk\".",
-        subjects: &[RuleSubject::Chunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Chunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(not_eligible),
         ..Rule::DEFAULT
     },

@@ -13,7 +13,8 @@ pub(super) fn reply_chunk_in_msg(message: &ConformanceMessage<'_>) -> Option<Rul
         return None;
     }
     let returned = message.reply_chunk_bytes()?;
-    let text = || format!("RDMA_MSG with {returned} in the Reply chunk", returned = Count(returned, "byte"));
+    let text =
+        || format!("RDMA_MSG with {returned} in the Reply chunk", returned = CountWithNoun(returned, "byte"));
     Some(RuleVerdict::from_condition(returned == 0, text).at_field("rpcordma.reply"))
 }
 
@@ -51,8 +52,8 @@ fn reply_chunk_short(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         RuleVerdict::from_condition(needed <= available_bytes, || {
             format!(
                 "Reply chunk of {offered} for a reply of up to {needed} of data, answered {error_name}",
-                offered = Count(offered_bytes, "byte"),
-                needed = Count(needed, "byte")
+                offered = CountWithNoun(offered_bytes, "byte"),
+                needed = CountWithNoun(needed, "byte")
             )
         })
         .by(view.requester()),
@@ -67,8 +68,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Send does not fit into the receive buffer: the transport ends the connection. Example: a READ \
             without Write chunk returns 5,000 bytes, and the server sends them inline: \"5092 bytes sent beside a Reply \
             chunk, inline threshold 4096\".",
-        subjects: &[RuleSubject::Reply],
-        needs: &[RuleEvidence::SetUp],
+        subjects: &[RequiredMessageProperty::Reply],
+        needs: &[CaptureEvidenceKind::SetUp],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| has_unused_reply_chunk(message))?;
             if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
@@ -81,7 +82,7 @@ pub(crate) const RULES: &[Rule] = &[
             Some(RuleVerdict::from_condition(length <= threshold as usize, || {
                 format!(
                     "{length} sent beside a Reply chunk, inline threshold {threshold}",
-                    length = Count(length, "byte")
+                    length = CountWithNoun(length, "byte")
                 )
             }))
         }),
@@ -94,8 +95,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two \
             payloads, and takes one. Example: a server writes the results into the Reply chunk, and sends them again in the \
             Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
-        subjects: &[RuleSubject::Reply, RuleSubject::Chunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Chunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(reply_chunk_in_msg),
         ..Rule::DEFAULT
     },
@@ -107,8 +108,12 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk and the inline threshold hold. The RPC fails, and with it the operation of the application, unless the client \
             sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Failure],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists],
+        subjects: &[
+            RequiredMessageProperty::Call,
+            RequiredMessageProperty::Reply,
+            RequiredMessageProperty::Failure,
+        ],
+        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Transaction(reply_chunk_short),
         ..Rule::DEFAULT
     },
@@ -121,8 +126,8 @@ pub(crate) const RULES: &[Rule] = &[
             Responder may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk. \
             Example: READDIR of a small directory with a Reply chunk: \"1 Long Reply with 3044 bytes would have fitted \
             inline\".",
-        subjects: &[RuleSubject::Reply, RuleSubject::LongMessage],
-        needs: &[RuleEvidence::SetUp, RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::LongMessage],
+        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             if !message.is_proc(RdmaProc::RDMA_NOMSG) {
@@ -140,8 +145,8 @@ pub(crate) const RULES: &[Rule] = &[
                 format!(
                     "{tally} with {bytes} would have fitted inline; the longest Send would have {length} of the \
                      {threshold} allowed",
-                    bytes = Count(bytes, "byte"),
-                    length = Count(length, "byte")
+                    bytes = CountWithNoun(bytes, "byte"),
+                    length = CountWithNoun(length, "byte")
                 )
             }))
         }),

@@ -13,8 +13,8 @@ pub(crate) const RULES: &[Rule] = &[
             may end the connection. The RFCs bind NFSv4 and its callbacks; for NFSv2, NFSv3 and NFSACL this is a warning. \
             Copies that the transport sends do not count. Example: a client repeats a COMPOUND after a timeout of 60 \
             seconds, although the connection lives: \"sent 2 times\".",
-        subjects: &[RuleSubject::Call],
-        needs: &[RuleEvidence::MessageKind],
+        subjects: &[RequiredMessageProperty::Call],
+        needs: &[CaptureEvidenceKind::MessageKind],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp
@@ -53,8 +53,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The other connection has no Call with this XID: the client drops the Reply and never completes the \
             Call. After a lost connection, the server waits until the client repeats the Call. Example: a server answers a \
             Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
-        subjects: &[RuleSubject::Call],
-        needs: &[RuleEvidence::MessageKind],
+        subjects: &[RequiredMessageProperty::Call],
+        needs: &[CaptureEvidenceKind::MessageKind],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp {

@@ -67,7 +67,7 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
         let limit = limits.max_request_bytes;
         let verdict = RuleVerdict::broken(format!(
             "{request} of request accepted, ca_maxrequestsize {limit}",
-            request = Count(request, "byte")
+            request = CountWithNoun(request, "byte")
         ));
         return Some(by_requester(transaction, call.frames, verdict));
     } else if response > u64::from(limits.max_response_bytes) && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG) {
@@ -141,9 +141,13 @@ pub(crate) const RULES: &[Rule] = &[
             errors are NFS4ERR_REQ_TOO_BIG, NFS4ERR_REP_TOO_BIG, NFS4ERR_REP_TOO_BIG_TO_CACHE and NFS4ERR_TOO_MANY_OPS. \
             Example: a server accepts nine operations, and its limit is eight: \"9 operations accepted, ca_maxoperations \
             8\".",
-        subjects: &[RuleSubject::Sequence],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::Session, RuleEvidence::WholeMessage],
-        suspects: &[RuleSubject::LargeMessage],
+        subjects: &[RequiredMessageProperty::Sequence],
+        needs: &[
+            CaptureEvidenceKind::BothMessages,
+            CaptureEvidenceKind::Session,
+            CaptureEvidenceKind::WholeMessage,
+        ],
+        suspects: &[RequiredMessageProperty::LargeMessage],
         check: RuleCheck::Transaction(check_sizes),
         ..Rule::DEFAULT
     },
@@ -155,8 +159,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
             offered, 8196 returned\".",
-        subjects: &[RuleSubject::Compound, RuleSubject::CreateSession],
-        needs: &[RuleEvidence::BothMessages],
+        subjects: &[RequiredMessageProperty::Compound, RequiredMessageProperty::CreateSession],
+        needs: &[CaptureEvidenceKind::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
                 (Args::CREATE_SESSION(args), Some(Results::CREATE_SESSION(created))) => {

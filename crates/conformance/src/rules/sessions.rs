@@ -143,7 +143,7 @@ fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<R
                 format!(
                     "{} is the first of {count}{accepted}",
                     name(operation),
-                    count = Count(count, "operation")
+                    count = CountWithNoun(count, "operation")
                 )
             }
             RequiredCompoundPosition::Alone if at > 0 => {
@@ -210,8 +210,8 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_OP_NOT_IN_SESSION, NFS4ERR_NOT_ONLY_OP or NFS4ERR_SEQUENCE_POS; the text says if it accepted the \
             COMPOUND instead. Example: a COMPOUND of minor version 2 begins with PUTROOTFH: \"PUTROOTFH is the first \
             operation, which the server accepted\".",
-        subjects: &[RuleSubject::Compound, RuleSubject::SessionVersion],
-        suspects: &[RuleSubject::UnusualCompound],
+        subjects: &[RequiredMessageProperty::Compound, RequiredMessageProperty::SessionVersion],
+        suspects: &[RequiredMessageProperty::UnusualCompound],
         check: RuleCheck::Transaction(check_sequence_position),
         ..Rule::DEFAULT
     },
@@ -221,9 +221,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "SEQUENCE and CB_SEQUENCE return the session ID, slot and sequence ID of their arguments.",
         explanation: "A Requester that finds other values cannot be sure that the Reply belongs to its Call. The Linux \
             client then recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
-        subjects: &[RuleSubject::Sequence],
-        needs: &[RuleEvidence::BothMessages],
-        suspects: &[RuleSubject::UnusualSequence],
+        subjects: &[RequiredMessageProperty::Sequence],
+        needs: &[CaptureEvidenceKind::BothMessages],
+        suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
@@ -253,8 +253,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED. The Requester may have kept the sequence IDs of an \
             earlier session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
             first use of slot 1\".",
-        subjects: &[RuleSubject::Sequence, RuleSubject::FirstSlotUse],
-        needs: &[RuleEvidence::Session],
+        subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::FirstSlotUse],
+        needs: &[CaptureEvidenceKind::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let SequenceArguments { slot, highest_slot, .. } = call.sequence;
@@ -280,9 +280,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After \
             0xffffffff comes 0. Slots of the back channel are those of the server. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
-        subjects: &[RuleSubject::Sequence],
-        needs: &[RuleEvidence::Session],
-        suspects: &[RuleSubject::UnusualSequence],
+        subjects: &[RequiredMessageProperty::Sequence],
+        needs: &[CaptureEvidenceKind::Session],
+        suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let last_use = call.earlier_use()?;
@@ -308,8 +308,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
             while the Responder still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
             \"sequence ID 2 on slot 0 again on the same connection\".",
-        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
-        needs: &[RuleEvidence::Session],
+        subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
+        needs: &[CaptureEvidenceKind::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
@@ -340,9 +340,9 @@ pub(crate) const RULES: &[Rule] = &[
             and the Requester does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
             interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
             on slot 0\".",
-        subjects: &[RuleSubject::Sequence],
-        needs: &[RuleEvidence::Session],
-        suspects: &[RuleSubject::UnusualSequence],
+        subjects: &[RequiredMessageProperty::Sequence],
+        needs: &[CaptureEvidenceKind::Session],
+        suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let other_use = call.history.last_use?;
@@ -384,8 +384,8 @@ pub(crate) const RULES: &[Rule] = &[
             slots in use. Slots go from 0 to ca_maxrequests - 1 of the channel, unless results of SEQUENCE or CB_SEQUENCE \
             raise the limit. Example: \
             ca_maxrequests is 4, and the client uses a fifth slot: \"slot 4, slots up to 3 granted\".",
-        subjects: &[RuleSubject::Sequence],
-        suspects: &[RuleSubject::UnusualSequence],
+        subjects: &[RequiredMessageProperty::Sequence],
+        suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let SequenceArguments { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
             let [prefix, _] = transaction.operations.channel.prefixes();
@@ -421,8 +421,8 @@ pub(crate) const RULES: &[Rule] = &[
             do so only to a Requester that ignores the target for its highest slot. nfs/slot-range names a slot that was \
             never granted. Example: the client has a Call on slot 3, and the server \
             no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
-        subjects: &[RuleSubject::Sequence],
-        suspects: &[RuleSubject::UnusualSequence],
+        subjects: &[RequiredMessageProperty::Sequence],
+        suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let (sent, returned) = operations.sequence.zip(operations.sequence_result)?;
@@ -448,9 +448,9 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A session is used in the minor version in which it was created, also in CB_COMPOUND.",
         explanation: "The Responder may apply other rules to the same operations, or refuse them. Example: a client mounts with \
             minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
-        subjects: &[RuleSubject::Sequence],
-        needs: &[RuleEvidence::Session],
-        suspects: &[RuleSubject::UnusualSequence],
+        subjects: &[RequiredMessageProperty::Sequence],
+        needs: &[CaptureEvidenceKind::Session],
+        suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let (created, used) = (call.history.minor_version, transaction.operations.minor_version);
@@ -469,8 +469,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder may take it for a retry, and answer with the results of the other Call. At best it returns \
             NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
-        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
-        needs: &[RuleEvidence::Session],
+        subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
+        needs: &[CaptureEvidenceKind::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let repeated = call.repeated_use()?;
@@ -495,8 +495,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Other results show that the Responder executed the request twice, or lost its reply cache. A request \
             without sa_cachethis or csa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
             the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
-        subjects: &[RuleSubject::Sequence, RuleSubject::RepeatedSequence],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::Session],
+        subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
+        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::Session],
         check: RuleCheck::Transaction(check_replay),
         ..Rule::DEFAULT
     },
@@ -508,8 +508,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
             were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
             that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
-        subjects: &[RuleSubject::Sequence],
-        needs: &[RuleEvidence::Session],
+        subjects: &[RequiredMessageProperty::Sequence],
+        needs: &[CaptureEvidenceKind::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let target = call.history.target?;
@@ -544,8 +544,8 @@ pub(crate) const RULES: &[Rule] = &[
             client did not answer. The side is the client, which must act. A client that never asks for a backchannel may \
             ignore it. Example: the connection of the backchannel has ended, and the results of the next SEQUENCE have the \
             flag: \"SEQ4_STATUS_CB_PATH_DOWN\".",
-        subjects: &[RuleSubject::Compound],
-        needs: &[RuleEvidence::BothMessages],
+        subjects: &[RequiredMessageProperty::Compound],
+        needs: &[CaptureEvidenceKind::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let Results::SEQUENCE(result) = transaction.operations.results.first()? else { return None };
             let result = result.ok()?;

@@ -10,7 +10,8 @@ use super::prelude::*;
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::connection_history::REFUSED;
 
-const BOTH_LISTS: &[RuleEvidence] = &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists];
+const BOTH_LISTS: &[CaptureEvidenceKind] =
+    &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists];
 
 /// Returns the segments that the Responder may write to.
 fn written_segments<'t>(
@@ -41,7 +42,7 @@ fn copy_difference(name: &str, chunk: &Chunk, copy: &WriteChunk<'_>) -> Option<S
     if offered_count != copied_count {
         return Some(format!(
             "{name} with {copied}, {offered_count} offered",
-            copied = Count(copied_count, "segment")
+            copied = CountWithNoun(copied_count, "segment")
         ));
     }
     { chunk.segments.iter().zip(copy.target.iter()) }.find_map(|(segment, copy)| {
@@ -116,7 +117,7 @@ fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     .or_else(|| {
         let (offered_count, copied_count) = (write_chunks.len(), copies.len() as usize);
         (offered_count != copied_count).then(|| {
-            format!("{copied}, {offered_count} offered", copied = Count(copied_count, "Write chunk"))
+            format!("{copied}, {offered_count} offered", copied = CountWithNoun(copied_count, "Write chunk"))
         })
     })
     .or_else(|| {
@@ -172,7 +173,13 @@ fn result_length(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         Some((item.length, chunk.returned_bytes()?))
     });
     let verdict = RuleVerdict::of_items(in_chunks, |(item, returned)| {
-        let text = || format!("{} returned, data item of {}", Count(returned, "byte"), Count(item, "byte"));
+        let text = || {
+            format!(
+                "{} returned, data item of {}",
+                CountWithNoun(returned, "byte"),
+                CountWithNoun(item, "byte")
+            )
+        };
         (u64::from(item) != returned).then(text)
     })?;
     Some(verdict.at_field("rpcordma.rdma_length"))
@@ -187,7 +194,8 @@ fn item_inline(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         // rpcrdma/result-length judges an item that is not inline either.
         let is_inline = item.placement == DataItemPlacement::Inline && !is_absent(view, item);
         is_inline.then(|| {
-            let (inline, offered) = (Count(item.length, "byte"), Count(offered_bytes, "byte"));
+            let (inline, offered) =
+                (CountWithNoun(item.length, "byte"), CountWithNoun(offered_bytes, "byte"));
             format!("{inline} inline, a Write chunk of {offered} was offered for them")
         })
     })
@@ -217,7 +225,7 @@ fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict
         }
         let suffix =
             if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
-        let returned = Count(returned, "byte");
+        let returned = CountWithNoun(returned, "byte");
         Some(format!("returned {returned}, {total} written{suffix}, handle {handle}"))
     })
 }
@@ -229,7 +237,7 @@ fn returned_in_order(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let verdict = RuleVerdict::of_items(pairs, |(returned, offered, next)| {
         let has_gap = next > 0 && returned < offered;
         has_gap.then(|| {
-            let (offered, next) = (Count(offered, "byte"), Count(next, "byte"));
+            let (offered, next) = (CountWithNoun(offered, "byte"), CountWithNoun(next, "byte"));
             format!("{returned} of {offered} in a segment, and {next} in the next")
         })
     })?;
@@ -278,8 +286,8 @@ fn judge_chunk_sizes(
     let Some(chunks) = requested_bytes(view)? else { return Some(RuleVerdict::Unknown) };
     let verdict = RuleVerdict::of_items(chunks, |(chunk, count)| {
         let text = || {
-            let chunk = Count(chunk.offered_bytes(), "byte");
-            format!("Write chunk of {chunk} for a READ of {}", Count(count, "byte"))
+            let chunk = CountWithNoun(chunk.offered_bytes(), "byte");
+            format!("Write chunk of {chunk} for a READ of {}", CountWithNoun(count, "byte"))
         };
         (!is_kept(chunk.offered_bytes(), count)).then(text)
     })?;
@@ -299,7 +307,7 @@ fn write_list_unneeded(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> 
     }
     Some(
         RuleVerdict::from_condition(!reads.is_empty(), || {
-            format!("{}, no operation returns data for them", Count(chunks.len(), "Write chunk"))
+            format!("{}, no operation returns data for them", CountWithNoun(chunks.len(), "Write chunk"))
         })
         .at_field("rpcordma.writes"),
     )
@@ -357,9 +365,9 @@ fn too_complex(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
         let ChunkListComplexity { items, writes, segments } = complexity;
         format!(
             "{items}, {writes}, up to {segments} in a chunk{retry_note}",
-            items = Count(items, "Read chunk"),
-            writes = Count(writes, "Write chunk"),
-            segments = Count(segments, "segment")
+            items = CountWithNoun(items, "Read chunk"),
+            writes = CountWithNoun(writes, "Write chunk"),
+            segments = CountWithNoun(segments, "segment")
         )
     }))
 }
@@ -404,8 +412,8 @@ fn simple_refused(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let ChunkListComplexity { items, writes, segments } = ChunkListComplexity::of(view);
     let reply_chunks = u32::from(view.transaction.reply_chunk.is_some());
     let chunks = [
-        (items > 0).then(|| Count(items, "Read chunk").to_string()),
-        (writes > 0).then(|| Count(writes, "Write chunk").to_string()),
+        (items > 0).then(|| CountWithNoun(items, "Read chunk").to_string()),
+        (writes > 0).then(|| CountWithNoun(writes, "Write chunk").to_string()),
         (reply_chunks > 0).then(|| "a Reply chunk".to_owned()),
     ];
     let chunks: Vec<String> = chunks.into_iter().flatten().collect();
@@ -414,7 +422,7 @@ fn simple_refused(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         false => format!(
             "ERR_CHUNK for {}, with up to {} in a chunk",
             chunks.join(" and "),
-            Count(segments, "segment")
+            CountWithNoun(segments, "segment")
         ),
     }))
 }
@@ -428,7 +436,7 @@ pub(crate) const RULES: &[Rule] = &[
             memory. Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no \
             data (RFC 8267 section 6.4.1). Example: a Reply returns the Write chunk of a READ with its offset moved by 8: \
             \"Write chunk with offset 0x20100008, 0x20100000 offered\".",
-        subjects: &[RuleSubject::Chunks],
+        subjects: &[RequiredMessageProperty::Chunks],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(not_copied),
         ..Rule::DEFAULT
@@ -442,7 +450,7 @@ pub(crate) const RULES: &[Rule] = &[
             results, or the Responder ends the connection with an access error. Look for a reply cache that keeps RDMA \
             headers, or for Calls that the server still executes for the lost connection. Example: a client repeats a READ \
             after a disconnect, with a new handle: \"segment with handle 0x0a010200, offset 0x20100000 of the earlier Call\".",
-        subjects: &[RuleSubject::Chunks, RuleSubject::RepeatedCall],
+        subjects: &[RequiredMessageProperty::Chunks, RequiredMessageProperty::RepeatedCall],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(stale_handles),
         ..Rule::DEFAULT
@@ -453,13 +461,13 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
         explanation: "The Requester reads beyond its buffer, or refuses the Reply. Example: a segment of 2,048 bytes comes \
             back with a length that is four bytes larger: \"returned 2052 of 2048 bytes offered\".",
-        subjects: &[RuleSubject::Chunks],
+        subjects: &[RequiredMessageProperty::Chunks],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(|view| {
             let segments =
                 written_segments(view).filter_map(|segment| Some((segment.returned_length?, segment.length)));
             let verdict = RuleVerdict::of_items(segments, |(returned, offered)| {
-                let text = || format!("returned {returned} of {} offered", Count(offered, "byte"));
+                let text = || format!("returned {returned} of {} offered", CountWithNoun(offered, "byte"));
                 (returned > offered).then(text)
             })?;
             Some(verdict.at_field("rpcordma.rdma_length"))
@@ -473,7 +481,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester concatenates the returned segments: the data is right only if each segment before a used \
             one is full. Example: two segments of 2,048 bytes each come back half full: \"1000 of 2048 bytes in a segment, \
             and 1000 bytes in the next\".",
-        subjects: &[RuleSubject::Chunks],
+        subjects: &[RequiredMessageProperty::Chunks],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(returned_in_order),
         ..Rule::DEFAULT
@@ -485,8 +493,12 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester takes bytes for results that were not written, or misses some. A chunk that is returned \
             unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks. Example: a Reply \
             returns 4,096 bytes, and the RDMA Writes before it placed 4,000: \"returned 4096 bytes, 4000 written\".",
-        subjects: &[RuleSubject::Chunks],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::Chunks],
+        needs: &[
+            CaptureEvidenceKind::BothMessages,
+            CaptureEvidenceKind::ChunkLists,
+            CaptureEvidenceKind::NoLoss,
+        ],
         check: RuleCheck::Transaction(returned_not_written),
         ..Rule::DEFAULT
     },
@@ -497,7 +509,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester \
             cannot tell which of the two is right. A Responder often has written the roundup, too. Example: a READ returns \
             97 bytes, and the chunk includes three bytes of roundup: \"100 bytes returned, data item of 97 bytes\".",
-        subjects: &[RuleSubject::WriteChunks],
+        subjects: &[RequiredMessageProperty::WriteChunks],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(|view| judge_items(view, result_length)),
         ..Rule::DEFAULT
@@ -509,7 +521,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester looks for the data in the chunk, and its receive buffer may be too small for it. \
             Example: a server puts the data of a short READ into the Send: \"1000 bytes inline, a Write chunk of 1000 bytes \
             was offered for them\".",
-        subjects: &[RuleSubject::WriteChunks],
+        subjects: &[RequiredMessageProperty::WriteChunks],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(|view| judge_items(view, item_inline)),
         ..Rule::DEFAULT
@@ -521,7 +533,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester attributes the data to another operation. RFC 8166 section 4.3.2.2 lets a Responder skip \
             results without data; RFC 8267 does not for NFSv4. Example: the first READ of a COMPOUND returns no data, and \
             the second one uses its chunk: \"data of the READ or READLINK number 2 in Write chunk number 1\".",
-        subjects: &[RuleSubject::WriteChunks],
+        subjects: &[RequiredMessageProperty::WriteChunks],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(|view| judge_items(view, item_in_wrong_chunk)),
         ..Rule::DEFAULT
@@ -533,7 +545,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "An empty Write chunk requests the result inline. Segments that the Requester did not offer are memory \
             of another use. Example: a client requests the data of a READ inline with an empty chunk, and the server returns \
             a segment: \"1 segment in a Write chunk that was offered empty\".",
-        subjects: &[RuleSubject::WriteChunks],
+        subjects: &[RequiredMessageProperty::WriteChunks],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(|view| {
             let reply = rpc_reply(view)?;
@@ -543,7 +555,10 @@ pub(crate) const RULES: &[Rule] = &[
             let filled = { write_chunks.iter().zip(header.writes().iter()) }
                 .find(|(chunk, copy)| chunk.segments.is_empty() && !copy.target.is_empty());
             let fault = filled.map(|(_, copy)| {
-                format!("{} in a Write chunk that was offered empty", Count(copy.target.len(), "segment"))
+                format!(
+                    "{} in a Write chunk that was offered empty",
+                    CountWithNoun(copy.target.len(), "segment")
+                )
             });
             Some(RuleVerdict::from_fault(fault).at_field("rpcordma.writes"))
         }),
@@ -558,8 +573,8 @@ pub(crate) const RULES: &[Rule] = &[
             several items. It costs eight bytes in Call and Reply, and a \
             Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
-        subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::WriteChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let chunks = &message.transaction.transaction.write_chunks;
@@ -579,8 +594,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
         explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
             a Write list: \"1 Write chunk, no operation returns data for them\".",
-        subjects: &[RuleSubject::Call, RuleSubject::WriteChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::WriteChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(write_list_unneeded),
         ..Rule::DEFAULT
     },
@@ -591,8 +606,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder cannot return the data if the file has it: it answers ERR_CHUNK, or ends the connection. \
             Example: a client requests 4,096 bytes, and registers 4,000: \"Write chunk of 4000 bytes for a READ of 4096 \
             bytes\".",
-        subjects: &[RuleSubject::WriteChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::WriteChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))
         }),
@@ -606,8 +621,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Responder never writes roundup there. The extra bytes cost a larger registration. Example: a client \
             requests the last 4,095 bytes of a file, and registers a word more than needed: \"Write chunk of 4096 bytes for \
             a READ of 4095 bytes\".",
-        subjects: &[RuleSubject::WriteChunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::WriteChunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| {
                 let fill = roundup(count as usize) as u64;
@@ -624,8 +639,12 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range \
             is not. Example: the buffers of two READs in flight overlap by half a page: \"2048 bytes, handle 0x0a010200, \
             offset 0x20100800, also memory of XID 0x00000102\".",
-        subjects: &[RuleSubject::Chunks],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::NoLoss],
+        subjects: &[RequiredMessageProperty::Chunks],
+        needs: &[
+            CaptureEvidenceKind::BothMessages,
+            CaptureEvidenceKind::ChunkLists,
+            CaptureEvidenceKind::NoLoss,
+        ],
         check: RuleCheck::Transaction(|view| {
             view.version1_call()?;
             view.offered_chunks().next()?;
@@ -634,7 +653,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(overlap) if !overlap.is_certain => RuleVerdict::Unknown,
                 Some(overlap) => RuleVerdict::broken(format!(
                     "{}, handle {}, offset 0x{:x}, also memory of XID {}",
-                    Count(overlap.length, "byte"),
+                    CountWithNoun(overlap.length, "byte"),
                     overlap.handle,
                     overlap.offset,
                     overlap.xid
@@ -654,8 +673,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat the \
             Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Chunks],
-        needs: &[RuleEvidence::ChunkLists],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Chunks],
+        needs: &[CaptureEvidenceKind::ChunkLists],
         check: RuleCheck::Message(too_complex),
         ..Rule::DEFAULT
     },
@@ -668,8 +687,16 @@ pub(crate) const RULES: &[Rule] = &[
             session, where the Call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
             or the inline threshold a Reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
             sends twelve: \"ERR_CHUNK for a Reply chunk, with up to 12 segments in a chunk\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Reply, RuleSubject::Compound],
-        needs: &[RuleEvidence::BothMessages, RuleEvidence::ChunkLists, RuleEvidence::WholeMessage],
+        subjects: &[
+            RequiredMessageProperty::Call,
+            RequiredMessageProperty::Reply,
+            RequiredMessageProperty::Compound,
+        ],
+        needs: &[
+            CaptureEvidenceKind::BothMessages,
+            CaptureEvidenceKind::ChunkLists,
+            CaptureEvidenceKind::WholeMessage,
+        ],
         check: RuleCheck::Transaction(simple_refused),
         ..Rule::DEFAULT
     },
@@ -681,8 +708,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try. \
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
-        subjects: &[RuleSubject::Call, RuleSubject::Refusal],
-        needs: &[RuleEvidence::MessageKind],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Refusal],
+        needs: &[CaptureEvidenceKind::MessageKind],
         check: RuleCheck::Transaction(|view| {
             let call = view.version1_call()?;
             let xid = view.transaction.xid;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nfsrdma_conformance::{Finding, SeverityLevel};
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 
 use crate::callbacks::{cb_null, open_backchannel, reverse};
@@ -40,7 +40,7 @@ fn a_repeated_callback_of_version_1_is_an_error() {
             scene.fabric.send(Side::Server, &callback.call.encode());
             reverse(scene, &callback.garbage_args());
         });
-        assert_eq!((finding.severity, finding.side), (SeverityLevel::Error, EndpointRole::Server));
+        assert_eq!((finding.severity, finding.side), (ReportedFindingSeverity::Error, EndpointRole::Server));
     }
 }
 
@@ -130,7 +130,7 @@ fn a_finding_about_the_set_up_shows_its_messages() {
 
 #[test]
 fn a_high_limit_is_a_warning_and_a_high_slot_an_error() {
-    for (slot, severity) in [(0, SeverityLevel::Warning), (4, SeverityLevel::Error)] {
+    for (slot, severity) in [(0, ReportedFindingSeverity::Warning), (4, ReportedFindingSeverity::Error)] {
         let finding = only("nfs/slot-range", Scene::new(Kind::Roce), |scene| {
             scene.session();
             let mut sequence = Operation::sequence(slot, if slot == 0 { 2 } else { 1 });
@@ -189,9 +189,10 @@ fn one_wrong_sequence_id_is_one_finding() {
         scene.compound(&Compound::new(2, &[Operation::sequence(0, id)]));
     }
     let found = findings(&scene.frames());
-    let errors: Vec<&str> = { found.iter().filter(|finding| finding.severity == SeverityLevel::Error) }
-        .map(|finding| finding.rule.id)
-        .collect();
+    let errors: Vec<&str> =
+        { found.iter().filter(|finding| finding.severity == ReportedFindingSeverity::Error) }
+            .map(|finding| finding.rule.id)
+            .collect();
     assert_eq!(errors, ["nfs/slot-gap"], "{:#?}", describe(&found));
 }
 
@@ -201,7 +202,7 @@ fn faults(conversation: impl FnOnce(&mut Scene)) -> Vec<&'static str> {
     scene.session();
     conversation(&mut scene);
     let found = findings(&scene.frames());
-    let faults = found.iter().filter(|finding| finding.severity > SeverityLevel::Known);
+    let faults = found.iter().filter(|finding| finding.severity > ReportedFindingSeverity::Known);
     faults.map(|finding| finding.rule.id).collect()
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use nfsrdma_conformance::SeverityLevel;
+use nfsrdma_conformance::ReportedFindingSeverity;
 use nfsrdma_dissectors::flow::transaction::EndpointRole;
 
 use crate::credits::{grant, inline_write, overlap, two_reads};
@@ -25,7 +25,7 @@ const SERVER: EndpointRole = EndpointRole::Server;
 fn found(
     kind: Kind,
     conversation: impl FnOnce(&mut Scene),
-    is_counted: fn(SeverityLevel) -> bool,
+    is_counted: fn(ReportedFindingSeverity) -> bool,
 ) -> BTreeSet<(&'static str, &'static str)> {
     let mut scene = Scene::new(kind);
     conversation(&mut scene);
@@ -45,7 +45,7 @@ fn role(side: EndpointRole) -> &'static str {
 #[track_caller]
 fn expect_over(kinds: &[Kind], rules: &[(&'static str, EndpointRole)], conversation: impl Fn(&mut Scene)) {
     for kind in kinds {
-        let found = found(*kind, &conversation, |severity| severity > SeverityLevel::Known);
+        let found = found(*kind, &conversation, |severity| severity > ReportedFindingSeverity::Known);
         let expected = rules.iter().map(|(rule, side)| (*rule, role(*side))).collect();
         assert_eq!(found, expected, "{kind:?}");
     }
@@ -60,7 +60,7 @@ fn expect(rules: &[(&'static str, EndpointRole)], conversation: impl Fn(&mut Sce
 #[track_caller]
 fn expect_information(rule: &'static str, is_expected: bool, conversation: impl Fn(&mut Scene)) {
     for kind in BOTH {
-        let found = found(*kind, &conversation, |severity| severity == SeverityLevel::Info);
+        let found = found(*kind, &conversation, |severity| severity == ReportedFindingSeverity::Info);
         assert_eq!(found.iter().any(|(id, _)| *id == rule), is_expected, "{kind:?}: {found:?}");
     }
 }
@@ -269,7 +269,7 @@ fn seed_002_4_1_the_data_of_read_plus_is_no_longer_eligible() {
             let exchange = read_plus(scene.xid());
             scene.exchange(&exchange);
         };
-        let found = found(*kind, conversation, |severity| severity == SeverityLevel::Error);
+        let found = found(*kind, conversation, |severity| severity == ReportedFindingSeverity::Error);
         assert!(found.contains(&("nfs/not-eligible", "server")), "{kind:?}: {found:?}");
     }
 }
@@ -383,9 +383,9 @@ fn seed_001_5_1_send_with_invalidate_needs_both_flags_and_a_handle_of_its_call()
     // Without the flag of the server alone, the severity is that of a known deviation of Linux.
     for (client, server, severity) in [
         (1, 1, None),
-        (0, 1, Some(SeverityLevel::Error)),
-        (1, 0, Some(SeverityLevel::Known)),
-        (0, 0, Some(SeverityLevel::Error)),
+        (0, 1, Some(ReportedFindingSeverity::Error)),
+        (1, 0, Some(ReportedFindingSeverity::Known)),
+        (0, 0, Some(ReportedFindingSeverity::Error)),
     ] {
         for kind in BOTH {
             let sides = [client, server].map(|flags| Some(Private { flags, ..Private::USUAL }));
@@ -393,7 +393,7 @@ fn seed_001_5_1_send_with_invalidate_needs_both_flags_and_a_handle_of_its_call()
             let exchange = invalidating_read(scene.xid());
             scene.exchange(&exchange);
             let found = findings(&scene.frames());
-            let found = found.iter().filter(|finding| finding.severity > SeverityLevel::Info);
+            let found = found.iter().filter(|finding| finding.severity > ReportedFindingSeverity::Info);
             let found: Vec<_> = found.map(|finding| (finding.rule.id, finding.severity)).collect();
             let expected: Vec<_> =
                 severity.map(|severity| ("rpcrdma/inval-not-announced", severity)).into_iter().collect();

@@ -34,7 +34,9 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, Rule, RuleTally, SeverityLevel, find_rule};
+use nfsrdma_conformance::{
+    ConformanceChecker, Finding, RULES, ReportedFindingSeverity, Rule, RuleTally, find_rule,
+};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
@@ -133,7 +135,8 @@ fn describe(findings: &[Finding]) -> Vec<String> {
 /// Returns the rules with findings. Rules of severity info hold for nearly every conversation, and do not count unless
 /// they are the rule under test.
 fn broken_rules(findings: &[Finding], wanted: &str) -> BTreeSet<&'static str> {
-    let counts = |finding: &&Finding| finding.rule.id == wanted || finding.severity > SeverityLevel::Known;
+    let counts =
+        |finding: &&Finding| finding.rule.id == wanted || finding.severity > ReportedFindingSeverity::Known;
     findings.iter().filter(counts).map(|finding| finding.rule.id).collect()
 }
 

@@ -13,7 +13,9 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::filehandle::MockFileId;
 use nfsrdma_replay::trace::TraceSlotValueKind;
 use nfsrdma_replay::trace::live_reply_binding::field_value;
-use nfsrdma_replay::trace::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
+use nfsrdma_replay::trace::run_dependent_field_visitor::{
+    LocatedSubstitutableField, SubstitutableFieldVisitor,
+};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +57,7 @@ impl MockDirectoryEscapeRecorder {
             let _ = procedure.arguments(&mut arguments.clone(), &mut visitor);
         }
         // Cookies and times may match by chance.
-        let identifies_object = |field: &&SubstitutableField| {
+        let identifies_object = |field: &&LocatedSubstitutableField| {
             let kinds = [
                 TraceSlotValueKind::FILEHANDLE,
                 TraceSlotValueKind::STATEID,

@@ -86,7 +86,7 @@ fn set(tree: &mut MockFileTree, id: MockFileId, to: &Sattr3) -> Result<(), MockN
     Ok(())
 }
 
-type MockCreateResult<'a> = StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>;
+type MockNfs3CreateResult<'a> = StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>;
 
 /// Creates an object, and encodes the result of CREATE, MKDIR, SYMLINK or MKNOD.
 fn make(
@@ -104,9 +104,9 @@ fn make(
             let handle = handle(id);
             let obj = Some(Opaque(&handle[..]));
             let created = Create3Resok { obj, obj_attributes: attributes(tree, id), dir_wcc };
-            MockCreateResult::Ok(created).encode(buffers.encoder);
+            MockNfs3CreateResult::Ok(created).encode(buffers.encoder);
         }
-        Err(error) => MockCreateResult::Fail(status(error), DirWcc { dir_wcc }).encode(buffers.encoder),
+        Err(error) => MockNfs3CreateResult::Fail(status(error), DirWcc { dir_wcc }).encode(buffers.encoder),
     }
 }
 

@@ -55,7 +55,7 @@ pub struct TraceCompileCounts {
 
 /// Information about a Call that only the run has that sent it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RecordedReplayCallContext<'a> {
+pub struct ReplayRunCallMetadata<'a> {
     /// Number of the copy of the clients, and of the captured client that it represents: all clients of a run share one
     /// address.
     pub client: (u32, u32),
@@ -118,7 +118,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn add_recorded(
         &mut self,
         transaction: &Transaction,
-        run_context: RecordedReplayCallContext<'_>,
+        run_context: ReplayRunCallMetadata<'_>,
     ) -> io::Result<()> {
         transaction
             .with_messages(|messages| self.compile_transaction(transaction, messages, true, run_context))
@@ -132,7 +132,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         messages: &TransactionMessages<'_>,
         is_selected: bool,
     ) -> io::Result<()> {
-        self.compile_transaction(transaction, messages, is_selected, RecordedReplayCallContext::default())
+        self.compile_transaction(transaction, messages, is_selected, ReplayRunCallMetadata::default())
     }
 
     fn compile_transaction(
@@ -140,7 +140,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         transaction: &Transaction,
         messages: &TransactionMessages<'_>,
         is_selected: bool,
-        run_context: RecordedReplayCallContext<'_>,
+        run_context: ReplayRunCallMetadata<'_>,
     ) -> io::Result<()> {
         let Self { keeping, variable_resolver, endpoints, files, call, reply, .. } = self;
         let summary = messages.summary();
@@ -327,7 +327,7 @@ fn extent(step: u64, content: &InitialFileContent, reply: &CompiledMessage) -> O
 }
 
 fn object<W: Write + Seek>(
-    tables: &mut super::trace::step_writer::TraceFileTableEncoder<W>,
+    tables: &mut super::trace::step_writer::ReplayTraceTableWriter<W>,
     number: u32,
     node: &super::tree::InferredObject,
 ) -> io::Result<()> {

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::variable_table::{TraceVariableNumbering, VariableDefinition, VariableScope};
 use crate::trace::run_dependent_field_visitor::{
-    SubstitutableField, SubstitutableFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
+    LocatedSubstitutableField, SubstitutableFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
 };
 use crate::trace::step::{
     NONE, SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceSlotValueKind, VariableUseKind,
@@ -56,7 +56,7 @@ pub(super) struct MessageWithSubstitutableFieldVisitor<'m, 'a> {
 }
 
 impl MessageWithSubstitutableFieldVisitor<'_, '_> {
-    fn value(&self, field: &SubstitutableField) -> Option<&[u8]> {
+    fn value(&self, field: &LocatedSubstitutableField) -> Option<&[u8]> {
         let position = |at: usize| at.checked_sub(self.base_position);
         let bytes = self.bytes.get(position(field.range.start)?..position(field.range.end)?)?;
         value_in_field(bytes, field.is_counted)
@@ -174,7 +174,7 @@ impl IdentityVariableAssigner {
     fn resolve_call_field(
         &mut self,
         visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
-        field: &SubstitutableField,
+        field: &LocatedSubstitutableField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
@@ -358,7 +358,7 @@ impl IdentityVariableAssigner {
     fn resolve_reply_field(
         &mut self,
         visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
-        field: &SubstitutableField,
+        field: &LocatedSubstitutableField,
         scope: VariableScope,
         id: u64,
         is_reverse: bool,
@@ -416,7 +416,7 @@ fn record_caller_state(
     (at, operation): (u32, VisitedNfs4Opcode),
     visited: &MessageWithSubstitutableFieldVisitor<'_, '_>,
     slots: &[(usize, SubstitutableMessageSlot)],
-    slot_fields: &[SubstitutableField],
+    slot_fields: &[LocatedSubstitutableField],
     caller: &mut TraceCallConnectionAndSession,
     files: &mut OperationFileAndOwnerVariables,
 ) {
@@ -455,7 +455,7 @@ fn record_caller_state(
 /// immediately.
 fn identity_value<'h>(
     visited: &'h MessageWithSubstitutableFieldVisitor<'_, '_>,
-    field: &SubstitutableField,
+    field: &LocatedSubstitutableField,
     is_of_file: bool,
     use_kind: VariableUseKind,
     slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
@@ -470,9 +470,9 @@ fn identity_value<'h>(
 
 /// Splits off the fields of an operation from those after it.
 fn split_operation_fields(
-    slot_fields: &[SubstitutableField],
+    slot_fields: &[LocatedSubstitutableField],
     operation: u32,
-) -> (&[SubstitutableField], &[SubstitutableField]) {
+) -> (&[LocatedSubstitutableField], &[LocatedSubstitutableField]) {
     let end = slot_fields.iter().position(|field| field.operation != operation).unwrap_or(slot_fields.len());
     slot_fields.split_at_checked(end).unwrap_or((slot_fields, &[]))
 }
@@ -495,7 +495,7 @@ fn set_current_file(files: &mut OperationFileAndOwnerVariables, at: usize, file:
 }
 
 fn slot(
-    field: &SubstitutableField,
+    field: &LocatedSubstitutableField,
     use_kind: VariableUseKind,
     variable: u32,
     definition: u64,

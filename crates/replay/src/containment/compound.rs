@@ -26,13 +26,13 @@ enum CompoundFilehandleContainment {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct CompoundContainmentCheckState {
+struct CompoundRunDirectoryCheck {
     current: Option<CompoundFilehandleContainment>,
     saved: Option<CompoundFilehandleContainment>,
     reply_identifiers: ReplyIdentifierKinds,
 }
 
-impl CompoundContainmentCheckState {
+impl CompoundRunDirectoryCheck {
     /// Checks that the current filehandle is not outside the run's directory. Without one the server refuses the
     /// operation.
     fn check_current(&self) -> Result<(), ContainmentViolation> {
@@ -65,7 +65,7 @@ impl Containment {
     ) -> Result<(ReplyIdentifierKinds, Cursor<'a>), ContainmentViolation> {
         let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver)
             .map_err(|_| ContainmentViolation::Unreadable)?;
-        let mut state = CompoundContainmentCheckState::default();
+        let mut state = CompoundRunDirectoryCheck::default();
         let mut operations = call.operations();
         for operation in operations.by_ref() {
             self.operation(&mut state, &operation.map_err(|_| ContainmentViolation::Unreadable)?)?;
@@ -76,7 +76,7 @@ impl Containment {
     /// Checks an operation, and updates the current and the saved filehandle.
     fn operation(
         &self,
-        state: &mut CompoundContainmentCheckState,
+        state: &mut CompoundRunDirectoryCheck,
         operation: &Args<'_>,
     ) -> Result<(), ContainmentViolation> {
         state.reply_identifiers = state.reply_identifiers.max(reply_identifiers(operation));
@@ -353,7 +353,7 @@ impl Containment {
     /// Checks a stateid that is used with the current filehandle.
     fn check_stateid_use(
         &self,
-        state: &CompoundContainmentCheckState,
+        state: &CompoundRunDirectoryCheck,
         stateid: &Stateid4,
     ) -> Result<(), ContainmentViolation> {
         state.check_current()?;
@@ -442,7 +442,7 @@ impl Containment {
         let results = reply;
         let Ok(call) = v4::CompoundCall::decode(&mut sent, &mut NullFieldObserver) else { return };
         let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
-        let mut state = CompoundContainmentCheckState::default();
+        let mut state = CompoundRunDirectoryCheck::default();
         let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (args, result) in pairs {
             let is_done = result.status() == Nfsstat4::NFS4_OK;
@@ -456,7 +456,7 @@ impl Containment {
         }
     }
 
-    fn record_results(&mut self, state: &CompoundContainmentCheckState, result: &Results<'_>) {
+    fn record_results(&mut self, state: &CompoundRunDirectoryCheck, result: &Results<'_>) {
         let current = match state.current {
             Some(CompoundFilehandleContainment::Zone(zone)) => Some(zone),
             Some(CompoundFilehandleContainment::ExportPath(at)) => self.zone_at_path_end(at).ok(),

@@ -42,7 +42,7 @@ pub(super) enum IssuedIdentifierKind {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct ServerIssuedIdentifiers {
+pub(super) struct PermittedServerIdentifiers {
     key: RandomState,
     handles: FxHashMap<u64, FilehandleContainmentZone>,
     state_identifiers: FxHashSet<u64>,
@@ -50,7 +50,7 @@ pub(super) struct ServerIssuedIdentifiers {
     pub(super) dropped_entries: u64,
 }
 
-impl ServerIssuedIdentifiers {
+impl PermittedServerIdentifiers {
     pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<FilehandleContainmentZone> {
         self.handles.get(&self.key.hash_one(handle)).copied()
     }

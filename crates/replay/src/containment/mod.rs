@@ -34,13 +34,14 @@ use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor, Encoder};
 use nfsrdma_rpc::gss::GssControlCall;
 use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcTransport, RpcTransportError,
-    RpcTransportEvent, SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits,
+    CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcClientTransport,
+    RpcClientTransportError, RpcClientTransportEvent, SubmitError, SubmittedCallForm, TransportConnectionId,
+    TransportCredits,
 };
 
 use super::seed::SeededTree;
 use crate::root_credential;
-use issued_identifiers::{IssuedIdentifierKind, ServerIssuedIdentifiers};
+use issued_identifiers::{IssuedIdentifierKind, PermittedServerIdentifiers};
 
 pub use issued_identifiers::FilehandleContainmentZone;
 
@@ -116,7 +117,7 @@ impl<'c> ContainmentCheckedCall<'c> {
 /// The identifiers, names and paths of one run, and the check of its Calls against them.
 #[derive(Clone, Debug, Default)]
 pub struct Containment {
-    issued_identifiers: ServerIssuedIdentifiers,
+    issued_identifiers: PermittedServerIdentifiers,
     /// Components of the export path, which NFSv4 seeding looks up from PUTROOTFH. `None` if PUTROOTFH is not allowed.
     export_path: Option<Vec<Box<[u8]>>>,
     /// Name of the run's directory in the export.
@@ -380,19 +381,19 @@ fn check_plain_name(name: &[u8]) -> Result<(), ContainmentViolation> {
     }
 }
 
-/// A transport that sends only Calls that passed the check. Methods named as those of [`RpcTransport`] return the same
-/// errors.
+/// A transport that sends only Calls that passed the check. Methods named as those of [`RpcClientTransport`] return the
+/// same errors.
 pub struct ContainmentCheckedTransport<'t> {
-    transport: &'t mut dyn RpcTransport,
+    transport: &'t mut dyn RpcClientTransport,
 }
 
 impl<'t> ContainmentCheckedTransport<'t> {
     /// Creates a contained transport on top of `transport`.
-    pub fn new(transport: &'t mut dyn RpcTransport) -> Self {
+    pub fn new(transport: &'t mut dyn RpcClientTransport) -> Self {
         Self { transport }
     }
 
-    /// Sends a Call. See [`RpcTransport::submit`].
+    /// Sends a Call. See [`RpcClientTransport::submit`].
     pub fn submit(
         &mut self,
         connection: TransportConnectionId,
@@ -401,22 +402,25 @@ impl<'t> ContainmentCheckedTransport<'t> {
         self.transport.submit(connection, &call.call)
     }
 
-    /// See [`RpcTransport::connect`].
-    pub fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
+    /// See [`RpcClientTransport::connect`].
+    pub fn connect(
+        &mut self,
+        target: &ConnectTarget,
+    ) -> Result<TransportConnectionId, RpcClientTransportError> {
         self.transport.connect(target)
     }
 
-    /// See [`RpcTransport::params`].
+    /// See [`RpcClientTransport::params`].
     pub fn terms(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
         self.transport.params(connection)
     }
 
-    /// See [`RpcTransport::credits`].
+    /// See [`RpcClientTransport::credits`].
     pub fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
         self.transport.credits(connection)
     }
 
-    /// Answers a Call of the server. See [`RpcTransport::answer`].
+    /// Answers a Call of the server. See [`RpcClientTransport::answer`].
     pub fn answer(
         &mut self,
         connection: TransportConnectionId,
@@ -426,20 +430,20 @@ impl<'t> ContainmentCheckedTransport<'t> {
         self.transport.answer(connection, xid, message)
     }
 
-    /// See [`RpcTransport::flush`].
+    /// See [`RpcClientTransport::flush`].
     pub fn flush(&mut self) {
         self.transport.flush();
     }
 
-    /// See [`RpcTransport::poll`].
+    /// See [`RpcClientTransport::poll`].
     pub fn poll(
         &mut self,
         deadline: Option<Instant>,
-    ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
+    ) -> Result<Option<RpcClientTransportEvent<'_>>, RpcClientTransportError> {
         self.transport.poll(deadline)
     }
 
-    /// See [`RpcTransport::disconnect`].
+    /// See [`RpcClientTransport::disconnect`].
     pub fn disconnect(&mut self, connection: TransportConnectionId) {
         self.transport.disconnect(connection);
     }

@@ -17,7 +17,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Encoder, List, Opaque, Text, Void};
-use nfsrdma_rpc::{CallTag, DdpEligibleArgument, OutgoingPayloadMemory};
+use nfsrdma_rpc::{CallTag, DdpEligibleArgument, PayloadContentLocation};
 
 use super::*;
 
@@ -417,7 +417,7 @@ fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
     let (message, splices) = encoder.finish();
     let position = splices[0].position as u32;
     let check = |position, content: &[u8]| {
-        let payloads = [DdpEligibleArgument { position, source: OutgoingPayloadMemory::Copied(content) }];
+        let payloads = [DdpEligibleArgument { position, source: PayloadContentLocation::Copied(content) }];
         let call = OutgoingRpcCall {
             payloads: &payloads,
             ..OutgoingRpcCall::without_payloads(Xid(9), CallTag(0), &message, 0)

@@ -17,8 +17,9 @@ use nfsrdma_dissectors::xdr::{Encoder, Opaque};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use nfsrdma_rpc::{
-    ConnectOptions, ConnectTarget, DisconnectReason, NegotiatedTransportParams, RdmaFabric, RpcTransport,
-    RpcTransportError, RpcTransportErrorKind, TransportConnectionId, TransportCredits, TransportKind,
+    ConnectOptions, ConnectTarget, DisconnectReason, NegotiatedTransportParams, RdmaFabric,
+    RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind, TransportConnectionId,
+    TransportCredits, TransportKind,
 };
 
 use crate::root_credential;
@@ -82,7 +83,7 @@ pub struct NullCallLatency {
 #[derive(Debug)]
 pub enum ProbeError {
     /// There is no connection.
-    Transport(RpcTransportError),
+    Transport(RpcClientTransportError),
     /// The first Call failed: the server, and the error.
     Call(String, RpcCallError),
     /// Over iWARP no first Call got a Reply: the server, the number of connections, and the timeout of each.
@@ -139,7 +140,7 @@ impl ProbeError {
 /// # Errors
 /// Returns an error if the server is unreachable, or does not speak NFS. Later errors are part of the result.
 pub fn probe(
-    transport: &mut dyn RpcTransport,
+    transport: &mut dyn RpcClientTransport,
     url: &ServerUrl,
     options: &ConnectOptions,
 ) -> Result<ServerProbeReport, ProbeError> {
@@ -172,7 +173,11 @@ pub fn probe(
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
     let params = transport.params(connection).cloned().ok_or_else(|| {
-        ProbeError::Transport(RpcTransportError::at(&url.host, Some(address), RpcTransportErrorKind::Reset))
+        ProbeError::Transport(RpcClientTransportError::at(
+            &url.host,
+            Some(address),
+            RpcClientTransportErrorKind::Reset,
+        ))
     })?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
@@ -203,7 +208,7 @@ struct ProbeConnection<'t> {
 /// Connects, and queries the versions of NFS; abandons an iWARP connection whose first Call gets no Reply, and tries
 /// another. Returns the number of abandoned connections as well.
 fn connect_for_probe<'t>(
-    transport: &'t mut dyn RpcTransport,
+    transport: &'t mut dyn RpcClientTransport,
     url: &ServerUrl,
     options: &ConnectOptions,
 ) -> Result<(ProbeConnection<'t>, u32), ProbeError> {
@@ -271,14 +276,14 @@ fn absent(
 /// # Errors
 /// Returns the error of the last address.
 pub fn connect(
-    transport: &mut dyn RpcTransport,
+    transport: &mut dyn RpcClientTransport,
     url: &ServerUrl,
     options: &ConnectOptions,
-) -> Result<(TransportConnectionId, SocketAddr), RpcTransportError> {
-    let addresses = url
-        .resolve()
-        .map_err(|error| RpcTransportError::at(&url.host, None, RpcTransportErrorKind::Name(error)))?;
-    let mut last_error = RpcTransportError::at(&url.host, None, RpcTransportErrorKind::NoRoute);
+) -> Result<(TransportConnectionId, SocketAddr), RpcClientTransportError> {
+    let addresses = url.resolve().map_err(|error| {
+        RpcClientTransportError::at(&url.host, None, RpcClientTransportErrorKind::Name(error))
+    })?;
+    let mut last_error = RpcClientTransportError::at(&url.host, None, RpcClientTransportErrorKind::NoRoute);
     for address in addresses {
         let target = ConnectTarget { address, name: url.host.clone(), options: options.clone() };
         match transport.connect(&target) {

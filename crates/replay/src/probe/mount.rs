@@ -13,7 +13,7 @@ use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::url::ServerUrl;
-use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcTransport};
+use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcClientTransport};
 
 use crate::auxiliary_programs::{AuxiliaryProgramError, ConfiguredAuxiliaryPorts, query_port_mapper};
 use crate::root_credential;

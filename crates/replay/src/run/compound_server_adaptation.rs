@@ -54,7 +54,7 @@ pub(super) struct OperationWithSubstituteOpenStateid {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AppliedCompoundChangeFlags {
+pub(super) struct CompoundRewriteFlags {
     pub(super) has_replaced_root: bool,
     pub(super) has_changed_attributes: bool,
     /// `true` if an OPEN requests what it was granted in the capture.
@@ -69,7 +69,7 @@ pub(super) const NO_DELEGATION_REASON: &str =
 const DELEGATION_OFFER_BITS: u32 = 0x0030_0000;
 
 /// Words and bytes that the arguments of an operation borrow if they are replaced.
-type ReplacementValues = OnceCell<(Vec<u32>, Vec<u8>)>;
+type RewrittenArgumentBuffers = OnceCell<(Vec<u32>, Vec<u8>)>;
 
 impl<'a> CompoundRewriteContext<'a> {
     fn substituted_stateid(&self, at: usize) -> Option<&OperationWithSubstituteOpenStateid> {
@@ -81,7 +81,7 @@ impl<'a> CompoundRewriteContext<'a> {
     }
 
     /// Removes attributes that the server does not support. Returns `true` if there are any.
-    fn adapt_mask<'n>(&self, mask: &mut Bitmap4<'n>, values: &'n ReplacementValues) -> bool {
+    fn adapt_mask<'n>(&self, mask: &mut Bitmap4<'n>, values: &'n RewrittenArgumentBuffers) -> bool {
         if mask.iter().all(|bit| self.supports(bit)) {
             return false;
         }
@@ -96,7 +96,7 @@ impl<'a> CompoundRewriteContext<'a> {
         &self,
         attributes: &mut Fattr4<'n>,
         is_undelegated: bool,
-        values: &'n ReplacementValues,
+        values: &'n RewrittenArgumentBuffers,
     ) -> bool {
         let is_sent = |bit: u32| {
             let is_delegated = matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
@@ -127,8 +127,8 @@ impl<'a> CompoundRewriteContext<'a> {
         &self,
         at: usize,
         operation: &mut Args<'n>,
-        values: &'n ReplacementValues,
-        changes: &mut AppliedCompoundChangeFlags,
+        values: &'n RewrittenArgumentBuffers,
+        changes: &mut CompoundRewriteFlags,
     ) -> bool
     where
         'a: 'n,
@@ -238,8 +238,8 @@ pub(super) fn rewrite_compound(
     message: &mut Vec<u8>,
     payloads: &mut [TracePayloadInMessage],
     context: CompoundRewriteContext<'_>,
-) -> Option<AppliedCompoundChangeFlags> {
-    let mut changes = AppliedCompoundChangeFlags::default();
+) -> Option<CompoundRewriteFlags> {
+    let mut changes = CompoundRewriteFlags::default();
     let (bytes, splices) = {
         let items = TracePayloadInMessage::items(payloads);
         let mut cursor = Cursor::new(message).with_chunks(&items);
@@ -249,13 +249,13 @@ pub(super) fn rewrite_compound(
         // Most Calls stay unchanged, which is determined without allocating.
         let mut is_unchanged = true;
         for (at, operation) in call.operations().enumerate() {
-            let values = ReplacementValues::new();
+            let values = RewrittenArgumentBuffers::new();
             is_unchanged &= !context.adapt(at, &mut operation.ok()?, &values, &mut changes);
         }
         if is_unchanged {
             return Some(changes);
         }
-        let values: Vec<_> = call.operations().map(|_| ReplacementValues::new()).collect();
+        let values: Vec<_> = call.operations().map(|_| RewrittenArgumentBuffers::new()).collect();
         let mut operations = call.operations().collect::<Result<Vec<_>, _>>().ok()?;
         for (at, (operation, values)) in operations.iter_mut().zip(&values).enumerate() {
             context.adapt(at, operation, values, &mut changes);
@@ -415,7 +415,7 @@ mod tests {
             callback: None,
             substituted_stateids: &[],
         };
-        assert_eq!(rewrite_compound(&mut bytes, &mut [], live), Some(AppliedCompoundChangeFlags::default()));
+        assert_eq!(rewrite_compound(&mut bytes, &mut [], live), Some(CompoundRewriteFlags::default()));
         assert_eq!(bytes, before);
     }
 }

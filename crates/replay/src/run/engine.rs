@@ -64,7 +64,7 @@ use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{self};
-use nfsrdma_rpc::{ConnectTarget, RpcTransport};
+use nfsrdma_rpc::{ConnectTarget, RpcClientTransport};
 
 use super::call_operations_and_files::CallOperationsAndFiles;
 use super::dependencies::collector::DependencyCollector;
@@ -86,7 +86,7 @@ use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use crate::seed::SeededTree;
 use crate::trace::reader::ReplayTraceReader;
 use connections::ReplayConnectionPool;
-use delegation_substitutes::pending_substitutes::DelegationSubstitutes;
+use delegation_substitutes::pending_substitutes::DelegationSubstituteOpens;
 use live_call_builder::LiveCallBuilder;
 use nfsrdma_analysis::comparison::record::hash;
 use replay_engine::{ReplayClientCopyContext, ReplayEngine};
@@ -115,7 +115,7 @@ pub struct ReplayClientCopy<'r, R> {
 pub fn run<R: Read + Seek>(
     steps: &mut ReplayTraceReader<R>,
     contents: &mut ReplayTraceReader<R>,
-    transport: &mut dyn RpcTransport,
+    transport: &mut dyn RpcClientTransport,
     target: &ConnectTarget,
     seeded: &SeededTree,
     options: &ReplayOptions,
@@ -131,7 +131,7 @@ pub fn run<R: Read + Seek>(
 /// Returns the errors of [`run`].
 pub fn run_all<R: Read + Seek>(
     copies: Vec<ReplayClientCopy<'_, R>>,
-    transport: &mut dyn RpcTransport,
+    transport: &mut dyn RpcClientTransport,
     target: &ConnectTarget,
     options: &ReplayOptions,
     monitor: &mut dyn ReplayMonitor,
@@ -165,14 +165,14 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
     fn new(
         number: u32,
         copy: ReplayClientCopy<'r, R>,
-        transport: &mut dyn RpcTransport,
+        transport: &mut dyn RpcClientTransport,
         target: &'r ConnectTarget,
         options: &'r ReplayOptions,
         callbacks: &'r CallbackServer,
         recorder: &'r RefCell<OptionalReplayRecorder>,
     ) -> Result<Self, ReplayRunError> {
         let ReplayClientCopy { steps, contents, seeded } = copy;
-        let plan = run_plan::step_replayability::StepPlanner::new(steps)?
+        let plan = run_plan::step_replayability::StepReplayabilityAnalyzer::new(steps)?
             .with_selection(options.selected_steps.clone(), options.gss);
         let names = DirectoryEntryTargetTable::new(steps)?;
         steps.rewind();
@@ -194,7 +194,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         for (_, reason) in &setup.refused {
             report.add_refusal(format!("a file that was opened before the capture: {reason}"));
         }
-        let mut substitutes = DelegationSubstitutes::default();
+        let mut substitutes = DelegationSubstituteOpens::default();
         substitutes.active.extend(&setup.delegations);
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {

@@ -109,7 +109,7 @@ impl ExpectedFinalTree {
             }
         };
         files.limit_io(live.seeded.io);
-        let mut checker = TreeChecker {
+        let mut checker = FinalTreeChecker {
             tree: &self.tree,
             live,
             files: &mut *files,
@@ -175,7 +175,7 @@ struct ObjectAtPath<'p> {
     path: &'p str,
 }
 
-struct TreeChecker<'a, R> {
+struct FinalTreeChecker<'a, R> {
     tree: &'a InferredTree,
     live: &'a FinalTreeCheckLiveIdentifiers<'a>,
     files: &'a mut dyn FileServerClient,
@@ -186,7 +186,7 @@ struct TreeChecker<'a, R> {
     fileids: FxHashMap<InferredObjectId, Option<u128>>,
 }
 
-impl<'a, R: Read + Seek> TreeChecker<'a, R> {
+impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
     fn directory_handle(&self, id: InferredObjectId) -> Option<LiveFilehandle> {
         let node = self.tree.nodes().get(id.0 as usize)?;
         let handle = node.handles.iter().rev().find_map(|variable| self.live.values.get(*variable));

@@ -22,7 +22,9 @@ use nfsrdma_rpc::{NegotiatedTransportParams, TransportKind};
 use super::callback_responder;
 use super::report::{CallbackCounts, ReplayReport};
 use super::report_merge::add_counts;
-use super::trace_recording::{CallbackOrAuxiliaryExchange, CallbackOrAuxiliaryStream, ReplayMessageRecorder};
+use super::trace_recording::{
+    CallbackOrAuxiliaryCallAndReply, CallbackOrAuxiliaryStream, ReplayMessageRecorder,
+};
 
 /// Maximum number of ports; further clients share them.
 const MAX_PORTS: usize = 256;
@@ -136,7 +138,7 @@ impl CallbackServer {
         let calls = state.thread.iter().flat_map(|thread| &thread.answered).flat_map(Receiver::try_iter);
         for call in calls.take(MAX_QUEUED_CALLS) {
             let Some((client_key, _)) = state.open.get(call.port).copied() else { continue };
-            recorder.record_exchange(&CallbackOrAuxiliaryExchange {
+            recorder.record_exchange(&CallbackOrAuxiliaryCallAndReply {
                 stream: CallbackOrAuxiliaryStream::Callback(call.stream),
                 caller: call.peer,
                 callee: call.local,

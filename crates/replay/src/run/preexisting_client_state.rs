@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use nfsrdma_rpc::synchronous_client::RpcClient;
-use nfsrdma_rpc::{ConnectTarget, RpcTransport};
+use nfsrdma_rpc::{ConnectTarget, RpcClientTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::live_values::{LiveServerSession, LiveVariableValues};
@@ -17,7 +17,7 @@ use crate::containment::{Containment, ContainmentCheckedRpcClient};
 use crate::root_credential;
 use crate::run::run_error::ReplayRunError;
 use crate::seed::file_server_client::FileServerClientError;
-use crate::seed::v4::{Nfs4Client, Nfs4ClientState};
+use crate::seed::v4::{ClientidAndSessionState, Nfs4Client};
 use crate::trace::error::TraceError;
 use crate::trace::file_format::TraceFileType;
 use crate::trace::reader::ReplayTraceReader;
@@ -69,7 +69,7 @@ pub(super) struct PreexistingStateSetupResult {
 /// Returns an error if the server cannot be reached or the trace is damaged.
 pub(super) fn create_missing_state(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
-    transport: &mut dyn RpcTransport,
+    transport: &mut dyn RpcClientTransport,
     target: &ConnectTarget,
     tag: &str,
     values: &mut LiveVariableValues,
@@ -128,7 +128,7 @@ pub(super) fn create_missing_state(
             files.destroy_session();
         }
         match files.hand_over() {
-            Nfs4ClientState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
+            ClientidAndSessionState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
                     values.set_value(*variable, &id);
                     let session =
@@ -140,7 +140,7 @@ pub(super) fn create_missing_state(
                     values.set_create_sequence(*variable, create_sequence);
                 }
             }
-            Nfs4ClientState::Client { clientid, .. } => {
+            ClientidAndSessionState::Client { clientid, .. } => {
                 for variable in &missing.clientids {
                     values.set_value(*variable, &clientid.to_be_bytes());
                 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nfsrdma_rpc::RpcTransportError;
+use nfsrdma_rpc::RpcClientTransportError;
 use nfsrdma_rpc::gss::GssContextSetupError;
 
 use crate::trace::error::TraceError;
@@ -11,7 +11,7 @@ use crate::trace::error::TraceError;
 #[derive(Debug)]
 pub enum ReplayRunError {
     /// Error of the server or the transport.
-    Transport(RpcTransportError),
+    Transport(RpcClientTransportError),
     /// Error in the trace.
     Trace(TraceError),
     /// Error of a security context.
@@ -30,8 +30,8 @@ impl fmt::Display for ReplayRunError {
 
 impl std::error::Error for ReplayRunError {}
 
-impl From<RpcTransportError> for ReplayRunError {
-    fn from(error: RpcTransportError) -> Self {
+impl From<RpcClientTransportError> for ReplayRunError {
+    fn from(error: RpcClientTransportError) -> Self {
         Self::Transport(error)
     }
 }

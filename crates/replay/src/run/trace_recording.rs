@@ -17,15 +17,15 @@ use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, Writ
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
 use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegions, ContiguousChunkMemory, OutgoingCallChunks};
 use nfsrdma_rpc::{
-    CallTag, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingPayloadMemory, OutgoingRpcCall,
+    CallTag, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingRpcCall, PayloadContentLocation,
     RdmaFabric, TransportConnectionId, TransportKind, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
-use crate::compile::{RecordedReplayCallContext, TraceCompiler};
+use crate::compile::{ReplayRunCallMetadata, TraceCompiler};
 use crate::trace::file_format::TraceFileDataRetention;
 use crate::trace::step::TraceMessageWireForm;
-use crate::trace::transaction_reconstruction::{
+use crate::trace::wire_to_transaction_conversion::{
     ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction,
 };
 
@@ -68,7 +68,7 @@ pub enum CallbackOrAuxiliaryStream {
 
 /// A Call on such a stream and its answer.
 #[derive(Clone, Copy, Debug)]
-pub struct CallbackOrAuxiliaryExchange<'a> {
+pub struct CallbackOrAuxiliaryCallAndReply<'a> {
     /// The stream.
     pub stream: CallbackOrAuxiliaryStream,
     /// Address and port of the caller.
@@ -116,7 +116,7 @@ pub trait ReplayMessageRecorder {
     );
 
     /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
-    fn record_exchange(&mut self, exchange: &CallbackOrAuxiliaryExchange<'_>);
+    fn record_exchange(&mut self, exchange: &CallbackOrAuxiliaryCallAndReply<'_>);
 
     /// Completes the recording.
     ///
@@ -240,19 +240,19 @@ impl<W: Write + Seek> ReplayRunTraceRecorder<W> {
         }
         self.steps += 1;
         wire_transaction.index = self.steps;
-        let context = RecordedReplayCallContext { client, root_operations: &roots, step };
+        let context = ReplayRunCallMetadata { client, root_operations: &roots, step };
         self.error = self.compiler.add_recorded(&wire_transaction.into_transaction(), context).err();
     }
 
     /// Returns the content of a payload, if the limit allows it.
-    fn keep_payload(&mut self, source: &OutgoingPayloadMemory<'_>) -> Option<Vec<u8>> {
+    fn keep_payload(&mut self, source: &PayloadContentLocation<'_>) -> Option<Vec<u8>> {
         match source {
-            OutgoingPayloadMemory::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
+            PayloadContentLocation::Copied(bytes) if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES => {
                 self.kept_bytes += bytes.len();
                 return Some(bytes.to_vec());
             }
-            OutgoingPayloadMemory::Copied(bytes) => self.not_kept += bytes.len() as u64,
-            OutgoingPayloadMemory::Shared { length, .. } => self.not_kept += u64::from(*length),
+            PayloadContentLocation::Copied(bytes) => self.not_kept += bytes.len() as u64,
+            PayloadContentLocation::Shared { length, .. } => self.not_kept += u64::from(*length),
         }
         None
     }
@@ -365,11 +365,11 @@ fn connection_name(
     }
 }
 
-fn message_form(form: nfsrdma_rpc::MessageForm) -> TraceMessageWireForm {
+fn message_form(form: nfsrdma_rpc::RpcMessageWireForm) -> TraceMessageWireForm {
     match form {
-        nfsrdma_rpc::MessageForm::Record => TraceMessageWireForm::RECORD,
-        nfsrdma_rpc::MessageForm::Message => TraceMessageWireForm::MESSAGE,
-        nfsrdma_rpc::MessageForm::Nomsg => TraceMessageWireForm::NOMSG,
+        nfsrdma_rpc::RpcMessageWireForm::Record => TraceMessageWireForm::RECORD,
+        nfsrdma_rpc::RpcMessageWireForm::Message => TraceMessageWireForm::MESSAGE,
+        nfsrdma_rpc::RpcMessageWireForm::Nomsg => TraceMessageWireForm::NOMSG,
     }
 }
 
@@ -398,7 +398,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
                 let (segments, position) = (segments.clone(), payload.position);
                 let content = self.keep_payload(&payload.source);
                 reads.push(ChunkedFilePayload { segments, position, length: Some(length), content });
-            } else if let OutgoingPayloadMemory::Copied(content) = payload.source {
+            } else if let PayloadContentLocation::Copied(content) = payload.source {
                 message.extend_from_slice(content);
                 message.resize(message.len() + roundup(content.len()), 0);
             } else {
@@ -440,7 +440,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
             item.length = Some(lists.and_then(|lists| returned(lists, at)).unwrap_or(0));
             item.content = reply.payloads.items().get(at).and_then(|item| item.bytes).map(<[u8]>::to_vec);
         }
-        if reply.form == nfsrdma_rpc::MessageForm::Nomsg {
+        if reply.form == nfsrdma_rpc::RpcMessageWireForm::Nomsg {
             transaction.returned_bytes = u32::try_from(reply.message.len()).unwrap_or(u32::MAX);
         }
         let form = message_form(reply.form);
@@ -475,7 +475,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         self.write_exchange((name, CallDirection::Reverse), (client, 0), [call, reply]);
     }
 
-    fn record_exchange(&mut self, exchange: &CallbackOrAuxiliaryExchange<'_>) {
+    fn record_exchange(&mut self, exchange: &CallbackOrAuxiliaryCallAndReply<'_>) {
         let [callbacks, programs] = FIRST_STREAM_NUMBERS;
         let number = match exchange.stream {
             CallbackOrAuxiliaryStream::Callback(number) => callbacks.saturating_add(number),
@@ -528,7 +528,7 @@ mod tests {
         message[..4].copy_from_slice(&9u32.to_be_bytes());
         let content = vec![7; 10_000];
         let payloads =
-            [DdpEligibleArgument { position: 64, source: OutgoingPayloadMemory::Copied(&content) }];
+            [DdpEligibleArgument { position: 64, source: PayloadContentLocation::Copied(&content) }];
         let reply = ReplySizeLimits { message: 256, payloads: &[result] };
         let call = OutgoingRpcCall {
             xid: Xid(9),

@@ -25,7 +25,7 @@ use super::trace::reader::{ReplayTraceReader, TraceMetadata};
 use super::trace::step::{NONE, PayloadContentState, TraceSlotValueKind, TraceStep};
 use reason::{PlanReason, PlannedStepDisposition};
 use selected_steps::SelectedSteps;
-use step_replayability::{GssCallReplayPolicy, StepPlanner};
+use step_replayability::{GssCallReplayPolicy, StepReplayabilityAnalyzer};
 
 /// Maximum number of example steps per reason.
 const MAX_EXAMPLES_PER_REASON: usize = 5;
@@ -136,7 +136,7 @@ impl ReplayPlanSummary {
         chosen: Option<Rc<SelectedSteps>>,
         gss: GssCallReplayPolicy,
     ) -> Result<Self, TraceError> {
-        let mut judge = StepPlanner::new(trace)?.with_selection(chosen, gss);
+        let mut judge = StepReplayabilityAnalyzer::new(trace)?.with_selection(chosen, gss);
         let mut plan = Self {
             summary: trace.summary().clone(),
             steps: [0; 4],

@@ -13,7 +13,7 @@ use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind};
 use crate::trace::step_to_transaction_conversion::StepToTransactionConverter;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 
 /// Number of step IDs per page.
 const PAGE: u64 = 4_096;

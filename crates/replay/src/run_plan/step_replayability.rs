@@ -58,7 +58,7 @@ struct PlanObjectKnowledge {
 
 /// Plans the steps of a trace, in order.
 #[derive(Debug, Default)]
-pub struct StepPlanner {
+pub struct StepReplayabilityAnalyzer {
     /// The reason for a step to use each undefined variable.
     undefined: FxHashMap<u32, PlanReason>,
     /// Variables that a step would define that does not run, with that step.
@@ -81,7 +81,7 @@ pub enum GssCallReplayPolicy {
     Skip,
 }
 
-impl StepPlanner {
+impl StepReplayabilityAnalyzer {
     /// Creates a planner from the tables of a trace about undefined variables.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::trace::file_format::TraceFileType;
 pub type LiveFilehandle = Vec<u8>;
 
 /// The result of a file operation.
-pub type FileServerResult<T> = Result<T, FileServerClientError>;
+pub type FileOperationResult<T> = Result<T, FileServerClientError>;
 
 /// The reason that a file operation failed.
 #[derive(Debug)]
@@ -312,13 +312,13 @@ impl ReaddirPosition {
 /// A client of a file server. Its operations fail if the server refuses them or does not answer.
 pub trait FileServerClient {
     /// Returns the filehandle of the directory that the URL names, which must exist.
-    fn export(&mut self, path: &str) -> FileServerResult<LiveFilehandle>;
+    fn export(&mut self, path: &str) -> FileOperationResult<LiveFilehandle>;
 
     /// Returns the object with a name, which must exist.
-    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileServerResult<LiveFilehandle>;
+    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileOperationResult<LiveFilehandle>;
 
     /// Returns the object with a name, or `None` if there is none.
-    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> FileServerResult<Option<LiveFilehandle>> {
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> FileOperationResult<Option<LiveFilehandle>> {
         match self.find(directory, name) {
             Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_NOENT) => Ok(None),
             result => result.map(Some),
@@ -332,17 +332,21 @@ pub trait FileServerClient {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> FileServerResult<LiveFilehandle>;
+    ) -> FileOperationResult<LiveFilehandle>;
 
     /// Adds a hard link to an object.
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerResult<()>;
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileOperationResult<()>;
 
     /// Removes a name. `is_directory` is `true` for a directory, which must be empty.
-    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileServerResult<()>;
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileOperationResult<()>;
 
     /// Sets mode and size, if given.
-    fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>)
-    -> FileServerResult<()>;
+    fn set_attributes(
+        &mut self,
+        object: &[u8],
+        mode: Option<u32>,
+        size: Option<u64>,
+    ) -> FileOperationResult<()>;
 
     /// Sets owner and group, if given, as a captured server wrote them. NFSv3 accepts only numbers.
     fn set_owners(
@@ -350,13 +354,13 @@ pub trait FileServerClient {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> FileServerResult<()>;
+    ) -> FileOperationResult<()>;
 
     /// Writes to stable storage of a file with one WRITE. Returns the number of bytes that the server wrote.
-    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerResult<usize>;
+    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileOperationResult<usize>;
 
     /// Writes to stable storage of a file.
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerResult<()> {
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileOperationResult<()> {
         let mut written = 0;
         while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
             let rest = rest.get(..self.io_limits().write_bytes as usize).unwrap_or(rest);
@@ -371,7 +375,7 @@ pub trait FileServerClient {
     }
 
     /// Returns the capabilities of the file system of an object.
-    fn capabilities(&mut self, object: &[u8]) -> FileServerResult<FileSystemCapabilities>;
+    fn capabilities(&mut self, object: &[u8]) -> FileOperationResult<FileSystemCapabilities>;
 
     /// Sets the limits of later reads and writes.
     fn limit_io(&mut self, limits: IoLimits);
@@ -380,13 +384,13 @@ pub trait FileServerClient {
     fn io_limits(&self) -> IoLimits;
 
     /// Returns the attributes of an object.
-    fn status(&mut self, object: &[u8]) -> FileServerResult<LiveObjectAttributes>;
+    fn status(&mut self, object: &[u8]) -> FileOperationResult<LiveObjectAttributes>;
 
     /// Reads bytes of a file. Returns fewer than `count` at the end of the file, at a limit, or if the server does.
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileServerResult<Vec<u8>>;
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileOperationResult<Vec<u8>>;
 
     /// Returns the text of a symbolic link.
-    fn read_link(&mut self, link: &[u8]) -> FileServerResult<Vec<u8>>;
+    fn read_link(&mut self, link: &[u8]) -> FileOperationResult<Vec<u8>>;
 
     /// Calls `visit` for the names in one Reply, except `.` and `..`. Returns `true` if the listing is over.
     fn list_next_names(
@@ -394,17 +398,17 @@ pub trait FileServerClient {
         directory: &[u8],
         listing: &mut ReaddirPosition,
         visit: &mut dyn FnMut(&[u8]),
-    ) -> FileServerResult<bool>;
+    ) -> FileOperationResult<bool>;
 
     /// Calls `visit` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
-    fn list_names(&mut self, directory: &[u8], visit: &mut dyn FnMut(&[u8])) -> FileServerResult<()> {
+    fn list_names(&mut self, directory: &[u8], visit: &mut dyn FnMut(&[u8])) -> FileOperationResult<()> {
         let mut listing = ReaddirPosition::default();
         while !self.list_next_names(directory, &mut listing, visit)? {}
         Ok(())
     }
 
     /// Returns `true` if a directory has no entries.
-    fn is_empty(&mut self, directory: &[u8]) -> FileServerResult<bool> {
+    fn is_empty(&mut self, directory: &[u8]) -> FileOperationResult<bool> {
         let mut is_empty = true;
         self.list_next_names(directory, &mut ReaddirPosition::default(), &mut |_| is_empty = false)?;
         Ok(is_empty)

@@ -27,7 +27,7 @@ use super::trace::reader::ReplayTraceReader;
 use super::trace::step::{NONE, PayloadContentState};
 use super::tree::inferred_object::name_hash;
 use file_server_client::{
-    FileServerClient, FileServerClientError, FileServerResult, FileSystemCapabilities, FileUserAndGroup,
+    FileOperationResult, FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup,
     IoLimits, LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind,
 };
 use owners::{set_owners, shorten};
@@ -168,7 +168,7 @@ impl SeededTree {
     ///
     /// # Errors
     /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
-    pub fn record_initial_names(&mut self, files: &mut dyn FileServerClient) -> FileServerResult<()> {
+    pub fn record_initial_names(&mut self, files: &mut dyn FileServerClient) -> FileOperationResult<()> {
         let mut variables: Vec<u32> = self.directories.iter().copied().collect();
         variables.sort_unstable();
         let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
@@ -184,7 +184,7 @@ fn list_directories<'d>(
     files: &mut dyn FileServerClient,
     directories: impl Iterator<Item = &'d LiveFilehandle>,
     max_names: usize,
-) -> FileServerResult<NamesByDirectory> {
+) -> FileOperationResult<NamesByDirectory> {
     let (mut names_by_directory, mut count) = (NamesByDirectory::default(), 0);
     for directory in directories {
         if names_by_directory.contains_key(directory) {
@@ -261,7 +261,7 @@ pub fn seed(
     files: &mut dyn FileServerClient,
     location: &RunDirectory<'_>,
     mode: SeedMode,
-    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> FileServerResult<()>,
+    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> FileOperationResult<()>,
 ) -> Result<SeededTree, SeedError> {
     location.check()?;
     let server_error = |object: String| move |problem| SeedError::Server(object, problem);

@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::file_server_client::{FileServerClient, FileServerClientError, FileServerResult, is_root_name};
+use super::file_server_client::{FileOperationResult, FileServerClient, FileServerClientError, is_root_name};
 
 /// Gives objects to their captured owners and groups, as far as the server lets root do so. New objects are root's
 /// already. Returns a description of the objects that have other owners, if there are any.
@@ -10,8 +10,8 @@ pub(super) fn set_owners<'o>(
     files: &mut dyn FileServerClient,
     objects: impl Iterator<Item = (&'o [u8], &'o [Box<[u8]>; 2])>,
     squashes_root: bool,
-) -> FileServerResult<Option<String>> {
-    let mut unset = UnsetOwners::default();
+) -> FileOperationResult<Option<String>> {
+    let mut unset = RefusedFileOwners::default();
     for (live, [owner, group]) in objects {
         let settable = |owner: &'o [u8]| Some(owner).filter(|name| !name.is_empty() && !is_root_name(name));
         let [owner, group] = [settable(owner), settable(group)];
@@ -25,7 +25,7 @@ pub(super) fn set_owners<'o>(
 }
 
 #[derive(Default)]
-pub(super) struct UnsetOwners<'o> {
+pub(super) struct RefusedFileOwners<'o> {
     /// Refused owners and groups. Each is refused for all objects, so that an owner of the captured server has one on
     /// the live server.
     refused: [FxHashSet<&'o [u8]>; 2],
@@ -34,7 +34,7 @@ pub(super) struct UnsetOwners<'o> {
     pub(super) reason: Option<String>,
 }
 
-impl<'o> UnsetOwners<'o> {
+impl<'o> RefusedFileOwners<'o> {
     /// Sets owner and group; if the server refuses both, each alone. Returns `false` if one is not set.
     pub(super) fn set_both(
         &mut self,
@@ -42,7 +42,7 @@ impl<'o> UnsetOwners<'o> {
         live: &[u8],
         owner: Option<&'o [u8]>,
         group: Option<&'o [u8]>,
-    ) -> FileServerResult<bool> {
+    ) -> FileOperationResult<bool> {
         let [users, groups] = &self.refused;
         let accepted_owner = owner.filter(|name| !users.contains(name));
         let accepted_group = group.filter(|name| !groups.contains(name));

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 
-use super::owners::UnsetOwners;
+use super::owners::RefusedFileOwners;
 use super::*;
 use file_server_client::{LiveObjectAttributes, NfsOperationFailure, ReaddirPosition};
 
@@ -140,7 +140,7 @@ fn a_listing_that_the_limit_cuts_off_is_not_recorded() {
 /// RFC 8881 section 5.9: NFS4ERR_BADOWNER.
 #[test]
 fn an_owner_that_the_server_does_not_know_is_refused_once_and_the_group_is_set() {
-    let (mut files, mut unset) = (server(&[]), UnsetOwners::default());
+    let (mut files, mut unset) = (server(&[]), RefusedFileOwners::default());
     let mut set = |owner: &'static [u8], group: &'static [u8]| {
         unset.set_both(&mut files, b"file", Some(owner), Some(group)).unwrap()
     };

@@ -13,11 +13,11 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
-use nfsrdma_rpc::OutgoingPayloadMemory;
+use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileServerClient, FileServerClientError, FileServerResult, FileSystemCapabilities, FileUserAndGroup,
+    FileOperationResult, FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup,
     IoLimits, LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure,
     ObjectVersionAttributes, ReaddirPosition, SessionLimits,
 };
@@ -44,7 +44,7 @@ const MESSAGE_OVERHEAD_BYTES: u32 = 2048;
 
 /// The client state at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Nfs4ClientState {
+pub enum ClientidAndSessionState {
     /// NFSv4.0.
     Client {
         /// The clientid.
@@ -75,7 +75,7 @@ pub struct Nfs4Client<'t> {
     /// Name of the client, as sent to the server.
     name: String,
     minor: u32,
-    state: Nfs4ClientState,
+    state: ClientidAndSessionState,
     /// Number of times that the server lost the client state.
     renewals: u32,
     /// Number of open owners before the current one.
@@ -92,7 +92,7 @@ impl<'t> Nfs4Client<'t> {
         mut rpc: ContainmentCheckedRpcClient<'t>,
         name: &str,
         minors: &[u32],
-    ) -> FileServerResult<Self> {
+    ) -> FileOperationResult<Self> {
         rpc.add_client_identity(name);
         let mut last_error = None;
         for minor in minors {
@@ -119,7 +119,7 @@ impl<'t> Nfs4Client<'t> {
 
     /// Destroys the session; the client ID stays confirmed. RFC 8881 section 18.37.
     pub fn destroy_session(&mut self) {
-        if let Nfs4ClientState::Session { id, .. } = self.state {
+        if let ClientidAndSessionState::Session { id, .. } = self.state {
             let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
             // State that is not released ends with its lease.
             let _ =
@@ -128,7 +128,7 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Returns the client state, for another component to continue with.
-    pub fn hand_over(self) -> Nfs4ClientState {
+    pub fn hand_over(self) -> ClientidAndSessionState {
         self.state
     }
 
@@ -137,8 +137,8 @@ impl<'t> Nfs4Client<'t> {
     ///
     /// # Errors
     /// Returns an error if the server refuses or does not answer, and in NFSv4.0, which has no such claim.
-    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> FileServerResult<Stateid4> {
-        let Nfs4ClientState::Session { .. } = self.state else {
+    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> FileOperationResult<Stateid4> {
+        let ClientidAndSessionState::Session { .. } = self.state else {
             return Err(FileServerClientError::unusable(Operation::OPEN, "NFSv4.0 opens by name alone"));
         };
         let open = Args::OPEN(Open4Args {
@@ -159,9 +159,9 @@ impl<'t> Nfs4Client<'t> {
         &mut self,
         name: &dyn fmt::Display,
         operations: &[Args<'_>],
-        data: &[OutgoingPayloadMemory<'_>],
+        data: &[PayloadContentLocation<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> FileServerResult<T> {
+    ) -> FileOperationResult<T> {
         let mut retries = 0;
         while retries < MAX_DELAY_RETRIES {
             match self.run_once(name, operations, data, &mut read) {
@@ -195,11 +195,13 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
-    fn renew(&mut self) -> FileServerResult<()> {
+    fn renew(&mut self) -> FileOperationResult<()> {
         self.renewals += 1;
         let registered = match self.state {
-            Nfs4ClientState::Session { clientid, create_sequence, .. } => Some((clientid, create_sequence)),
-            Nfs4ClientState::Client { .. } => None,
+            ClientidAndSessionState::Session { clientid, create_sequence, .. } => {
+                Some((clientid, create_sequence))
+            }
+            ClientidAndSessionState::Client { .. } => None,
         };
         self.state = register(&mut self.rpc, self.minor, &self.name, registered)?;
         match self.reclaim_complete() {
@@ -210,7 +212,7 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Tells the server that there is nothing to reclaim.
-    fn reclaim_complete(&mut self) -> FileServerResult<()> {
+    fn reclaim_complete(&mut self) -> FileOperationResult<()> {
         if self.minor == 0 {
             return Ok(());
         }
@@ -222,11 +224,11 @@ impl<'t> Nfs4Client<'t> {
         &mut self,
         name: &dyn fmt::Display,
         operations: &[Args<'_>],
-        data: &[OutgoingPayloadMemory<'_>],
+        data: &[PayloadContentLocation<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> FileServerResult<T> {
+    ) -> FileOperationResult<T> {
         let mut compound = Vec::with_capacity(operations.len() + 1);
-        if let Nfs4ClientState::Session { id, sequence: last, .. } = &mut self.state {
+        if let ClientidAndSessionState::Session { id, sequence: last, .. } = &mut self.state {
             *last += 1;
             // The Replies of operations that change something are cached, so that a resent Call is not executed twice.
             // Other Replies are too long to cache.
@@ -239,7 +241,7 @@ impl<'t> Nfs4Client<'t> {
         run(&mut self.rpc, self.minor, name, &compound, data, read)
     }
 
-    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileServerResult<()> {
+    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileOperationResult<()> {
         let (mask, values) = mask_and_values(attributes);
         let obj_attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
         let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
@@ -248,16 +250,21 @@ impl<'t> Nfs4Client<'t> {
 
     fn next_seqid(&mut self) -> u32 {
         match &mut self.state {
-            Nfs4ClientState::Client { seqid, .. } => {
+            ClientidAndSessionState::Client { seqid, .. } => {
                 *seqid += 1;
                 *seqid
             }
-            Nfs4ClientState::Session { .. } => 0,
+            ClientidAndSessionState::Session { .. } => 0,
         }
     }
 
     /// Creates a file. Retries if the server asks for a delay or loses the client state.
-    fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> FileServerResult<LiveFilehandle> {
+    fn create_file(
+        &mut self,
+        directory: &[u8],
+        name: &[u8],
+        mode: u32,
+    ) -> FileOperationResult<LiveFilehandle> {
         let (mut retries, mut losses) = (0, 0);
         loop {
             match self.create_file_once(directory, name, mode) {
@@ -268,7 +275,7 @@ impl<'t> Nfs4Client<'t> {
                 // A resent Call may have advanced the seqid twice, so a new owner is used.
                 Err(error) if error.status().is_some_and(is_state_lost) && losses < MAX_RENEWALS => {
                     losses += 1;
-                    if let Nfs4ClientState::Client { seqid, .. } = &mut self.state {
+                    if let ClientidAndSessionState::Client { seqid, .. } = &mut self.state {
                         (*seqid, self.open_owner_number) = (0, self.open_owner_number + 1);
                     }
                     if let Some(created) = self.lookup(directory, name)? {
@@ -285,10 +292,10 @@ impl<'t> Nfs4Client<'t> {
         directory: &[u8],
         name: &[u8],
         mode: u32,
-    ) -> FileServerResult<LiveFilehandle> {
+    ) -> FileOperationResult<LiveFilehandle> {
         let clientid = match self.state {
-            Nfs4ClientState::Client { clientid, .. } => clientid,
-            Nfs4ClientState::Session { .. } => 0,
+            ClientidAndSessionState::Client { clientid, .. } => clientid,
+            ClientidAndSessionState::Session { .. } => 0,
         };
         let (mask, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
         let attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
@@ -370,7 +377,7 @@ fn getfh_result(results: &Results<'_>) -> Option<LiveFilehandle> {
 }
 
 impl FileServerClient for Nfs4Client<'_> {
-    fn export(&mut self, path: &str) -> FileServerResult<LiveFilehandle> {
+    fn export(&mut self, path: &str) -> FileOperationResult<LiveFilehandle> {
         let mut operations = vec![Args::PUTROOTFH(Void)];
         let names = path.split('/').filter(|name| !name.is_empty());
         operations.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
@@ -378,7 +385,7 @@ impl FileServerClient for Nfs4Client<'_> {
         self.run(&path, &operations, &[], getfh_result)
     }
 
-    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileServerResult<LiveFilehandle> {
+    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileOperationResult<LiveFilehandle> {
         let lookup = Args::LOOKUP(Lookup4Args { objname: Text(name) });
         self.run(&Operation::LOOKUP, &[putfh(directory), lookup, Args::GETFH(Void)], &[], getfh_result)
     }
@@ -389,7 +396,7 @@ impl FileServerClient for Nfs4Client<'_> {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> FileServerResult<LiveFilehandle> {
+    ) -> FileOperationResult<LiveFilehandle> {
         let objtype = match kind {
             NewObjectKind::File => return self.create_file(directory, name, mode),
             NewObjectKind::Directory => Createtype4::Other(NfsFtype4::NF4DIR),
@@ -406,13 +413,13 @@ impl FileServerClient for Nfs4Client<'_> {
         self.run(&Operation::CREATE, &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
     }
 
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerResult<()> {
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileOperationResult<()> {
         let link = Args::LINK(Link4Args { newname: Text(name) });
         let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
         self.run(&Operation::LINK, &operations, &[], |_| Some(()))
     }
 
-    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> FileServerResult<()> {
+    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> FileOperationResult<()> {
         let remove = Args::REMOVE(Remove4Args { target: Text(name) });
         self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()))
     }
@@ -422,7 +429,7 @@ impl FileServerClient for Nfs4Client<'_> {
         object: &[u8],
         mode: Option<u32>,
         size: Option<u64>,
-    ) -> FileServerResult<()> {
+    ) -> FileOperationResult<()> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
         let items: Vec<_> = size.into_iter().chain(mode).collect();
@@ -434,28 +441,28 @@ impl FileServerClient for Nfs4Client<'_> {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> FileServerResult<()> {
+    ) -> FileOperationResult<()> {
         let owner = owner.map(|owner| Attribute::OWNER(Text(owner)));
         let group = group.map(|group| Attribute::OWNER_GROUP(Text(group)));
         let items: Vec<_> = owner.into_iter().chain(group).collect();
         self.setattr(object, &items)
     }
 
-    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerResult<usize> {
+    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileOperationResult<usize> {
         let write = Args::WRITE(Write4Args {
             stateid: ANONYMOUS,
             offset,
             stable: StableHow4::FILE_SYNC4,
             data: Ddp::Chunk { length: data.len() as u32, bytes: None },
         });
-        let data = [OutgoingPayloadMemory::Copied(data)];
+        let data = [PayloadContentLocation::Copied(data)];
         self.run(&Operation::WRITE, &[putfh(file), write], &data, |results| match results {
             Results::WRITE(outcome) => outcome.ok().map(|ok| ok.count as usize),
             _ => None,
         })
     }
 
-    fn capabilities(&mut self, object: &[u8]) -> FileServerResult<FileSystemCapabilities> {
+    fn capabilities(&mut self, object: &[u8]) -> FileOperationResult<FileSystemCapabilities> {
         let requested =
             words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&requested[..]) });
@@ -482,8 +489,8 @@ impl FileServerClient for Nfs4Client<'_> {
 
     fn limit_io(&mut self, limits: IoLimits) {
         let (request, response) = match &self.state {
-            Nfs4ClientState::Session { limits, .. } => (limits.request_bytes, limits.response_bytes),
-            Nfs4ClientState::Client { .. } => (u32::MAX, u32::MAX),
+            ClientidAndSessionState::Session { limits, .. } => (limits.request_bytes, limits.response_bytes),
+            ClientidAndSessionState::Client { .. } => (u32::MAX, u32::MAX),
         };
         self.io = IoLimits {
             read_bytes: limits.read_bytes.min(response.saturating_sub(MESSAGE_OVERHEAD_BYTES).max(1)),
@@ -495,7 +502,7 @@ impl FileServerClient for Nfs4Client<'_> {
         self.io
     }
 
-    fn status(&mut self, object: &[u8]) -> FileServerResult<LiveObjectAttributes> {
+    fn status(&mut self, object: &[u8]) -> FileOperationResult<LiveObjectAttributes> {
         let requested = words_for_bits([
             Attributes::TYPE,
             Attributes::CHANGE,
@@ -545,7 +552,7 @@ impl FileServerClient for Nfs4Client<'_> {
         })
     }
 
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileServerResult<Vec<u8>> {
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileOperationResult<Vec<u8>> {
         let count = count.min(self.io.read_bytes);
         let read = Args::READ(Read4Args { stateid: ANONYMOUS, offset, count });
         self.run(&Operation::READ, &[putfh(file), read], &[], |results| match results {
@@ -554,7 +561,7 @@ impl FileServerClient for Nfs4Client<'_> {
         })
     }
 
-    fn read_link(&mut self, link: &[u8]) -> FileServerResult<Vec<u8>> {
+    fn read_link(&mut self, link: &[u8]) -> FileOperationResult<Vec<u8>> {
         self.run(&Operation::READLINK, &[putfh(link), Args::READLINK(Void)], &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
             _ => None,
@@ -566,7 +573,7 @@ impl FileServerClient for Nfs4Client<'_> {
         directory: &[u8],
         listing: &mut ReaddirPosition,
         visit: &mut dyn FnMut(&[u8]),
-    ) -> FileServerResult<bool> {
+    ) -> FileOperationResult<bool> {
         let readdir = Args::READDIR(Readdir4Args {
             cookie: listing.cookie,
             cookieverf: listing.cookie_verifier,
@@ -585,7 +592,7 @@ impl FileServerClient for Nfs4Client<'_> {
 
     fn close(&mut self) {
         self.destroy_session();
-        if let Nfs4ClientState::Session { clientid, .. } = self.state {
+        if let ClientidAndSessionState::Session { clientid, .. } = self.state {
             let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
             let _ =
                 run(&mut self.rpc, self.minor, &Operation::DESTROY_CLIENTID, &[destroy], &[], |_| Some(()));
@@ -600,9 +607,9 @@ fn run<T>(
     minor: u32,
     name: &dyn fmt::Display,
     operations: &[Args<'_>],
-    data: &[OutgoingPayloadMemory<'_>],
+    data: &[PayloadContentLocation<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
-) -> FileServerResult<T> {
+) -> FileOperationResult<T> {
     let size = ReplySizeUpperBound::for_compound(operations);
     let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
     let result =
@@ -623,7 +630,7 @@ fn register(
     minor: u32,
     name: &str,
     registered: Option<(Clientid4, u32)>,
-) -> FileServerResult<Nfs4ClientState> {
+) -> FileOperationResult<ClientidAndSessionState> {
     if minor == 0 {
         return set_clientid(rpc, name);
     }
@@ -651,13 +658,16 @@ fn register(
             };
             let (id, slots) = (ok.csr_sessionid, channel.ca_maxrequests);
             let create_sequence = sequence.wrapping_add(1);
-            Nfs4ClientState::Session { clientid, create_sequence, id, sequence: 0, slots, limits }
+            ClientidAndSessionState::Session { clientid, create_sequence, id, sequence: 0, slots, limits }
         }),
         _ => None,
     })
 }
 
-fn set_clientid(rpc: &mut ContainmentCheckedRpcClient<'_>, name: &str) -> FileServerResult<Nfs4ClientState> {
+fn set_clientid(
+    rpc: &mut ContainmentCheckedRpcClient<'_>,
+    name: &str,
+) -> FileOperationResult<ClientidAndSessionState> {
     let set = Args::SETCLIENTID(Setclientid4Args {
         client: NfsClientId4 { verifier: VERIFIER, id: Opaque(name.as_bytes()) },
         callback: CbClient4 {
@@ -676,5 +686,5 @@ fn set_clientid(rpc: &mut ContainmentCheckedRpcClient<'_>, name: &str) -> FileSe
     let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
     let confirm = Args::SETCLIENTID_CONFIRM(confirm);
     run(rpc, 0, &Operation::SETCLIENTID_CONFIRM, &[confirm], &[], |_| Some(()))?;
-    Ok(Nfs4ClientState::Client { clientid, seqid: 0 })
+    Ok(ClientidAndSessionState::Client { clientid, seqid: 0 })
 }

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 use rustc_hash::FxHashMap;
 
-use super::run_dependent_field_visitor::{SubstitutableField, SubstitutableFieldVisitor};
+use super::run_dependent_field_visitor::{LocatedSubstitutableField, SubstitutableFieldVisitor};
 use super::step::{SubstitutableMessageSlot, TraceProcedure, TraceStep};
 use super::value_substitution::value_in_field;
 
@@ -18,7 +18,7 @@ impl TraceProcedure {
 }
 
 /// Returns the value of a field, without length and padding. `message` begins where positions are counted from.
-pub fn field_value<'m>(message: &'m [u8], field: &SubstitutableField) -> Option<&'m [u8]> {
+pub fn field_value<'m>(message: &'m [u8], field: &LocatedSubstitutableField) -> Option<&'m [u8]> {
     value_in_field(message.get(field.range.clone())?, field.is_counted)
 }
 
@@ -50,7 +50,7 @@ pub fn bind_slots(
     message: &[u8],
     mut visit: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
 ) {
-    let field_key = |field: &SubstitutableField| (field.place, field.operation, field.holds);
+    let field_key = |field: &LocatedSubstitutableField| (field.place, field.operation, field.holds);
     // A listing has thousands of fields. Other Replies have a few, mostly in the same order.
     let is_long = visitor.slot_fields.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {

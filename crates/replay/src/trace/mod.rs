@@ -26,8 +26,8 @@ pub mod run_dependent_field_visitor;
 pub mod step;
 pub mod step_to_transaction_conversion;
 pub mod step_writer;
-pub mod transaction_reconstruction;
 pub mod value_substitution;
+pub mod wire_to_transaction_conversion;
 
 pub use error::TraceError;
 pub use reader::{ReplayTraceReader, TraceMetadata};

@@ -20,7 +20,7 @@ const MAX_SLOT_FIELDS: usize = super::step::MAX_LIST_LENGTH as usize;
 
 /// A field that holds an identity or a count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SubstitutableField {
+pub struct LocatedSubstitutableField {
     /// Byte range as the decoder counts. Data with a length prefix includes that prefix and the XDR padding.
     pub range: Range<usize>,
     /// The kind of value.
@@ -96,7 +96,7 @@ pub struct VisitedOperation {
 #[derive(Debug, Default)]
 pub struct SubstitutableFieldVisitor<'a> {
     /// Identities and counts, in message order.
-    pub slot_fields: Vec<SubstitutableField>,
+    pub slot_fields: Vec<LocatedSubstitutableField>,
     /// File data, in message order.
     pub data: Vec<MessageDataItem<'a>>,
     /// The operations.
@@ -212,7 +212,7 @@ impl SubstitutableFieldVisitor<'_> {
         // A filehandle is valid on one server only, whatever its bytes.
         let is_constant = kind != TraceSlotValueKind::FILEHANDLE && name.is_some_and(is_constant);
         let operation = self.operation_index();
-        self.slot_fields.push(SubstitutableField {
+        self.slot_fields.push(LocatedSubstitutableField {
             range,
             holds: kind,
             is_counted,

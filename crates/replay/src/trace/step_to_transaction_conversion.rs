@@ -20,7 +20,7 @@ use super::step::{
     ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceMessage,
     TraceMessageWireForm, TracePayload, TraceStep, VariableUseKind,
 };
-use super::transaction_reconstruction::{
+use super::wire_to_transaction_conversion::{
     ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction, padded,
 };
 use nfsrdma_analysis::comparison::trace_side_information::{

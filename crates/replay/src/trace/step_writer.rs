@@ -154,7 +154,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
     }
 
     /// Finishes the steps and begins the tables.
-    pub fn begin_tables(mut self, provenance: &TraceProvenance<'_>) -> io::Result<TraceFileTableEncoder<W>> {
+    pub fn begin_tables(mut self, provenance: &TraceProvenance<'_>) -> io::Result<ReplayTraceTableWriter<W>> {
         while self.write_next_step()? {}
         for kind in [ReplayTraceBlockKind::STEPS, ReplayTraceBlockKind::EXTENTS, ReplayTraceBlockKind::DATA] {
             self.flush(kind)?;
@@ -163,7 +163,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         let mut encoder = Encoder::new();
         provenance.encode(&mut encoder);
         self.write_block(ReplayTraceBlockKind::ABOUT, encoder.bytes())?;
-        Ok(TraceFileTableEncoder {
+        Ok(ReplayTraceTableWriter {
             writer: self,
             tables_offset: tables,
             kind: ReplayTraceBlockKind::ABOUT,
@@ -175,14 +175,14 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
 /// Writes the tables of a trace, one kind after the other. Its functions return an error if the output cannot be
 /// written.
 #[derive(Debug)]
-pub struct TraceFileTableEncoder<W> {
+pub struct ReplayTraceTableWriter<W> {
     pub(crate) writer: ReplayTraceWriter<W>,
     tables_offset: u64,
     kind: ReplayTraceBlockKind,
     encoder: Encoder,
 }
 
-impl<W: Write + Seek> TraceFileTableEncoder<W> {
+impl<W: Write + Seek> ReplayTraceTableWriter<W> {
     /// Adds an entry to the table of its kind.
     pub fn add<'a>(&mut self, kind: ReplayTraceBlockKind, entry: &impl Xdr<'a>) -> io::Result<()> {
         if kind != self.kind {

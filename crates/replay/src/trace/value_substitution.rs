@@ -13,9 +13,9 @@ pub trait MessageSlotValueSource {
 
 /// Keeps the captured values.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NoSlotValueSubstitution;
+pub struct CapturedMessageValueSource;
 
-impl MessageSlotValueSource for NoSlotValueSubstitution {
+impl MessageSlotValueSource for CapturedMessageValueSource {
     fn value(&mut self, _: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
         None
     }

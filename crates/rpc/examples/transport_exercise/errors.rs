@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_rpc::{
-    CallTag, CapturedCallChunkLayout, ConnectOptions, DisconnectReason, OutgoingPayloadMemory,
-    OutgoingRpcCall, PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, RpcTransport,
-    RpcTransportErrorKind, RpcTransportEvent, SubmitBusyReason, SubmitError,
+    CallTag, CapturedCallChunkLayout, ConnectOptions, DisconnectReason, OutgoingRpcCall,
+    PayloadContentLocation, PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, RpcClientTransport,
+    RpcClientTransportErrorKind, RpcClientTransportEvent, SubmitBusyReason, SubmitError,
 };
 
-use super::{Client, MessageForm, PATIENCE, operation, pattern, results, target};
+use super::{Client, PATIENCE, RpcMessageWireForm, operation, pattern, results, target};
 
 /// NFS4ERR_BADXDR, RFC 7530 section 13.1.1.3.
 const BADXDR: u32 = 10036;
@@ -54,13 +54,13 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
             sent += 1;
         }
         match client.transport.poll(Some(Instant::now() + PATIENCE))? {
-            Some(RpcTransportEvent::Reply(reply)) => {
+            Some(RpcClientTransportEvent::Reply(reply)) => {
                 let at = in_flight.iter().position(|tag| *tag == reply.tag).context("a Reply to no Call")?;
                 in_flight.remove(at);
                 answered += 1;
             }
-            Some(RpcTransportEvent::Credits { .. }) => {}
-            Some(RpcTransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
+            Some(RpcClientTransportEvent::Credits { .. }) => {}
+            Some(RpcClientTransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
                 ensure!(!lost.is_empty(), "no Call was in flight when the connection went");
                 ensure!(
                     lost == in_flight.make_contiguous(),
@@ -115,10 +115,10 @@ impl Client {
             reads: &[&[6000]],
             ..CapturedCallChunkLayout::default()
         });
-        match self.write(file, OutgoingPayloadMemory::Copied(&pattern(6000, 9)), shape) {
+        match self.write(file, PayloadContentLocation::Copied(&pattern(6000, 9)), shape) {
             Ok(submitted) => {
                 let asked = (submitted.form, submitted.read_segments);
-                ensure!(asked == (MessageForm::Nomsg, 2), "it was sent as {submitted:?}");
+                ensure!(asked == (RpcMessageWireForm::Nomsg, 2), "it was sent as {submitted:?}");
                 println!("ok a Long Call beside a Read chunk is done");
             }
             Err(error) => match error.downcast_ref() {
@@ -155,11 +155,11 @@ impl Client {
         for _ in 0..taken {
             loop {
                 match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-                    Some(RpcTransportEvent::Reply(reply)) => {
+                    Some(RpcClientTransportEvent::Reply(reply)) => {
                         operation(&mut results(reply.message)?)?;
                         break;
                     }
-                    Some(RpcTransportEvent::Credits { .. }) => {}
+                    Some(RpcClientTransportEvent::Credits { .. }) => {}
                     other => bail!("{other:?}"),
                 }
             }
@@ -193,14 +193,14 @@ impl Client {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.transport.poll(Some(deadline))? {
-                Some(RpcTransportEvent::Credits { .. }) => {}
-                Some(RpcTransportEvent::RdmaError { error: RpcRdmaError::Chunk, xid: of, .. })
+                Some(RpcClientTransportEvent::Credits { .. }) => {}
+                Some(RpcClientTransportEvent::RdmaError { error: RpcRdmaError::Chunk, xid: of, .. })
                     if of == xid =>
                 {
                     println!("ok a short Reply chunk: ERR_CHUNK");
                     break;
                 }
-                Some(RpcTransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
+                Some(RpcClientTransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
                     ensure!(lost == [tag], "{lost:?} are lost");
                     println!("ok a short Reply chunk: {reason}");
                     return Ok(());
@@ -235,7 +235,7 @@ fn wrong_port(address: &str) -> Result<()> {
         match client.transport.connect(&wrong) {
             Ok(_) => bail!("something listens on the wrong port"),
             Err(error) => {
-                ensure!(matches!(error.kind, RpcTransportErrorKind::Refused), "{error}");
+                ensure!(matches!(error.kind, RpcClientTransportErrorKind::Refused), "{error}");
                 last = Some(error);
             }
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 
 use anyhow::{Context, Result};
-use nfsrdma_rpc::{MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, SubmittedCallForm};
+use nfsrdma_rpc::{OutgoingRpcCall, PayloadContentLocation, RpcMessageWireForm, SubmittedCallForm};
 
 /// File of lines with tabs between XID, form (`RDMA_MSG` or `RDMA_NOMSG`), bytes of the complete message, bytes in the
 /// Send, bytes that the server had to fetch, segments of Read, Write and Reply chunks; and of the Reply: form, bytes of
@@ -27,8 +27,8 @@ impl Sent {
     /// Creates the entry of a submitted Call.
     pub(crate) fn new(call: &OutgoingRpcCall<'_>, submitted: SubmittedCallForm) -> Self {
         let length = |source| match source {
-            OutgoingPayloadMemory::Copied(bytes) => <[u8]>::len(bytes),
-            OutgoingPayloadMemory::Shared { length, .. } => length as usize,
+            PayloadContentLocation::Copied(bytes) => <[u8]>::len(bytes),
+            PayloadContentLocation::Shared { length, .. } => length as usize,
         };
         let payloads = call.payloads.iter().map(|payload| length(payload.source)).sum();
         Self { xid: call.xid.0, length: call.length(), payloads, submitted }
@@ -39,7 +39,7 @@ impl Sent {
 #[derive(Clone, Copy)]
 pub(crate) struct Came {
     /// Form of the message.
-    pub form: MessageForm,
+    pub form: RpcMessageWireForm,
     /// Length of the message in bytes.
     pub message: usize,
     /// Length of the data in the Write chunk in bytes.
@@ -48,11 +48,11 @@ pub(crate) struct Came {
     pub invalidated: Option<u32>,
 }
 
-fn name(form: MessageForm) -> &'static str {
+fn name(form: RpcMessageWireForm) -> &'static str {
     match form {
-        MessageForm::Nomsg => "RDMA_NOMSG",
-        MessageForm::Message => "RDMA_MSG",
-        MessageForm::Record => "record",
+        RpcMessageWireForm::Nomsg => "RDMA_NOMSG",
+        RpcMessageWireForm::Message => "RDMA_MSG",
+        RpcMessageWireForm::Record => "record",
     }
 }
 
@@ -69,7 +69,7 @@ impl Journal {
         let Sent { xid, length, payloads, submitted } = *sent;
         // A Long Call is fetched completely; of another Call, the data in Read chunks.
         let fetched = match (submitted.form, submitted.read_segments) {
-            (MessageForm::Nomsg, _) => length,
+            (RpcMessageWireForm::Nomsg, _) => length,
             (_, 0) => 0,
             _ => payloads,
         };

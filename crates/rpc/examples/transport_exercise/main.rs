@@ -26,9 +26,9 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
     CallTag, CapturedCallChunkLayout, ConnectOptions, ConnectTarget, DdpEligibleArgument, DisconnectReason,
-    MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, RdmaFabric, RegisteredPayloadMemoryId,
-    ReplySizeLimits, RequestedCallForm, RpcTransport, RpcTransportEvent, SubmitBusyReason, SubmitError,
-    SubmittedCallForm, TransportConnectionId, TransportKind,
+    OutgoingRpcCall, PayloadContentLocation, RdmaFabric, RegisteredPayloadMemoryId, ReplySizeLimits,
+    RequestedCallForm, RpcClientTransport, RpcClientTransportEvent, RpcMessageWireForm, SubmitBusyReason,
+    SubmitError, SubmittedCallForm, TransportConnectionId, TransportKind,
 };
 use twox_hash::XxHash3_128;
 
@@ -101,7 +101,7 @@ fn null_only(address: &str) -> Result<()> {
 struct Answer {
     message: Vec<u8>,
     payload: Option<Vec<u8>>,
-    form: MessageForm,
+    form: RpcMessageWireForm,
 }
 
 struct Client {
@@ -177,7 +177,7 @@ impl Client {
     fn disconnect(&mut self, connection: TransportConnectionId) -> Result<(DisconnectReason, usize)> {
         self.transport.disconnect(connection);
         match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-            Some(RpcTransportEvent::Disconnected { connection: gone, reason, lost_calls: lost })
+            Some(RpcClientTransportEvent::Disconnected { connection: gone, reason, lost_calls: lost })
                 if gone == connection =>
             {
                 Ok((reason, lost.len()))
@@ -226,13 +226,13 @@ impl Client {
                     self.journal.note(&Sent::new(call, submitted), None)?;
                     bail!(Unanswered::Late(patience));
                 }
-                Some(RpcTransportEvent::Disconnected { connection, reason, .. })
+                Some(RpcClientTransportEvent::Disconnected { connection, reason, .. })
                     if connection == self.connection =>
                 {
                     self.journal.note(&Sent::new(call, submitted), None)?;
                     bail!(Unanswered::Gone(reason));
                 }
-                Some(RpcTransportEvent::Reply(reply)) if reply.xid == call.xid => {
+                Some(RpcClientTransportEvent::Reply(reply)) if reply.xid == call.xid => {
                     let payload = reply.payloads.items().first().and_then(|item| item.bytes);
                     let came = Came {
                         form: reply.form,
@@ -248,7 +248,9 @@ impl Client {
                     };
                     return Ok((submitted, answer));
                 }
-                Some(RpcTransportEvent::Credits { granted, .. }) => println!("credits granted: {granted}"),
+                Some(RpcClientTransportEvent::Credits { granted, .. }) => {
+                    println!("credits granted: {granted}")
+                }
                 Some(other) => bail!("{other:?}"),
             }
         }
@@ -291,7 +293,7 @@ impl Client {
     fn write(
         &mut self,
         file: &[u8],
-        source: OutgoingPayloadMemory<'_>,
+        source: PayloadContentLocation<'_>,
         shape: RequestedCallForm<'_>,
     ) -> Result<SubmittedCallForm> {
         let (xid, mut call) = self.compound(2);
@@ -302,8 +304,8 @@ impl Client {
         call.hyper(0);
         call.word(0);
         let length = match source {
-            OutgoingPayloadMemory::Copied(bytes) => u32::try_from(bytes.len())?,
-            OutgoingPayloadMemory::Shared { length, .. } => length,
+            PayloadContentLocation::Copied(bytes) => u32::try_from(bytes.len())?,
+            PayloadContentLocation::Shared { length, .. } => length,
         };
         call.append_chunk_length(length);
         let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
@@ -332,7 +334,7 @@ impl Client {
         file: &[u8],
         count: u32,
         shape: RequestedCallForm<'_>,
-    ) -> Result<(SubmittedCallForm, u128, MessageForm)> {
+    ) -> Result<(SubmittedCallForm, u128, RpcMessageWireForm)> {
         let (xid, mut call) = self.compound(2);
         call.word(22);
         call.append_opaque(file);
@@ -381,7 +383,7 @@ impl Client {
         directory: &[u8],
         most: u32,
         shape: RequestedCallForm<'_>,
-    ) -> Result<MessageForm> {
+    ) -> Result<RpcMessageWireForm> {
         let (xid, call) = self.directory_call(directory, most);
         let reply = ReplySizeLimits { message: most + 200, payloads: &[] };
         let call = OutgoingRpcCall {
@@ -421,7 +423,7 @@ impl Client {
             }
             most = most.max(self.transport.credits(self.connection).context("closed")?.in_flight);
             match self.transport.poll(Some(Instant::now() + PATIENCE))? {
-                Some(RpcTransportEvent::Reply(reply)) => {
+                Some(RpcClientTransportEvent::Reply(reply)) => {
                     let mut results = results(reply.message)?;
                     operation(&mut results)?;
                     operation(&mut results)?;
@@ -440,7 +442,9 @@ impl Client {
                     }
                     done += 1;
                 }
-                Some(RpcTransportEvent::Credits { granted, .. }) => println!("credits granted: {granted}"),
+                Some(RpcClientTransportEvent::Credits { granted, .. }) => {
+                    println!("credits granted: {granted}")
+                }
                 Some(other) => bail!("{other:?}"),
                 None => bail!("no Reply within {PATIENCE:?} after {done} of {count}"),
             }
@@ -578,12 +582,12 @@ impl Client {
                     ..CapturedCallChunkLayout::default()
                 }),
             };
-            let written = self.write(file, OutgoingPayloadMemory::Copied(&bytes), shape).context("WRITE")?;
+            let written = self.write(file, PayloadContentLocation::Copied(&bytes), shape).context("WRITE")?;
             let (read, hash, _) = self.read(file, length, shape).context("READ")?;
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
             forms.push((written.read_segments, read.write_segments));
         }
-        let source = OutgoingPayloadMemory::Shared { store, offset: 3, length };
+        let source = PayloadContentLocation::Shared { store, offset: 3, length };
         self.write(file, source, RequestedCallForm::Fitting).context("WRITE from shared memory")?;
         let (_, hash, _) = self.read(file, length, RequestedCallForm::Fitting).context("READ")?;
         let stored = memory.get(3..3 + length as usize).context("not in memory")?;
@@ -607,10 +611,10 @@ impl Client {
                 ..CapturedCallChunkLayout::default()
             });
             let written = self
-                .write(file, OutgoingPayloadMemory::Copied(&bytes), shape)
+                .write(file, PayloadContentLocation::Copied(&bytes), shape)
                 .context("WRITE as a Long Call")?;
             let sent = (written.form, written.read_segments as usize, written.changed);
-            ensure!(sent == (MessageForm::Nomsg, segments.len(), false), "it was sent as {written:?}");
+            ensure!(sent == (RpcMessageWireForm::Nomsg, segments.len(), false), "it was sent as {written:?}");
             let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
                 reply: segments,
                 ..CapturedCallChunkLayout::default()
@@ -626,14 +630,14 @@ impl Client {
 
     fn long_replies(&mut self, directory: &[u8]) -> Result<()> {
         let form = self.read_directory(directory, 16_000, RequestedCallForm::Fitting)?;
-        ensure!(form == MessageForm::Nomsg, "no Long Reply");
+        ensure!(form == RpcMessageWireForm::Nomsg, "no Long Reply");
         let reply = &[4096, 1000, 3001, 9000];
         let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
             reply,
             ..CapturedCallChunkLayout::default()
         });
         let form = self.read_directory(directory, 16_000, shape)?;
-        ensure!(form == MessageForm::Nomsg, "no Long Reply in four segments");
+        ensure!(form == RpcMessageWireForm::Nomsg, "no Long Reply in four segments");
         println!("ok Long Replies");
         Ok(())
     }

@@ -21,7 +21,7 @@ use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, R
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::verbs::VerbsTransport;
-use nfsrdma_rpc::{ConnectOptions, RpcTransport, RpcTransportEvent, TransportConnectionId};
+use nfsrdma_rpc::{ConnectOptions, RpcClientTransport, RpcClientTransportEvent, TransportConnectionId};
 
 use super::{Client, PATIENCE};
 
@@ -211,11 +211,11 @@ fn answer_recall(
     for others in 0.. {
         let (xid, answer, recalled) = loop {
             match transport.poll(Some(deadline))? {
-                Some(RpcTransportEvent::Call(call)) => {
+                Some(RpcClientTransportEvent::Call(call)) => {
                     let (answer, recalled) = answer(call.message)?;
                     break (call.xid, answer, recalled);
                 }
-                Some(RpcTransportEvent::Credits { .. }) => {}
+                Some(RpcClientTransportEvent::Credits { .. }) => {}
                 Some(other) => bail!("{other:?}"),
                 None => bail!("no Call of the server within {PATIENCE:?}"),
             }

@@ -5,7 +5,7 @@ use nfsrdma_dissectors::xdr::roundup;
 
 use super::header_lengths::{READ_SEGMENT, REPLY_CHUNK, SEGMENT, SHORTEST_HEADER, WRITE_CHUNK};
 use crate::outgoing_call::{
-    CapturedCallChunkLayout, MessageForm, OutgoingRpcCall, RequestedCallForm, SubmittedCallForm,
+    CapturedCallChunkLayout, OutgoingRpcCall, RequestedCallForm, RpcMessageWireForm, SubmittedCallForm,
 };
 use crate::params::NegotiatedRpcRdmaParameters;
 use crate::transport_error::PermanentSubmitRefusal;
@@ -263,7 +263,7 @@ impl CallChunkPlan {
             || write_segments as usize != captured_segments
             || reply_segments as usize != captured.reply.len();
         SubmittedCallForm {
-            form: if self.is_long_call { MessageForm::Nomsg } else { MessageForm::Message },
+            form: if self.is_long_call { RpcMessageWireForm::Nomsg } else { RpcMessageWireForm::Message },
             inline: if self.is_long_call { 0 } else { length_of(self.message(call)) },
             read_segments,
             write_segments,
@@ -281,7 +281,7 @@ fn length_of(length: usize) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outgoing_call::{CallTag, DdpEligibleArgument, OutgoingPayloadMemory, ReplySizeLimits};
+    use crate::outgoing_call::{CallTag, DdpEligibleArgument, PayloadContentLocation, ReplySizeLimits};
     use nfsrdma_dissectors::rpc::Xid;
 
     const MESSAGE: [u8; 100] = [0; 100];
@@ -307,7 +307,7 @@ mod tests {
     }
 
     fn data(position: u32, bytes: &[u8]) -> DdpEligibleArgument<'_> {
-        DdpEligibleArgument { position, source: OutgoingPayloadMemory::Copied(bytes) }
+        DdpEligibleArgument { position, source: PayloadContentLocation::Copied(bytes) }
     }
 
     #[test]
@@ -333,7 +333,7 @@ mod tests {
         let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
         assert_eq!(
             (plan.is_long_call, plan.submitted.form, plan.submitted.inline),
-            (true, MessageForm::Nomsg, 0)
+            (true, RpcMessageWireForm::Nomsg, 0)
         );
         assert_eq!(plan.submitted.read_segments, 1);
     }

@@ -210,7 +210,7 @@ fn check_chunk(chunk: &WriteChunk<'_>, offered: &[RdmaSegment]) -> Result<u32, R
 mod tests {
     use super::*;
     use crate::outgoing_call::{
-        CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingPayloadMemory, ReplySizeLimits,
+        CallTag, CapturedCallChunkLayout, DdpEligibleArgument, PayloadContentLocation, ReplySizeLimits,
         RequestedCallForm,
     };
     use crate::params::NegotiatedRpcRdmaParameters;
@@ -226,7 +226,7 @@ mod tests {
     /// Returns the chunks and the header of a Call with a payload, two results and a long Reply.
     fn offer() -> (OutgoingCallChunks, Vec<u8>) {
         let payloads =
-            [DdpEligibleArgument { position: 8, source: OutgoingPayloadMemory::Copied(&[7; 3000]) }];
+            [DdpEligibleArgument { position: 8, source: PayloadContentLocation::Copied(&[7; 3000]) }];
         let captured = CapturedCallChunkLayout {
             reads: &[&[1000, 1000, 1000]],
             writes: &[&[2000, 2000], &[100]],

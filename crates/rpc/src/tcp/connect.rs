@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 
 use crate::params::{ConnectTarget, NegotiatedTransportParams, TransportKind};
-use crate::transport_error::{RpcTransportError, RpcTransportErrorKind};
+use crate::transport_error::{RpcClientTransportError, RpcClientTransportErrorKind};
 
 /// Reserved ports that few services use, tried downwards.
 const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;
@@ -18,9 +18,9 @@ const RESERVED: std::ops::RangeInclusive<u16> = 665..=1023;
 /// Opens a non-blocking stream.
 pub(super) fn connect(
     target: &ConnectTarget,
-) -> Result<(TcpStream, NegotiatedTransportParams), RpcTransportError> {
+) -> Result<(TcpStream, NegotiatedTransportParams), RpcClientTransportError> {
     let deadline = Instant::now() + target.options.timeout;
-    let error = |kind| RpcTransportError::at(&target.name, Some(target.address), kind);
+    let error = |kind| RpcClientTransportError::at(&target.name, Some(target.address), kind);
     let stream = if target.options.reserved_port { from_reserved_port(target, deadline) } else { None };
     let stream = match stream {
         Some(stream) => stream,
@@ -28,7 +28,7 @@ pub(super) fn connect(
     };
     let stream = stream.map_err(|errno| error(kind(errno, target)))?;
     let system =
-        |description| move |cause: io::Error| error(RpcTransportErrorKind::System(description, cause));
+        |description| move |cause: io::Error| error(RpcClientTransportErrorKind::System(description, cause));
     stream.set_nodelay(true).map_err(system("cannot turn off the delay of small segments"))?;
     let local = stream.local_addr().ok();
     Ok((
@@ -84,12 +84,12 @@ fn wait_connected(socket: OwnedFd, deadline: Instant) -> Result<TcpStream, Errno
 }
 
 /// Returns the error for an errno of a connection attempt.
-fn kind(errno: Errno, target: &ConnectTarget) -> RpcTransportErrorKind {
+fn kind(errno: Errno, target: &ConnectTarget) -> RpcClientTransportErrorKind {
     match errno {
-        Errno::CONNREFUSED => RpcTransportErrorKind::Refused,
-        Errno::TIMEDOUT => RpcTransportErrorKind::Timeout(target.options.timeout),
-        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::HOSTDOWN => RpcTransportErrorKind::NoRoute,
-        Errno::CONNRESET => RpcTransportErrorKind::Reset,
-        errno => RpcTransportErrorKind::System("cannot connect", errno.into()),
+        Errno::CONNREFUSED => RpcClientTransportErrorKind::Refused,
+        Errno::TIMEDOUT => RpcClientTransportErrorKind::Timeout(target.options.timeout),
+        Errno::HOSTUNREACH | Errno::NETUNREACH | Errno::HOSTDOWN => RpcClientTransportErrorKind::NoRoute,
+        Errno::CONNRESET => RpcClientTransportErrorKind::Reset,
+        errno => RpcClientTransportErrorKind::System("cannot connect", errno.into()),
     }
 }

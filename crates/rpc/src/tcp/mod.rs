@@ -20,7 +20,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::outgoing_call::{
-    CallTag, MessageForm, OutgoingPayloadMemory, OutgoingRpcCall, RegisteredPayloadMemoryId,
+    CallTag, OutgoingRpcCall, PayloadContentLocation, RegisteredPayloadMemoryId, RpcMessageWireForm,
     SubmittedCallForm,
 };
 use crate::params::{
@@ -29,13 +29,14 @@ use crate::params::{
 };
 use crate::replies_and_disconnects::{
     DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
-    ReverseCall, RpcTransportEvent, TransportReply,
+    ReverseCall, RpcClientTransportEvent, TransportReply,
 };
-use crate::rpc_transport::RpcTransport;
+use crate::rpc_transport::RpcClientTransport;
 use crate::rpcrdma_framing::chunk_plan::check_call;
 use crate::rpcrdma_framing::in_flight::InFlightCalls;
 use crate::transport_error::{
-    PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitBusyReason, SubmitError,
+    PermanentSubmitRefusal, RpcClientTransportError, RpcClientTransportErrorKind, SubmitBusyReason,
+    SubmitError,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -106,7 +107,7 @@ impl TcpTransport {
 
     /// Waits until a stream is readable, or writable if data is queued for it. Returns `false` if the deadline has
     /// passed.
-    fn wait(&self, deadline: Option<Instant>) -> Result<bool, RpcTransportError> {
+    fn wait(&self, deadline: Option<Instant>) -> Result<bool, RpcClientTransportError> {
         let Some(remaining) = deadline.and_then(|deadline| deadline.checked_duration_since(Instant::now()))
         else {
             return Ok(false);
@@ -123,43 +124,44 @@ impl TcpTransport {
         match rustix::event::poll(&mut poll_fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
             Err(error) => {
-                let kind = RpcTransportErrorKind::System("cannot wait for the connections", error.into());
-                Err(RpcTransportError::at("", None, kind))
+                let kind =
+                    RpcClientTransportErrorKind::System("cannot wait for the connections", error.into());
+                Err(RpcClientTransportError::at("", None, kind))
             }
         }
     }
 
-    fn take_event(&mut self, index: usize, event: TcpRpcClientEvent) -> Option<RpcTransportEvent<'_>> {
+    fn take_event(&mut self, index: usize, event: TcpRpcClientEvent) -> Option<RpcClientTransportEvent<'_>> {
         let connection = TransportConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.connections.get_mut(index)?;
         Some(match event {
             TcpRpcClientEvent::Reply(xid, tag) => {
                 link.counts.replies += 1;
-                RpcTransportEvent::Reply(TransportReply {
+                RpcClientTransportEvent::Reply(TransportReply {
                     connection,
                     xid,
                     tag,
                     message: link.inbox.record(),
                     payloads: ReplyWriteChunkReceivedData::None,
-                    form: MessageForm::Record,
+                    form: RpcMessageWireForm::Record,
                     header: None,
                     invalidated: None,
                 })
             }
             TcpRpcClientEvent::Call(xid) => {
                 link.counts.reverse_calls += 1;
-                RpcTransportEvent::Call(ReverseCall { connection, xid, message: link.inbox.record() })
+                RpcClientTransportEvent::Call(ReverseCall { connection, xid, message: link.inbox.record() })
             }
             TcpRpcClientEvent::Discarded(xid, reason) => {
                 link.counts.discarded += 1;
-                RpcTransportEvent::Discarded { connection, xid, reason }
+                RpcClientTransportEvent::Discarded { connection, xid, reason }
             }
             TcpRpcClientEvent::End(reason) => {
                 link.stream = None;
                 link.inbox = TcpRecordReader::default();
                 link.outbox = TcpSendQueue::default();
                 link.flight.drain_lost(&mut self.lost);
-                RpcTransportEvent::Disconnected { connection, reason, lost_calls: &self.lost }
+                RpcClientTransportEvent::Disconnected { connection, reason, lost_calls: &self.lost }
             }
         })
     }
@@ -253,8 +255,8 @@ fn reason(error: &io::Error) -> DisconnectReason {
     }
 }
 
-impl RpcTransport for TcpTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
+impl RpcClientTransport for TcpTransport {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError> {
         let (stream, terms) = connect::connect(target)?;
         let connection = TransportConnectionId(u32::try_from(self.connections.len()).unwrap_or(u32::MAX));
         self.connections.push(TcpTransportConnection {
@@ -282,7 +284,7 @@ impl RpcTransport for TcpTransport {
         self.link(connection).map(|link| &link.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcClientTransportError> {
         let existing = self.stores.iter().position(|store| Arc::ptr_eq(store, memory));
         let index = existing.unwrap_or_else(|| {
             self.stores.push(Arc::clone(memory));
@@ -303,7 +305,7 @@ impl RpcTransport for TcpTransport {
             return refusal(PermanentSubmitRefusal::XidInFlight);
         }
         for payload in call.payloads {
-            if let OutgoingPayloadMemory::Shared { store, offset: at, length } = payload.source {
+            if let PayloadContentLocation::Shared { store, offset: at, length } = payload.source {
                 let store = self.stores.get(store.0 as usize);
                 if store.and_then(|store| store.get(at..at.checked_add(length as usize)?)).is_none() {
                     return refusal(PermanentSubmitRefusal::UnknownSharedMemory);
@@ -348,7 +350,7 @@ impl RpcTransport for TcpTransport {
     fn poll(
         &mut self,
         deadline: Option<Instant>,
-    ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
+    ) -> Result<Option<RpcClientTransportEvent<'_>>, RpcClientTransportError> {
         let (index, event) = loop {
             self.flush();
             if let Some(event) = self.find() {

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpc::record_marking::RecordMark;
 use nfsrdma_dissectors::xdr::roundup;
 
-use crate::outgoing_call::{OutgoingPayloadMemory, OutgoingRpcCall, RegisteredPayloadMemoryId};
+use crate::outgoing_call::{OutgoingRpcCall, PayloadContentLocation, RegisteredPayloadMemoryId};
 
 /// Queue length in bytes at which no more Calls are accepted. The last record may exceed it, so that a record of any
 /// length can be sent.
@@ -70,8 +70,8 @@ impl TcpSendQueue {
             self.copy(head);
             let length = payload.length();
             match payload.source {
-                OutgoingPayloadMemory::Copied(bytes) => self.copy(bytes),
-                OutgoingPayloadMemory::Shared { store, offset: at, .. } => {
+                PayloadContentLocation::Copied(bytes) => self.copy(bytes),
+                PayloadContentLocation::Shared { store, offset: at, .. } => {
                     self.pieces.push_back(TcpSendPiece::Stored { store, at, length });
                     self.waiting += length as u64;
                 }
@@ -180,9 +180,9 @@ mod tests {
     fn rfc5531_section_11_a_call_is_a_record_with_its_payloads_at_their_positions() {
         let stores: [Arc<[u8]>; 1] = [Arc::from(&b"..stored.."[..])];
         let stored =
-            OutgoingPayloadMemory::Shared { store: RegisteredPayloadMemoryId(0), offset: 2, length: 6 };
+            PayloadContentLocation::Shared { store: RegisteredPayloadMemoryId(0), offset: 2, length: 6 };
         let payloads = [
-            DdpEligibleArgument { position: 8, source: OutgoingPayloadMemory::Copied(b"copied!") },
+            DdpEligibleArgument { position: 8, source: PayloadContentLocation::Copied(b"copied!") },
             DdpEligibleArgument { position: 20, source: stored },
         ];
         let call = OutgoingRpcCall {

@@ -78,7 +78,7 @@ fn a_reply_finds_its_call_whatever_the_order() {
         submit(&mut tcp, connection, xid, xid.into(), &[xid as u8; 4]).unwrap();
     }
     for expected in [2, 1] {
-        let Some(RpcTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+        let Some(RpcClientTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
         assert_eq!(
             (reply.xid, reply.tag, &reply.message[8..]),
             (Xid(expected), CallTag(expected.into()), &[expected as u8; 4][..])
@@ -102,8 +102,8 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
     assert_eq!(tcp.share(&memory).unwrap(), store);
     for (index, length) in [1, 2, 3, 4, 1023, 65_537, 1_048_576, 1_999_999].into_iter().enumerate() {
         for source in [
-            OutgoingPayloadMemory::Copied(&content[..length]),
-            OutgoingPayloadMemory::Shared { store, offset: 0, length: length as u32 },
+            PayloadContentLocation::Copied(&content[..length]),
+            PayloadContentLocation::Shared { store, offset: 0, length: length as u32 },
         ] {
             let bytes = message(index as u32, 0, &(length as u32).to_be_bytes());
             let payloads = [DdpEligibleArgument { position: 12, source }];
@@ -112,7 +112,7 @@ fn payloads_of_every_length_arrive_whole_copied_and_stored() {
                 ..OutgoingRpcCall::without_payloads(Xid(index as u32), CallTag(0), &bytes, 100)
             };
             tcp.submit(connection, &call).unwrap();
-            let Some(RpcTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+            let Some(RpcClientTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
             assert_eq!(reply.message.len(), call.length());
             assert!(reply.message[12..].starts_with(&content[..length]));
         }
@@ -127,7 +127,7 @@ fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
         write_record(&mut stream, &message(8, 0, &answer[8..]));
         let _ = stream.read(&mut [0]);
     });
-    let Some(RpcTransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcClientTransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!((call.xid, &call.message[8..]), (Xid(7), &b"call"[..]));
     let answer = message(7, 1, b"answ");
     assert_eq!(
@@ -135,7 +135,7 @@ fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
         Err(SubmitError::Refused(PermanentSubmitRefusal::NoCall))
     );
     tcp.answer(connection, Xid(7), &answer).unwrap();
-    let Some(RpcTransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcClientTransportEvent::Call(call)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(&call.message[8..], b"answ");
 }
 
@@ -155,12 +155,12 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
         ReceivedMessageDiscardReason::Short,
         ReceivedMessageDiscardReason::Header,
     ] {
-        let Some(RpcTransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else {
+        let Some(RpcClientTransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else {
             panic!()
         };
         assert_eq!(why, expected);
     }
-    let Some(RpcTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcClientTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(reply.tag, CallTag(5));
     assert_eq!(tcp.counts(connection).unwrap().discarded, 3);
 }
@@ -172,7 +172,8 @@ fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
         let _ = stream.write_all(b"\x80\0\0\x20half");
     });
     submit(&mut tcp, connection, 1, 5, &[]).unwrap();
-    let Some(RpcTransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap() else {
+    let Some(RpcClientTransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap()
+    else {
         panic!()
     };
     assert_eq!(lost, [CallTag(5)]);
@@ -187,7 +188,9 @@ fn a_record_of_absurd_length_ends_the_connection() {
         let _ = stream.write_all(b"\x7f\xff\xff\xff");
         let _ = stream.read(&mut [0]);
     });
-    let Some(RpcTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcClientTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else {
+        panic!()
+    };
     assert_eq!(reason, DisconnectReason::Record(0x7fff_ffff));
 }
 
@@ -197,7 +200,9 @@ fn a_connection_that_this_side_closes_says_so_once() {
         let _ = stream.read(&mut [0]);
     });
     tcp.disconnect(connection);
-    let Some(RpcTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
+    let Some(RpcClientTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else {
+        panic!()
+    };
     assert_eq!(reason, DisconnectReason::LocalClose);
     tcp.disconnect(connection);
     assert!(tcp.poll(None).unwrap().is_none());
@@ -213,7 +218,8 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
     let payload = vec![0; 4 << 20];
     let error = (0..100).find_map(|xid| {
         let bytes = message(xid, 0, b"");
-        let payloads = [DdpEligibleArgument { position: 8, source: OutgoingPayloadMemory::Copied(&payload) }];
+        let payloads =
+            [DdpEligibleArgument { position: 8, source: PayloadContentLocation::Copied(&payload) }];
         let call = OutgoingRpcCall {
             payloads: &payloads,
             ..OutgoingRpcCall::without_payloads(Xid(xid), CallTag(0), &bytes, 100)
@@ -228,7 +234,7 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
 fn nothing_listens_there() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = TcpTransport::new().connect(&target(address)).unwrap_err();
-    assert!(matches!(error.kind, RpcTransportErrorKind::Refused));
+    assert!(matches!(error.kind, RpcClientTransportErrorKind::Refused));
     assert_eq!(error.blame(), TransportErrorResponsibility::Unreachable);
     assert_eq!(
         error.to_string(),

@@ -9,7 +9,7 @@ use rdma_mummy_sys as ffi;
 use super::errno_conversion;
 use super::rdma_cm_events::{RdmaCmEvent, RdmaCmEventChannel, RdmaCmEventKind};
 use super::socket_address;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// An `rdma_cm_id` and its event channel. Destroyed with its last user: a queue pair, or an object created on its
 /// device.
@@ -27,7 +27,7 @@ unsafe impl Sync for SharedRdmaCmId {}
 impl SharedRdmaCmId {
     /// Creates an identifier and its event channel. Returns an error if the libraries, a device or the permission to
     /// use it are missing.
-    pub(super) fn new() -> Result<Self, RpcTransportErrorKind> {
+    pub(super) fn new() -> Result<Self, RpcClientTransportErrorKind> {
         let channel = RdmaCmEventChannel::new()?;
         let mut id = std::ptr::null_mut();
         // SAFETY: the channel is valid and outlives the identifier, `id` points to a pointer, and no context is given.
@@ -73,13 +73,13 @@ impl SharedRdmaCmId {
         &self,
         expected: RdmaCmEventKind,
         deadline: Instant,
-        error: impl FnOnce(&RdmaCmEvent) -> RpcTransportErrorKind,
-    ) -> Result<RdmaCmEvent, RpcTransportErrorKind> {
+        error: impl FnOnce(&RdmaCmEvent) -> RpcClientTransportErrorKind,
+    ) -> Result<RdmaCmEvent, RpcClientTransportErrorKind> {
         let start = Instant::now();
         match self.channel.wait(deadline)? {
             Some(event) if event.kind == expected => Ok(event),
             Some(event) => Err(error(&event)),
-            None => Err(RpcTransportErrorKind::Timeout(deadline.saturating_duration_since(start))),
+            None => Err(RpcClientTransportErrorKind::Timeout(deadline.saturating_duration_since(start))),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::context::VerbsContext;
 use super::errno_conversion;
 use super::rdma_cm_events::{RdmaCmEvent, RdmaCmEventKind};
 use super::socket_address::VerbsSocketAddress;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Initial state: neither address nor route is resolved.
 pub(crate) struct RdmaCmAddressUnresolvedState;
@@ -31,13 +31,13 @@ pub(crate) struct RdmaCmIdSetup<S> {
 impl RdmaCmIdSetup<RdmaCmAddressUnresolvedState> {
     /// Creates an identifier and its event channel. Returns an error if the libraries, a device or the permission to
     /// use it are missing.
-    pub(crate) fn new() -> Result<Self, RpcTransportErrorKind> {
+    pub(crate) fn new() -> Result<Self, RpcClientTransportErrorKind> {
         Ok(Self { identifier: Arc::new(SharedRdmaCmId::new()?), state: RdmaCmAddressUnresolvedState })
     }
 
     /// Binds the identifier to a local address, so that the connection comes from its port. Returns an error if the
     /// port is in use, or the program may not bind it.
-    pub(crate) fn bind(&self, local: SocketAddr) -> Result<(), RpcTransportErrorKind> {
+    pub(crate) fn bind(&self, local: SocketAddr) -> Result<(), RpcClientTransportErrorKind> {
         let mut address = VerbsSocketAddress::from(local);
         // SAFETY: the identifier is valid, and the address is as long as its family requires; librdmacm copies it.
         let result = unsafe { ffi::rdma_bind_addr(self.identifier.pointer(), address.pointer()) };
@@ -50,7 +50,7 @@ impl RdmaCmIdSetup<RdmaCmAddressUnresolvedState> {
         self,
         server: SocketAddr,
         deadline: Instant,
-    ) -> Result<RdmaCmIdSetup<RdmaCmAddressResolved>, RpcTransportErrorKind> {
+    ) -> Result<RdmaCmIdSetup<RdmaCmAddressResolved>, RpcClientTransportErrorKind> {
         let mut address = VerbsSocketAddress::from(server);
         let time = milliseconds(deadline);
         // SAFETY: as in `bind`; no source address is given, so the routing table decides.
@@ -67,7 +67,7 @@ impl RdmaCmIdSetup<RdmaCmAddressUnresolvedState> {
 
 impl RdmaCmIdSetup<RdmaCmAddressResolved> {
     /// Returns the device that reaches the server. Returns an error if the device's properties cannot be queried.
-    pub(crate) fn context(&self) -> Result<VerbsContext, RpcTransportErrorKind> {
+    pub(crate) fn context(&self) -> Result<VerbsContext, RpcClientTransportErrorKind> {
         VerbsContext::for_identifier(&self.identifier)
     }
 
@@ -80,7 +80,7 @@ impl RdmaCmIdSetup<RdmaCmAddressResolved> {
     pub(crate) fn resolve_route(
         self,
         deadline: Instant,
-    ) -> Result<RdmaCmIdSetup<RdmaCmRouteResolved>, RpcTransportErrorKind> {
+    ) -> Result<RdmaCmIdSetup<RdmaCmRouteResolved>, RpcClientTransportErrorKind> {
         let time = milliseconds(deadline);
         // SAFETY: the identifier is valid, and bound to a device, as its state shows.
         let result = unsafe { ffi::rdma_resolve_route(self.identifier.pointer(), time) };
@@ -99,10 +99,10 @@ impl RdmaCmIdSetup<RdmaCmRouteResolved> {
     }
 }
 
-fn resolve_error(operation: &'static str, event: &RdmaCmEvent) -> RpcTransportErrorKind {
+fn resolve_error(operation: &'static str, event: &RdmaCmEvent) -> RpcClientTransportErrorKind {
     match event.kind {
-        RdmaCmEventKind::DeviceRemoval => RpcTransportErrorKind::NoDevice,
-        _ if event.status == -libc::ETIMEDOUT => RpcTransportErrorKind::NoRoute,
+        RdmaCmEventKind::DeviceRemoval => RpcClientTransportErrorKind::NoDevice,
+        _ if event.status == -libc::ETIMEDOUT => RpcClientTransportErrorKind::NoRoute,
         _ => errno_conversion::from_returned_errno(operation, event.status),
     }
 }

@@ -13,7 +13,7 @@ use super::context::VerbsContext;
 use super::{errno_conversion, wait};
 use crate::params::RdmaFabric;
 use crate::replies_and_disconnects::DisconnectReason;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Maximum number of completions per poll.
 const BATCH: usize = 32;
@@ -130,7 +130,7 @@ impl CompletionQueue {
     pub(crate) fn new(
         context: &Arc<VerbsContext>,
         capacity: u32,
-    ) -> Result<Arc<Self>, RpcTransportErrorKind> {
+    ) -> Result<Arc<Self>, RpcClientTransportErrorKind> {
         // SAFETY: the device is open.
         let channel = NonNull::new(unsafe { ffi::ibv_create_comp_channel(context.pointer()) })
             .ok_or_else(|| errno_conversion::from_last_errno("ibv_create_comp_channel"))?;
@@ -181,7 +181,7 @@ impl CompletionQueue {
         &self,
         VerbsCompletionBatch(batch): &mut VerbsCompletionBatch,
         completions: &mut VecDeque<VerbsCompletion>,
-    ) -> Result<usize, RpcTransportErrorKind> {
+    ) -> Result<usize, RpcClientTransportErrorKind> {
         // SAFETY: the queue is valid, and the array has as many entries as are requested.
         let count = unsafe { ffi::ibv_poll_cq(self.pointer(), BATCH as i32, batch.as_mut_ptr()) };
         let count = usize::try_from(count).map_err(|_| errno_conversion::from_last_errno("ibv_poll_cq"))?;
@@ -195,7 +195,7 @@ impl CompletionQueue {
     /// Requests a signal for the next completion, unless a request is pending: a signal not yet
     /// [consumed](Self::consume_signal). Poll after this, as completions that came before are not signalled. Returns an
     /// error if the device is gone.
-    pub(crate) fn arm(&self) -> Result<(), RpcTransportErrorKind> {
+    pub(crate) fn arm(&self) -> Result<(), RpcClientTransportErrorKind> {
         if self.is_armed.swap(true, Ordering::Relaxed) {
             return Ok(());
         }

@@ -22,7 +22,7 @@ use crate::params::{
     TransportConnectionId, TransportCredits, TransportKind,
 };
 use crate::rpcrdma_framing::in_flight::InFlightCalls;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Entries of a send queue beyond the credits of both directions: Sends that are done, but whose completion is not yet
 /// polled.
@@ -38,7 +38,7 @@ impl VerbsTransport {
         &mut self,
         id: &RdmaCmIdSetup<RdmaCmAddressResolved>,
         target: &ConnectTarget,
-    ) -> Result<usize, RpcTransportErrorKind> {
+    ) -> Result<usize, RpcClientTransportErrorKind> {
         let (server, options) = (target.address.ip(), &target.options);
         let requests_windows = options.remote_invalidation && options.private_data;
         let is_suitable = |shared: &PerServerVerbsResources| {
@@ -58,13 +58,13 @@ impl VerbsTransport {
         Ok(self.devices.len() - 1)
     }
 
-    /// Attempts one connection; see [`RpcTransport::connect`](super::super::RpcTransport::connect). `skip` is the
-    /// number of earlier attempts, whose reserved ports are skipped.
+    /// Attempts one connection; see [`RpcClientTransport::connect`](super::super::RpcClientTransport::connect). `skip`
+    /// is the number of earlier attempts, whose reserved ports are skipped.
     pub(super) fn try_connect(
         &mut self,
         target: &ConnectTarget,
         skip: u16,
-    ) -> Result<TransportConnectionId, RpcTransportErrorKind> {
+    ) -> Result<TransportConnectionId, RpcClientTransportErrorKind> {
         let options = &target.options;
         let deadline = Instant::now() + options.timeout;
         let id = RdmaCmIdSetup::new()?;
@@ -74,7 +74,9 @@ impl VerbsTransport {
         let id = id.resolve_address(target.address, deadline)?;
         let device = self.server_resources(&id, target)?;
         let id = id.resolve_route(deadline)?;
-        let Some(shared) = self.devices.get_mut(device) else { return Err(RpcTransportErrorKind::NoDevice) };
+        let Some(shared) = self.devices.get_mut(device) else {
+            return Err(RpcClientTransportErrorKind::NoDevice);
+        };
 
         let max_depth = shared.context.limits.queue_depth;
         let reverse_credits = options.reverse_credits.min(max_depth / 4);
@@ -151,7 +153,7 @@ fn take_reserved_port(
     id: &RdmaCmIdSetup<RdmaCmAddressUnresolvedState>,
     server: SocketAddr,
     skip: u16,
-) -> Result<(), RpcTransportErrorKind> {
+) -> Result<(), RpcClientTransportErrorKind> {
     let local = match server {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
         SocketAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
@@ -162,9 +164,9 @@ fn take_reserved_port(
         let port = 1023 - (first + skip + try_at) % 300;
         match id.bind(SocketAddr::new(local, port)) {
             // In use by another connection, or by one that closed recently.
-            Err(RpcTransportErrorKind::System(_, error))
+            Err(RpcClientTransportErrorKind::System(_, error))
                 if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {}
-            Err(RpcTransportErrorKind::NotAllowed(_)) => return Ok(()),
+            Err(RpcClientTransportErrorKind::NotAllowed(_)) => return Ok(()),
             other => return other,
         }
     }

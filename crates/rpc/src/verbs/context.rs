@@ -9,7 +9,7 @@ use rdma_mummy_sys as ffi;
 use super::cm_id::SharedRdmaCmId;
 use super::errno_conversion;
 use crate::params::RdmaFabric;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// IBV_LINK_LAYER_ETHERNET of `infiniband/verbs.h`.
 const LINK_LAYER_ETHERNET: u8 = 2;
@@ -42,8 +42,10 @@ unsafe impl Sync for VerbsContext {}
 
 impl VerbsContext {
     /// Queries the device that an identifier is bound to.
-    pub(super) fn for_identifier(identifier: &Arc<SharedRdmaCmId>) -> Result<Self, RpcTransportErrorKind> {
-        let verbs = NonNull::new(identifier.verbs()).ok_or(RpcTransportErrorKind::NoDevice)?;
+    pub(super) fn for_identifier(
+        identifier: &Arc<SharedRdmaCmId>,
+    ) -> Result<Self, RpcClientTransportErrorKind> {
+        let verbs = NonNull::new(identifier.verbs()).ok_or(RpcClientTransportErrorKind::NoDevice)?;
         // SAFETY: all-zero bytes are a valid value of these structures of numbers.
         let (mut device, mut port) =
             unsafe { (std::mem::zeroed::<ffi::ibv_device_attr>(), std::mem::zeroed::<ffi::ibv_port_attr>()) };
@@ -105,7 +107,7 @@ impl ProtectionDomain {
     pub(crate) fn new(
         context: &Arc<VerbsContext>,
         windows: bool,
-    ) -> Result<Arc<Self>, RpcTransportErrorKind> {
+    ) -> Result<Arc<Self>, RpcClientTransportErrorKind> {
         // SAFETY: the device is open.
         let domain = NonNull::new(unsafe { ffi::ibv_alloc_pd(context.pointer()) })
             .ok_or_else(|| errno_conversion::from_last_errno("ibv_alloc_pd"))?;

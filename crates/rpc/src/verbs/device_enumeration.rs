@@ -3,7 +3,7 @@
 use std::net::Ipv6Addr;
 
 use super::errno_conversion;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// An RDMA device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +29,12 @@ pub struct RdmaDevicePortDescription {
 ///
 /// # Errors
 /// Returns an error if the library or the kernel module is missing. A kernel without devices gives an empty list.
-pub fn devices() -> Result<Vec<RdmaDeviceDescription>, RpcTransportErrorKind> {
+pub fn devices() -> Result<Vec<RdmaDeviceDescription>, RpcClientTransportErrorKind> {
     let list = match ibverbs::devices() {
         Ok(list) => list,
         // The kernel has no ib_uverbs.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
-            return Err(RpcTransportErrorKind::NoDevice);
+            return Err(RpcClientTransportErrorKind::NoDevice);
         }
         Err(error) => return Err(errno_conversion::from_first_call("listing RDMA devices", error)),
     };

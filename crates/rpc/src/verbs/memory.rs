@@ -15,7 +15,7 @@ use rdma_mummy_sys::ibv_access_flags;
 use super::context::ProtectionDomain;
 use super::errno_conversion;
 use crate::rpcrdma_framing::offered_chunks::ContiguousChunkMemory;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Alignment of regions in bytes: a page on every platform.
 const ALIGNMENT: usize = 4096;
@@ -96,8 +96,9 @@ impl VerbsMemoryRegion {
         domain: &Arc<ProtectionDomain>,
         length: usize,
         access: VerbsMemoryAccess,
-    ) -> Result<Self, RpcTransportErrorKind> {
-        let no_memory = || RpcTransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
+    ) -> Result<Self, RpcClientTransportErrorKind> {
+        let no_memory =
+            || RpcClientTransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
         let layout = Layout::from_size_align(length.max(1), ALIGNMENT).map_err(|_| no_memory())?;
         // SAFETY: the layout does not have size zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
@@ -108,7 +109,7 @@ impl VerbsMemoryRegion {
         domain: &Arc<ProtectionDomain>,
         bytes: VerbsRegionMemory,
         access: VerbsMemoryAccess,
-    ) -> Result<Self, RpcTransportErrorKind> {
+    ) -> Result<Self, RpcClientTransportErrorKind> {
         let (start, length) = match &bytes {
             VerbsRegionMemory::Owned(start, layout) => (start.as_ptr(), layout.size()),
             VerbsRegionMemory::Shared(shared) => (shared.as_ptr().cast_mut(), shared.len()),
@@ -122,7 +123,7 @@ impl VerbsMemoryRegion {
             return Err(match error.raw_os_error() {
                 // The device does not support it: a higher limit of locked memory would not help.
                 Some(libc::EOPNOTSUPP) => errno_conversion::from_io_error("ibv_reg_mr", error),
-                _ => RpcTransportErrorKind::Memory(length as u64, error),
+                _ => RpcClientTransportErrorKind::Memory(length as u64, error),
             });
         };
         Ok(Self {
@@ -177,7 +178,7 @@ pub(crate) fn allocate(
     access: VerbsMemoryAccess,
     length: usize,
     count: usize,
-) -> Result<impl Iterator<Item = VerbsBuffer> + use<>, RpcTransportErrorKind> {
+) -> Result<impl Iterator<Item = VerbsBuffer> + use<>, RpcClientTransportErrorKind> {
     let length = round_up_to_word(length);
     let region = Arc::new(VerbsMemoryRegion::allocate(domain, length.saturating_mul(count), access)?);
     // The parts are disjoint, so that no two buffers share a byte.
@@ -328,7 +329,7 @@ impl VerbsSharedRegion {
     pub(crate) fn new(
         domain: &Arc<ProtectionDomain>,
         bytes: &Arc<[u8]>,
-    ) -> Result<Self, RpcTransportErrorKind> {
+    ) -> Result<Self, RpcClientTransportErrorKind> {
         Ok(Self(Arc::new(VerbsMemoryRegion::register(
             domain,
             VerbsRegionMemory::Shared(Arc::clone(bytes)),

@@ -1,7 +1,8 @@
 //! RDMA through rdma_cm and libibverbs. In this crate, only this module and `gss::kerberos` have `unsafe` code.
 //!
 //! The libraries are loaded when the program starts, but are required only on first use: without them, without a device
-//! or without permission to use it, [`RpcTransport::connect`](super::RpcTransport::connect) returns a one-line error.
+//! or without permission to use it, [`RpcClientTransport::connect`](super::RpcClientTransport::connect) returns a
+//! one-line error.
 //!
 //! Misuse does not compile:
 //! - A connection is set up in steps, and each step returns the type that has the next one:

@@ -21,7 +21,7 @@ use super::work_queues::{
     VerbsServerCompletionProof, VerbsWorkQueues,
 };
 use crate::rpcrdma_framing::offered_chunks::ContiguousChunkMemory;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Number of retransmissions of a Send before the connection is broken: the maximum of a 3-bit field.
 const RETRIES: u8 = 7;
@@ -51,7 +51,7 @@ impl QueuePair<QueuePairInitialized> {
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<CompletionQueue>,
         depth: VerbsQueueDepths,
-    ) -> Result<Self, RpcTransportErrorKind> {
+    ) -> Result<Self, RpcClientTransportErrorKind> {
         let queues = VerbsWorkQueues::new(id.into_identifier(), domain, completions, depth)?;
         Ok(Self { queues, state: QueuePairInitialized })
     }
@@ -63,7 +63,7 @@ impl QueuePair<QueuePairInitialized> {
         private_data: &[u8],
         deadline: Instant,
         free: &mut Vec<VerbsBuffer>,
-    ) -> Result<(QueuePair<ConnectedTypestate>, Vec<u8>), RpcTransportErrorKind> {
+    ) -> Result<(QueuePair<ConnectedTypestate>, Vec<u8>), RpcClientTransportErrorKind> {
         match self.connect_and_wait(private_data, deadline) {
             Ok(peer_data) => {
                 let Self { queues, state: QueuePairInitialized } = self;
@@ -80,7 +80,7 @@ impl QueuePair<QueuePairInitialized> {
         &self,
         private_data: &[u8],
         deadline: Instant,
-    ) -> Result<Vec<u8>, RpcTransportErrorKind> {
+    ) -> Result<Vec<u8>, RpcClientTransportErrorKind> {
         let limits = self.queues.domain.context.limits;
         let mut parameters = ffi::rdma_conn_param {
             private_data: private_data.as_ptr().cast(),
@@ -121,7 +121,7 @@ impl QueuePair<ConnectedTypestate> {
     /// Posts staged requests while the send queue has free entries, and returns `true` if it posted any. Only the last
     /// of a batch is signalled; its completion covers those before it. Returns an error if the device rejects a
     /// request; the queue pair is unusable then.
-    pub(crate) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
+    pub(crate) fn flush(&mut self) -> Result<bool, RpcClientTransportErrorKind> {
         self.queues.flush()
     }
 
@@ -141,7 +141,7 @@ impl QueuePair<ConnectedTypestate> {
         &mut self,
         count: usize,
         bound_windows: &mut Vec<VerbsBoundWindow>,
-    ) -> Result<(), RpcTransportErrorKind> {
+    ) -> Result<(), RpcClientTransportErrorKind> {
         self.queues.windows.as_mut().map_or(Ok(()), |windows| windows.take(count, bound_windows))
     }
 
@@ -259,7 +259,7 @@ impl QueuePair<ConnectedTypestate> {
     }
 
     /// Returns the next event of the connection manager, if any. Returns an error if the event channel fails.
-    pub(crate) fn event(&self) -> Result<Option<RdmaCmEvent>, RpcTransportErrorKind> {
+    pub(crate) fn event(&self) -> Result<Option<RdmaCmEvent>, RpcClientTransportErrorKind> {
         self.queues.identifier.channel.next()
     }
 
@@ -294,24 +294,27 @@ impl<S> QueuePair<S> {
 
     /// Posts receive buffers while the receive queue has free entries; the others stay in `buffers`. Returns an error
     /// if the device rejects a request; the queue pair is unusable then.
-    pub(crate) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
+    pub(crate) fn receive(
+        &mut self,
+        buffers: &mut Vec<VerbsBuffer>,
+    ) -> Result<(), RpcClientTransportErrorKind> {
         self.queues.receive(buffers)
     }
 }
 
 /// Returns the error for an event other than an established connection.
-fn connect_error(event: &RdmaCmEvent) -> RpcTransportErrorKind {
+fn connect_error(event: &RdmaCmEvent) -> RpcClientTransportErrorKind {
     match (event.kind, event.status) {
-        (RdmaCmEventKind::Rejected, INVALID_SERVICE_ID) => RpcTransportErrorKind::Refused,
+        (RdmaCmEventKind::Rejected, INVALID_SERVICE_ID) => RpcClientTransportErrorKind::Refused,
         (RdmaCmEventKind::Rejected, CONSUMER_REJECT) => {
-            RpcTransportErrorKind::Rejected("its NFS server rejects the connection".to_owned())
+            RpcClientTransportErrorKind::Rejected("its NFS server rejects the connection".to_owned())
         }
         (RdmaCmEventKind::Rejected, status @ 1..) => {
-            RpcTransportErrorKind::Rejected(format!("reason {status} of the CM"))
+            RpcClientTransportErrorKind::Rejected(format!("reason {status} of the CM"))
         }
-        (RdmaCmEventKind::Disconnected, _) => RpcTransportErrorKind::Reset,
-        (RdmaCmEventKind::DeviceRemoval, _) => RpcTransportErrorKind::NoDevice,
-        (RdmaCmEventKind::Unreachable, _) => RpcTransportErrorKind::NoRoute,
+        (RdmaCmEventKind::Disconnected, _) => RpcClientTransportErrorKind::Reset,
+        (RdmaCmEventKind::DeviceRemoval, _) => RpcClientTransportErrorKind::NoDevice,
+        (RdmaCmEventKind::Unreachable, _) => RpcClientTransportErrorKind::NoRoute,
         (_, status) => errno_conversion::from_returned_errno("connecting", status),
     }
 }

@@ -7,7 +7,7 @@ use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::rdma_cm_event_type as event_type;
 
 use super::{errno_conversion, wait};
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Maximum length of private data in bytes, over any fabric: the length field is one byte.
 const MOST_PRIVATE_DATA: usize = 255;
@@ -54,7 +54,7 @@ unsafe impl Sync for RdmaCmEventChannel {}
 
 impl RdmaCmEventChannel {
     /// Opens a channel. It is the first call to fail on a machine without RDMA.
-    pub(super) fn new() -> Result<Self, RpcTransportErrorKind> {
+    pub(super) fn new() -> Result<Self, RpcClientTransportErrorKind> {
         // SAFETY: takes no argument, and returns a channel, or null with errno set.
         let channel = NonNull::new(unsafe { ffi::rdma_create_event_channel() }).ok_or_else(channel_error)?;
         let this = Self(channel);
@@ -75,7 +75,7 @@ impl RdmaCmEventChannel {
     }
 
     /// Returns the next event, if there is one, without waiting.
-    pub(super) fn next(&self) -> Result<Option<RdmaCmEvent>, RpcTransportErrorKind> {
+    pub(super) fn next(&self) -> Result<Option<RdmaCmEvent>, RpcClientTransportErrorKind> {
         let mut event = std::ptr::null_mut();
         // SAFETY: the channel is valid, and `event` points to a pointer that is read only after success.
         if unsafe { ffi::rdma_get_cm_event(self.pointer(), &raw mut event) } != 0 {
@@ -105,7 +105,7 @@ impl RdmaCmEventChannel {
     }
 
     /// Returns the next event, or `None` if none arrives before the deadline.
-    pub(super) fn wait(&self, deadline: Instant) -> Result<Option<RdmaCmEvent>, RpcTransportErrorKind> {
+    pub(super) fn wait(&self, deadline: Instant) -> Result<Option<RdmaCmEvent>, RpcClientTransportErrorKind> {
         loop {
             if let Some(event) = self.next()? {
                 return Ok(Some(event));
@@ -131,18 +131,19 @@ const DEVICE_FILE: &str = "/dev/infiniband/rdma_cm";
 /// Returns the reason that no event channel can be opened. The library reports the file as absent both if it is missing
 /// and if it may not be opened.
 #[expect(clippy::disallowed_methods, reason = "a device is opened as the library does, and nothing written")]
-fn channel_error() -> RpcTransportErrorKind {
+fn channel_error() -> RpcClientTransportErrorKind {
     let error = std::io::Error::last_os_error();
     let open = std::fs::File::options().read(true).write(true).open(DEVICE_FILE);
     let has_devices = ibverbs::devices().is_ok_and(|devices| !devices.is_empty());
     match (error.raw_os_error(), open.map_err(|error| error.kind())) {
         (Some(libc::ENODEV | libc::ENOENT), Err(std::io::ErrorKind::PermissionDenied)) => {
-            RpcTransportErrorKind::NotAllowed("opening /dev/infiniband/rdma_cm")
+            RpcClientTransportErrorKind::NotAllowed("opening /dev/infiniband/rdma_cm")
         }
-        (Some(libc::ENODEV | libc::ENOENT), _) if has_devices => {
-            RpcTransportErrorKind::System("/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)", error)
-        }
-        (Some(libc::ENOENT), _) => RpcTransportErrorKind::NoDevice,
+        (Some(libc::ENODEV | libc::ENOENT), _) if has_devices => RpcClientTransportErrorKind::System(
+            "/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)",
+            error,
+        ),
+        (Some(libc::ENOENT), _) => RpcClientTransportErrorKind::NoDevice,
         _ => errno_conversion::from_first_call("opening /dev/infiniband/rdma_cm", error),
     }
 }

@@ -12,7 +12,7 @@ use super::memory::{VerbsBuffer, VerbsMemoryAccess};
 use super::queue_pair::QueuePair;
 use super::shared_connection_resources::{PerServerVerbsResources, VerbsBufferPoolError};
 use super::transport::{CLOSED, VerbsTransport};
-use crate::outgoing_call::{DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall, SubmittedCallForm};
+use crate::outgoing_call::{DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation, SubmittedCallForm};
 use crate::params::TransportConnectionId;
 use crate::rpcrdma_framing::chunk_plan::CallChunkPlan;
 use crate::rpcrdma_framing::offered_chunks::{ChunkRegions, ContiguousChunkMemory};
@@ -58,7 +58,7 @@ impl VerbsTransport {
         let mut in_flight_call = self.free_calls.pop().unwrap_or_default();
         let shared_payloads = call.payloads.iter().enumerate().filter(|(index, payload)| {
             plan.is_read(*index)
-                && matches!(payload.source, OutgoingPayloadMemory::Shared { length: 1.., .. })
+                && matches!(payload.source, PayloadContentLocation::Shared { length: 1.., .. })
         });
         let chunks =
             if queue.has_windows() { self.call_buffers.len() - 1 + shared_payloads.count() } else { 0 };
@@ -86,8 +86,8 @@ impl VerbsTransport {
         }
         for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
             let region = match payload.source {
-                OutgoingPayloadMemory::Shared { length: 0, .. } => ContiguousChunkMemory::default(),
-                OutgoingPayloadMemory::Shared { store, offset: at, length } => {
+                PayloadContentLocation::Shared { length: 0, .. } => ContiguousChunkMemory::default(),
+                PayloadContentLocation::Shared { store, offset: at, length } => {
                     let shared_region = shared.shared_region(store);
                     let window = windows.next();
                     let region = shared_region.and_then(|shared_region| {
@@ -96,7 +96,7 @@ impl VerbsTransport {
                     in_flight_call.windows.extend(window);
                     region.unwrap_or_default()
                 }
-                OutgoingPayloadMemory::Copied(bytes) => {
+                PayloadContentLocation::Copied(bytes) => {
                     let Some(mut buffer) = buffers.next() else { continue };
                     copy(&mut buffer, 0, bytes);
                     let exposed = queue.expose(buffer, bytes.len(), windows.next());
@@ -249,7 +249,7 @@ fn take_memory(
         buffers.push(shared.take(VerbsMemoryAccess::RemoteRead, call.length())?);
     }
     for (_, payload) in call.payloads.iter().enumerate().filter(|(index, _)| plan.is_read(*index)) {
-        if matches!(payload.source, OutgoingPayloadMemory::Copied(_)) {
+        if matches!(payload.source, PayloadContentLocation::Copied(_)) {
             buffers.push(shared.take(VerbsMemoryAccess::RemoteRead, payload.length())?);
         }
     }
@@ -288,8 +288,8 @@ fn write_message(
 /// Returns the bytes of a payload, from the Call or from shared memory.
 fn payload_bytes<'c>(stores: &'c [Arc<[u8]>], payload: &DdpEligibleArgument<'c>) -> Option<&'c [u8]> {
     match payload.source {
-        OutgoingPayloadMemory::Copied(bytes) => Some(bytes),
-        OutgoingPayloadMemory::Shared { store, offset: at, length } => {
+        PayloadContentLocation::Copied(bytes) => Some(bytes),
+        PayloadContentLocation::Shared { store, offset: at, length } => {
             stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
         }
     }

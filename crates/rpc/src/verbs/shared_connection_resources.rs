@@ -9,7 +9,7 @@ use super::completions::{CompletionQueue, VerbsCompletion, VerbsCompletionBatch}
 use super::context::{ProtectionDomain, VerbsContext};
 use super::memory::{self, VerbsBuffer, VerbsMemoryAccess, VerbsSharedRegion};
 use crate::outgoing_call::RegisteredPayloadMemoryId;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Number of entries of the completion queue: an upper limit for the Work Requests of all its queue pairs together.
 const COMPLETIONS: u32 = 1 << 16;
@@ -40,7 +40,7 @@ impl PerServerVerbsResources {
         context: VerbsContext,
         server: IpAddr,
         windows: bool,
-    ) -> Result<Self, RpcTransportErrorKind> {
+    ) -> Result<Self, RpcClientTransportErrorKind> {
         let context = Arc::new(context);
         let domain = ProtectionDomain::new(&context, windows)?;
         let completions = CompletionQueue::new(&context, COMPLETIONS)?;
@@ -99,7 +99,7 @@ impl PerServerVerbsResources {
         }
     }
 
-    pub(super) fn share(&mut self, bytes: &Arc<[u8]>) -> Result<(), RpcTransportErrorKind> {
+    pub(super) fn share(&mut self, bytes: &Arc<[u8]>) -> Result<(), RpcClientTransportErrorKind> {
         let stored = if bytes.is_empty() { None } else { Some(VerbsSharedRegion::new(&self.domain, bytes)?) };
         self.stores.push(stored);
         Ok(())
@@ -139,17 +139,17 @@ pub(super) enum VerbsBufferPoolError {
     /// No size class has this length, or its first registration alone exceeds the limit of the pool.
     TooLong,
     /// The device, or the limit of locked memory, does not allow more.
-    Failed(RpcTransportErrorKind),
+    Failed(RpcClientTransportErrorKind),
 }
 
 impl VerbsBufferPoolError {
     /// Returns the error of a connection that cannot be set up for this reason.
-    pub(super) fn into_kind(self) -> RpcTransportErrorKind {
+    pub(super) fn into_kind(self) -> RpcClientTransportErrorKind {
         match self {
             Self::Failed(kind) => kind,
             Self::Exhausted | Self::TooLong => {
                 let error = std::io::Error::other("all registered memory is in use");
-                RpcTransportErrorKind::System("taking memory for messages", error)
+                RpcClientTransportErrorKind::System("taking memory for messages", error)
             }
         }
     }

@@ -22,7 +22,7 @@ use super::wait;
 use super::window::VerbsBoundWindow;
 use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
 use crate::outgoing_call::{
-    CallTag, MessageForm, OutgoingRpcCall, RegisteredPayloadMemoryId, SubmittedCallForm,
+    CallTag, OutgoingRpcCall, RegisteredPayloadMemoryId, RpcMessageWireForm, SubmittedCallForm,
 };
 use crate::params::{
     ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, TransportConnectionId,
@@ -30,12 +30,14 @@ use crate::params::{
 };
 use crate::replies_and_disconnects::{
     DisconnectReason, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData, ReverseCall,
-    RpcTransportEvent, TransportReply,
+    RpcClientTransportEvent, TransportReply,
 };
-use crate::rpc_transport::RpcTransport;
+use crate::rpc_transport::RpcClientTransport;
 use crate::rpcrdma_framing::incoming_message_classification::{IncomingMessage, receive};
 use crate::rpcrdma_framing::offered_chunks::ReturnedChunkLengths;
-use crate::transport_error::{PermanentSubmitRefusal, RpcTransportError, RpcTransportErrorKind, SubmitError};
+use crate::transport_error::{
+    PermanentSubmitRefusal, RpcClientTransportError, RpcClientTransportErrorKind, SubmitError,
+};
 
 /// Number of polls of the completion queues before sleeping, if another processor may fill them meanwhile.
 const POLLS_BEFORE_SLEEP: usize = 64;
@@ -59,7 +61,7 @@ pub struct VerbsTransport {
     /// Completed Calls, whose allocations the next Calls reuse.
     pub(super) free_calls: Vec<VerbsInFlightCall>,
     completed_sends: Vec<VerbsBuffer>,
-    event_buffers: LastEventBackingMemory,
+    event_buffers: VerbsLastEventMemory,
     /// A Reply that is reported after the credits that it granted.
     deferred_reply: Option<(usize, VerbsReceivedMessage)>,
     descriptors: Vec<libc::pollfd>,
@@ -68,7 +70,7 @@ pub struct VerbsTransport {
 }
 
 #[derive(Default)]
-struct LastEventBackingMemory {
+struct VerbsLastEventMemory {
     message: Option<(usize, VerbsReceivedMessage)>,
     call: Option<VerbsInFlightCall>,
     returned: ReturnedChunkLengths,
@@ -81,7 +83,7 @@ struct LastEventBackingMemory {
 
 /// An event of a connection before it borrows any memory.
 enum OwnedVerbsTransportEvent {
-    Reply { xid: Xid, tag: CallTag, form: MessageForm },
+    Reply { xid: Xid, tag: CallTag, form: RpcMessageWireForm },
     Error { xid: Xid, tag: CallTag, error: RpcRdmaError },
     Call { xid: Xid },
     Credits { granted: u32 },
@@ -107,7 +109,7 @@ impl Default for VerbsTransport {
             windows: Vec::new(),
             free_calls: Vec::new(),
             completed_sends: Vec::new(),
-            event_buffers: LastEventBackingMemory::default(),
+            event_buffers: VerbsLastEventMemory::default(),
             deferred_reply: None,
             descriptors: Vec::new(),
             last_cm_poll: None,
@@ -167,7 +169,7 @@ impl VerbsTransport {
     }
 
     /// Returns the next event, with the index of its connection.
-    fn next_event(&mut self) -> Result<Option<(usize, OwnedVerbsTransportEvent)>, RpcTransportError> {
+    fn next_event(&mut self) -> Result<Option<(usize, OwnedVerbsTransportEvent)>, RpcClientTransportError> {
         loop {
             if let Some((at, received)) = self.deferred_reply.take() {
                 if let Some(connection) =
@@ -197,11 +199,11 @@ impl VerbsTransport {
     }
 
     /// Polls the completion queues, and returns the number of new completions.
-    fn poll_completions(&mut self) -> Result<usize, RpcTransportError> {
+    fn poll_completions(&mut self) -> Result<usize, RpcClientTransportError> {
         let mut count = 0;
         for shared in &mut self.devices {
             let result = shared.completions.poll(&mut shared.batch, &mut shared.ready);
-            count += result.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
+            count += result.map_err(|kind| RpcClientTransportError::at(&shared.context.name, None, kind))?;
         }
         Ok(count)
     }
@@ -287,7 +289,7 @@ impl VerbsTransport {
                 }
                 self.event_buffers.returned = returned;
                 let is_nomsg = header.proc() == RdmaProc::RDMA_NOMSG;
-                let form = if is_nomsg { MessageForm::Nomsg } else { MessageForm::Message };
+                let form = if is_nomsg { RpcMessageWireForm::Nomsg } else { RpcMessageWireForm::Message };
                 let tag = self.finish_call(at, xid, is_nomsg, received).map_err(discard)?;
                 Ok(OwnedVerbsTransportEvent::Reply { xid, tag, form })
             }
@@ -432,7 +434,7 @@ impl VerbsTransport {
     }
 
     /// Sleeps until something happens. Returns `false` if the deadline passes first.
-    fn sleep(&mut self, deadline: Instant) -> Result<bool, RpcTransportError> {
+    fn sleep(&mut self, deadline: Instant) -> Result<bool, RpcClientTransportError> {
         for _ in 0..if self.is_single_core { 0 } else { POLLS_BEFORE_SLEEP } {
             if self.poll_completions()? > 0 {
                 return Ok(true);
@@ -440,7 +442,7 @@ impl VerbsTransport {
         }
         for shared in &self.devices {
             let result = shared.completions.arm();
-            result.map_err(|kind| RpcTransportError::at(&shared.context.name, None, kind))?;
+            result.map_err(|kind| RpcClientTransportError::at(&shared.context.name, None, kind))?;
         }
         // Completions that came before the queues were armed are not signalled.
         if self.poll_completions()? > 0 {
@@ -459,7 +461,11 @@ impl VerbsTransport {
         }
         self.descriptors = descriptors;
         let ready = ready.map_err(|error| {
-            RpcTransportError::at("", None, RpcTransportErrorKind::System("waiting for completions", error))
+            RpcClientTransportError::at(
+                "",
+                None,
+                RpcClientTransportErrorKind::System("waiting for completions", error),
+            )
         })?;
         if manager {
             self.poll_connection_manager();
@@ -471,7 +477,7 @@ impl VerbsTransport {
     }
 
     /// Returns the event with the memory that it borrows.
-    fn event(&self, at: usize, event: OwnedVerbsTransportEvent) -> Option<RpcTransportEvent<'_>> {
+    fn event(&self, at: usize, event: OwnedVerbsTransportEvent) -> Option<RpcClientTransportEvent<'_>> {
         let connection = TransportConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
         let message = self.event_buffers.message.as_ref().map(|(_, received)| received);
         let bytes = message.map(VerbsReceivedMessage::message).unwrap_or_default();
@@ -481,14 +487,14 @@ impl VerbsTransport {
                 let header = RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 let returned = &self.event_buffers.returned;
                 let message = match (form, &self.event_buffers.reply) {
-                    (MessageForm::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
+                    (RpcMessageWireForm::Nomsg, Some(chunk)) => chunk.get(..returned.reply as usize)?,
                     _ => cursor.rest(),
                 };
                 let contents = self.event_buffers.writes.iter().zip(&returned.writes);
                 let contents = contents.map(|(buffer, length)| {
                     buffer.as_deref().and_then(|bytes| bytes.get(..*length as usize)).unwrap_or_default()
                 });
-                RpcTransportEvent::Reply(TransportReply {
+                RpcClientTransportEvent::Reply(TransportReply {
                     connection,
                     xid,
                     tag,
@@ -500,21 +506,23 @@ impl VerbsTransport {
                 })
             }
             OwnedVerbsTransportEvent::Error { xid, tag, error } => {
-                RpcTransportEvent::RdmaError { connection, xid, tag, error }
+                RpcClientTransportEvent::RdmaError { connection, xid, tag, error }
             }
             OwnedVerbsTransportEvent::Call { xid } => {
                 RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-                RpcTransportEvent::Call(ReverseCall { connection, xid, message: cursor.rest() })
+                RpcClientTransportEvent::Call(ReverseCall { connection, xid, message: cursor.rest() })
             }
             OwnedVerbsTransportEvent::Credits { granted } => {
-                RpcTransportEvent::Credits { connection, granted }
+                RpcClientTransportEvent::Credits { connection, granted }
             }
             OwnedVerbsTransportEvent::Discarded { xid, reason } => {
-                RpcTransportEvent::Discarded { connection, xid, reason }
+                RpcClientTransportEvent::Discarded { connection, xid, reason }
             }
-            OwnedVerbsTransportEvent::Disconnected { reason } => {
-                RpcTransportEvent::Disconnected { connection, reason, lost_calls: &self.event_buffers.lost }
-            }
+            OwnedVerbsTransportEvent::Disconnected { reason } => RpcClientTransportEvent::Disconnected {
+                connection,
+                reason,
+                lost_calls: &self.event_buffers.lost,
+            },
         })
     }
 }
@@ -530,13 +538,15 @@ fn check_reply(message: &[u8], xid: Xid) -> Result<(), ReceivedMessageDiscardRea
     }
 }
 
-impl RpcTransport for VerbsTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcTransportError> {
+impl RpcClientTransport for VerbsTransport {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError> {
         // A port that rdma_cm binds as free may be in use by TCP, below iWARP: that fails only on connecting.
         let mut result = self.try_connect(target, 0);
         for skip in 1..CONNECT_TRIES {
             match &result {
-                Err(RpcTransportErrorKind::System(_, error)) if error.kind() == io::ErrorKind::AddrInUse => {
+                Err(RpcClientTransportErrorKind::System(_, error))
+                    if error.kind() == io::ErrorKind::AddrInUse =>
+                {
                     result = self.try_connect(target, skip);
                 }
                 _ => break,
@@ -545,10 +555,12 @@ impl RpcTransport for VerbsTransport {
         result.map_err(|kind| {
             // In whichever step the deadline passed, the reported timeout is that of all of them.
             let kind = match kind {
-                RpcTransportErrorKind::Timeout(_) => RpcTransportErrorKind::Timeout(target.options.timeout),
+                RpcClientTransportErrorKind::Timeout(_) => {
+                    RpcClientTransportErrorKind::Timeout(target.options.timeout)
+                }
                 other => other,
             };
-            RpcTransportError::at(&target.name, Some(target.address), kind)
+            RpcClientTransportError::at(&target.name, Some(target.address), kind)
         })
     }
 
@@ -565,11 +577,11 @@ impl RpcTransport for VerbsTransport {
         self.connection(connection).map(|connection| &connection.counts)
     }
 
-    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcTransportError> {
+    fn share(&mut self, memory: &Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcClientTransportError> {
         for at in 0..self.devices.len() {
             let Some(shared) = self.devices.get_mut(at) else { continue };
             if let Err(kind) = shared.share(memory) {
-                let error = RpcTransportError::at(&shared.context.name, None, kind);
+                let error = RpcClientTransportError::at(&shared.context.name, None, kind);
                 // Shared memory has the same number on all devices.
                 self.devices.iter_mut().take(at).for_each(PerServerVerbsResources::unshare);
                 return Err(error);
@@ -604,7 +616,7 @@ impl RpcTransport for VerbsTransport {
     fn poll(
         &mut self,
         deadline: Option<Instant>,
-    ) -> Result<Option<RpcTransportEvent<'_>>, RpcTransportError> {
+    ) -> Result<Option<RpcClientTransportEvent<'_>>, RpcClientTransportError> {
         self.release_event_buffers();
         self.post();
         let mut may_yield = self.is_single_core;

@@ -14,7 +14,7 @@ use rdma_mummy_sys as ffi;
 
 use super::context::ProtectionDomain;
 use super::errno_conversion;
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Mask of the handle bits that the consumer chooses; the other bits identify the window. InfiniBand Architecture
 /// Specification, volume 1, section 10.6.7.2.
@@ -73,7 +73,7 @@ impl QueuePairMemoryWindows {
         &mut self,
         count: usize,
         bound_windows: &mut Vec<VerbsBoundWindow>,
-    ) -> Result<(), RpcTransportErrorKind> {
+    ) -> Result<(), RpcClientTransportErrorKind> {
         while self.table.free.len() < count {
             self.allocate()?;
         }
@@ -81,7 +81,7 @@ impl QueuePairMemoryWindows {
         Ok(())
     }
 
-    fn allocate(&mut self) -> Result<(), RpcTransportErrorKind> {
+    fn allocate(&mut self) -> Result<(), RpcClientTransportErrorKind> {
         // SAFETY: the domain is valid.
         let window = unsafe { ffi::ibv_alloc_mw(self.domain.pointer(), ffi::ibv_mw_type::IBV_MW_TYPE_2) };
         let window = NonNull::new(window).ok_or_else(|| errno_conversion::from_last_errno("ibv_alloc_mw"))?;

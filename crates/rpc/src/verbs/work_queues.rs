@@ -16,7 +16,7 @@ use super::context::ProtectionDomain;
 use super::errno_conversion;
 use super::memory::{MemoryWindowBindTarget, VerbsBuffer};
 use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};
-use crate::transport_error::RpcTransportErrorKind;
+use crate::transport_error::RpcClientTransportErrorKind;
 
 /// The next queue pair number. A number is reused only after 2^32 others.
 static NUMBERS: AtomicU32 = AtomicU32::new(0);
@@ -113,18 +113,18 @@ impl VerbsWorkQueues {
         domain: &Arc<ProtectionDomain>,
         completions: &Arc<CompletionQueue>,
         depth: VerbsQueueDepths,
-    ) -> Result<Self, RpcTransportErrorKind> {
+    ) -> Result<Self, RpcClientTransportErrorKind> {
         let is_same_device =
             domain.context.is_device_of(&identifier) && completions.context.is_device_of(&identifier);
         if !is_same_device {
-            return Err(RpcTransportErrorKind::NoDevice);
+            return Err(RpcClientTransportErrorKind::NoDevice);
         }
         let max_depth = domain.context.limits.queue_depth;
         let depth =
             VerbsQueueDepths { sends: depth.sends.min(max_depth), receives: depth.receives.min(max_depth) };
         if !completions.reserve(depth.sends + depth.receives) {
             let error = std::io::Error::other("too many connections for one completion queue");
-            return Err(RpcTransportErrorKind::System("making a queue pair", error));
+            return Err(RpcClientTransportErrorKind::System("making a queue pair", error));
         }
         let mut queues = Self {
             identifier,
@@ -192,7 +192,7 @@ impl VerbsWorkQueues {
         }
     }
 
-    pub(super) fn flush(&mut self) -> Result<bool, RpcTransportErrorKind> {
+    pub(super) fn flush(&mut self) -> Result<bool, RpcClientTransportErrorKind> {
         let mut is_posted = false;
         while !self.staged.is_empty() && self.sends.len() < self.depth.sends as usize {
             match self.staged.len() {
@@ -204,7 +204,10 @@ impl VerbsWorkQueues {
         Ok(is_posted)
     }
 
-    pub(super) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcTransportErrorKind> {
+    pub(super) fn receive(
+        &mut self,
+        buffers: &mut Vec<VerbsBuffer>,
+    ) -> Result<(), RpcClientTransportErrorKind> {
         while !buffers.is_empty() && self.receives.len() < self.depth.receives as usize {
             match buffers.len() {
                 ..=SMALL_BATCH => self.post_receives::<SMALL_BATCH>(buffers)?,
@@ -214,7 +217,7 @@ impl VerbsWorkQueues {
         Ok(())
     }
 
-    fn post_sends<const MOST: usize>(&mut self) -> Result<(), RpcTransportErrorKind> {
+    fn post_sends<const MOST: usize>(&mut self) -> Result<(), RpcClientTransportErrorKind> {
         // SAFETY: all-zero bytes are a valid value of these structures: numbers, null pointers, and unions of them.
         let (mut requests, mut gathers): ([ffi::ibv_send_wr; MOST], [ffi::ibv_sge; MOST]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
@@ -274,7 +277,7 @@ impl VerbsWorkQueues {
     fn post_receives<const MOST: usize>(
         &mut self,
         buffers: &mut Vec<VerbsBuffer>,
-    ) -> Result<(), RpcTransportErrorKind> {
+    ) -> Result<(), RpcClientTransportErrorKind> {
         // SAFETY: as in `post_sends`.
         let (mut requests, mut gathers): ([ffi::ibv_recv_wr; MOST], [ffi::ibv_sge; MOST]) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };

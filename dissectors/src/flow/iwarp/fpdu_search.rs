@@ -119,19 +119,19 @@ impl FpduSearchBytes<'_> {
         &self,
         offset: usize,
         markers: MpaMarkerPositions,
-    ) -> Option<Result<CandidateFpdu, FpduMismatch>> {
+    ) -> Option<Result<CandidateFpdu, FpduHeaderMismatch>> {
         let mut headers = [0; MAX_HEADER_BYTES];
         let count = self.copy_without_markers(offset, markers, &mut headers);
         let (header, ulpdu) = FpduHeader::decode(headers.get(..count)?, 0, &mut NullFieldObserver)?;
         let length = usize::from(header.ulpdu_length);
         let (segment, _) = DdpSegment::decode(CapturedSlice::new(ulpdu, length, 0), &mut NullFieldObserver)?;
         if !segment.is_plausible(length) {
-            return Some(Err(FpduMismatch));
+            return Some(Err(FpduHeaderMismatch));
         }
         let end = markers.end_of(self.at + offset as u64, header.fpdu_length() as u64);
         let end = (end - self.at) as usize;
         let Some(is_pointed_at) = self.check_markers(offset, end, markers) else {
-            return Some(Err(FpduMismatch));
+            return Some(Err(FpduHeaderMismatch));
         };
         Some(Ok(CandidateFpdu { segment, end, has_marker_pointer: is_pointed_at }))
     }
@@ -188,7 +188,7 @@ impl FpduSearchBytes<'_> {
                 match self.decode_fpdu(at, markers) {
                     Some(Ok(fpdu)) => fpdu,
                     // The following bytes are no FPDU, so the first are none.
-                    Some(Err(FpduMismatch)) => return None,
+                    Some(Err(FpduHeaderMismatch)) => return None,
                     None => return evidence,
                 };
             if self.has_right_crc(at, end) {
@@ -267,7 +267,7 @@ struct CandidateFpdu {
 
 /// Error of headers that are not those of an FPDU.
 #[derive(Debug)]
-struct FpduMismatch;
+struct FpduHeaderMismatch;
 
 /// Maps evidence to confidence. Weak evidence counts only at the first bytes of a segment.
 fn classify(

@@ -2,7 +2,7 @@
 
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::{EvictedState, UndecodedReason};
-use crate::flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaReadOrWrite};
+use crate::flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaMemoryAccess};
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
@@ -50,7 +50,7 @@ impl ConnectionRpcState {
                 self.find_next_segment(context.transaction_table, side, handle, rest_offset, (key, at));
             let Some(next) = next else {
                 if !is_read && context.transaction_table.transport_events.is_enabled() {
-                    let access = RdmaReadOrWrite { is_read, handle, offset, length: data.length };
+                    let access = RdmaMemoryAccess { is_read, handle, offset, length: data.length };
                     let fault = (RdmaAccessViolationReason::OutOfBounds, Some(key));
                     self.suspect_access(context, access, fault);
                 }

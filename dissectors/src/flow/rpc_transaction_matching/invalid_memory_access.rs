@@ -7,7 +7,7 @@
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::chunk::ChunkKind;
 use crate::flow::exceptional_transport_events::{
-    MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaReadOrWrite, TransportAnomalyKind,
+    MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaMemoryAccess, TransportAnomalyKind,
 };
 use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::TrackedFlowTransaction;
@@ -22,7 +22,7 @@ impl ConnectionRpcState {
         &mut self,
         context: &mut BorrowedFlowState<'_>,
         owner: RdmaAttribution,
-        access: RdmaReadOrWrite,
+        access: RdmaMemoryAccess,
     ) {
         if access.length == 0 {
             return;
@@ -47,7 +47,7 @@ impl ConnectionRpcState {
     pub(super) fn suspect_access(
         &mut self,
         context: &mut BorrowedFlowState<'_>,
-        access: RdmaReadOrWrite,
+        access: RdmaMemoryAccess,
         (fault, transaction): (RdmaAccessViolationReason, Option<TransactionSlabKey>),
     ) {
         let now = context.packet_meta.time;
@@ -82,7 +82,7 @@ impl ConnectionRpcState {
     fn fault_of_unknown_memory(
         &self,
         context: &BorrowedFlowState<'_>,
-        access: &RdmaReadOrWrite,
+        access: &RdmaMemoryAccess,
     ) -> (RdmaAccessViolationReason, Option<TransactionSlabKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
         let uses = self.handles.get(&(context.sender.peer(), access.handle));
@@ -121,7 +121,7 @@ impl ConnectionRpcState {
                     remaining.push(suspect);
                     continue;
                 }
-                let RdmaReadOrWrite { handle, offset, length, .. } = access;
+                let RdmaMemoryAccess { handle, offset, length, .. } = access;
                 let range = RdmaMemoryRange { handle, offset, length };
                 let attribution = self.find_segment(context.transaction_table, owner, range);
                 // A Call that was captured after the access offers the memory.

@@ -6,7 +6,7 @@ use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::by_side::BySide;
 use crate::flow::connection_setup::{NegotiatedParameters, RdmaReadResources};
 use crate::flow::exceptional_transport_events::{
-    MAX_REPLY_SKEW_NS, TransportAnomalyKind, UnnamedTransportEvent,
+    ConnectionSlotTransportEvent, MAX_REPLY_SKEW_NS, TransportAnomalyKind,
 };
 use crate::flow::transaction_key::TransactionSlabKey;
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
@@ -33,7 +33,7 @@ struct OutboundRdmaReads {
     in_flight: VecDeque<RdmaReadInFlight>,
     /// More RDMA Reads in flight than the owner of the memory answers, if the first of them was not answered before the
     /// last was sent: a capture of several queues reorders packets.
-    suspect: Option<UnnamedTransportEvent>,
+    suspect: Option<ConnectionSlotTransportEvent>,
 }
 
 /// RDMA Reads of both sides. Tracked only if transport events are recorded.

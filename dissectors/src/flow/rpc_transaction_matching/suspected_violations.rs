@@ -1,7 +1,7 @@
 //! RDMA accesses and messages of a connection that look invalid, until later messages confirm them.
 
 use crate::captured_frame::Timestamp;
-use crate::flow::exceptional_transport_events::{RdmaReadOrWrite, UnnamedTransportEvent};
+use crate::flow::exceptional_transport_events::{ConnectionSlotTransportEvent, RdmaMemoryAccess};
 use crate::rdma_operation::ConnectionSideAOrB;
 
 /// Maximum number of suspected accesses, and of suspected messages, per connection.
@@ -10,8 +10,8 @@ pub(super) const MAX_SUSPECTS: usize = 64;
 /// An access that looks invalid.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SuspectedAccess {
-    pub(super) event: UnnamedTransportEvent,
-    pub(super) access: RdmaReadOrWrite,
+    pub(super) event: ConnectionSlotTransportEvent,
+    pub(super) access: RdmaMemoryAccess,
     /// `true` if no Call in flight offers the whole range.
     pub(super) is_unknown: bool,
     pub(super) losses: u64,
@@ -36,7 +36,7 @@ impl SuspectedAccesses {
 /// A message that the state of its connection does not seem to permit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SuspectedUnexpectedMessage {
-    pub(super) event: UnnamedTransportEvent,
+    pub(super) event: ConnectionSlotTransportEvent,
     /// `true` if the Transaction had no Call.
     pub(super) is_without_call: bool,
     /// Number of losses of the conversation, if a lost message would permit this one.

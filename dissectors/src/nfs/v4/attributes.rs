@@ -2,7 +2,7 @@
 
 use crate::xdr::{List, Text};
 
-use super::attribute_types::{
+use super::attribute_value_types::{
     Aclsupport, ChangeAttrType4, FhExpireType, Fs4Status, FsCharsetCap4, Mdsthreshold4, ModeMasked4,
     ModeUmask4, Nfsacl41, OpenArguments4, RetentionGet4, RetentionSet4, SecLabel4,
 };

@@ -1,6 +1,6 @@
 //! Operations on file contents. RFC 8881 section 18, RFC 7862 section 15.
 
-use crate::xdr::{Ddp, List, Opaque, Rfc8267DraftDdpEligibleData};
+use crate::xdr::{Ddp, List, Opaque, ReadPlusDdpEligibleData};
 
 use super::bitmap::NamedBitmap;
 use super::bitmap::bits;
@@ -71,7 +71,7 @@ crate::xdr! { "nfs";
 
     /// data4. RFC 7862 section 15.10.2. Not DDP-eligible (RFC 8267 section 6.1). Servers that follow
     /// draft-ietf-nfsv4-rfc5667bis-02 section 4.1 return its data in a Write chunk.
-    struct Data4<'a> { d_offset: Offset4 => "nfs.offset4", d_data: Rfc8267DraftDdpEligibleData<'a> => "nfs.data" }
+    struct Data4<'a> { d_offset: Offset4 => "nfs.offset4", d_data: ReadPlusDdpEligibleData<'a> => "nfs.data" }
 
     /// data_info4. RFC 7862 section 15.10.2.
     struct DataInfo4 { di_offset: Offset4 => "nfs.offset4", di_length: Length4 => "nfs.length4" }

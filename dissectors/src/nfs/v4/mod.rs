@@ -7,7 +7,7 @@
 //! unknown layout types.
 
 mod address;
-mod attribute_types;
+mod attribute_value_types;
 mod attributes;
 mod bitmap;
 mod bitmap_keyed_values;
@@ -35,7 +35,7 @@ mod xattr;
 mod tests;
 
 pub use address::*;
-pub use attribute_types::*;
+pub use attribute_value_types::*;
 pub use attributes::*;
 pub use bitmap::{BitNames, MAX_WORDS, NamedBitmap, words_for_bits};
 pub use bitmap_keyed_values::{BitmapItemWalk, BitmapKeyedValue, BitmapKeyedValues, mask_and_values};

@@ -6,8 +6,8 @@ use nfsrdma_dissectors::rpc::AcceptStat;
 use super::server_fault::MockFieldMutation::{
     AddEntry, DuplicateEntry, Flipped, LastFlipped, Less, More, RemoveEntry, Shorter,
 };
-use super::server_fault::MockFileStateFault::{KeepsNames, LosesNames, Nothing, Twice};
-use super::server_fault::{MockFieldMutation, MockFileStateFault, MockServerFault, MockServerFaultKind};
+use super::server_fault::MockFileTreeFault::{KeepsNames, LosesNames, Nothing, Twice};
+use super::server_fault::{MockFieldMutation, MockFileTreeFault, MockServerFault, MockServerFaultKind};
 use crate::transport_faults::MockTransportFault;
 
 /// Operations of one version, and their fields with the changes of each.
@@ -178,19 +178,19 @@ const FAILING_NFS4_OPERATIONS: &[&str] = &[
 ];
 
 /// The file faults of an operation that changes attributes or content of a file.
-const ALTERS: &[MockFileStateFault] = &[Nothing];
+const ALTERS: &[MockFileTreeFault] = &[Nothing];
 /// Those of an operation that creates a name, if it does not exist. `Twice` is excluded where repetition has the same
 /// result.
-const OPENS: &[MockFileStateFault] = &[Nothing, LosesNames];
+const OPENS: &[MockFileTreeFault] = &[Nothing, LosesNames];
 /// Those of an operation that creates a name that must not exist.
-const MAKES: &[MockFileStateFault] = &[Nothing, Twice, LosesNames];
+const MAKES: &[MockFileTreeFault] = &[Nothing, Twice, LosesNames];
 /// Those of an operation that removes a name.
-const REMOVES: &[MockFileStateFault] = &[Nothing, Twice, KeepsNames];
+const REMOVES: &[MockFileTreeFault] = &[Nothing, Twice, KeepsNames];
 /// Those of an operation that renames a name.
-const RENAMES: &[MockFileStateFault] = &[Nothing, Twice, KeepsNames, LosesNames];
+const RENAMES: &[MockFileTreeFault] = &[Nothing, Twice, KeepsNames, LosesNames];
 
 /// Operations that change files.
-const CHANGES: &[(u32, &[MockFileStateFault], &[&str])] = &[
+const CHANGES: &[(u32, &[MockFileTreeFault], &[&str])] = &[
     (3, ALTERS, &["SETATTR", "WRITE"]),
     (3, OPENS, &["CREATE"]),
     (3, MAKES, &["MKDIR", "SYMLINK", "MKNOD", "LINK"]),

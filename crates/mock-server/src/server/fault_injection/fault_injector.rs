@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::xdr::ChunkedDataItem;
 
-use super::fields::MockCallOperations;
+use super::message_field_locations::MockCallOperations;
 use super::server_fault::{MockServerFault, MockServerFaultKind};
 use crate::transport_faults::MockTransportFault;
 

@@ -7,8 +7,8 @@ use super::super::file_tree::MockFileTree;
 use super::super::mock_server::MockServer;
 use super::super::reply::MockReply;
 use super::fault_injector::MockFaultInjector;
-use super::fields::{self, MockCallOperations};
-use super::server_fault::{MockFileStateFault, MockServerFaultKind};
+use super::message_field_locations::{self, MockCallOperations};
+use super::server_fault::{MockFileTreeFault, MockServerFaultKind};
 
 impl MockFaultInjector {
     /// Executes a Call, and injects the fault if this is the occasion.
@@ -36,7 +36,7 @@ impl MockFaultInjector {
                 let mut contents: Vec<Vec<u8>> =
                     chunks.iter().map(|chunk| chunk.bytes.unwrap_or_default().to_vec()).collect();
                 let mut altered = message.to_vec();
-                let position = fields::argument(&call, message, chunks, operation, field);
+                let position = message_field_locations::argument(&call, message, chunks, operation, field);
                 let is_changed =
                     position.is_some_and(|position| change.apply(&position, &mut altered, &mut contents));
                 let items: Vec<_> = chunks
@@ -55,7 +55,7 @@ impl MockFaultInjector {
             }
             MockServerFaultKind::WrongResult(field, change) => {
                 serve_correctly(server, reply);
-                let position = fields::result(&call, reply, operation, field);
+                let position = message_field_locations::result(&call, reply, operation, field);
                 let is_changed = position
                     .is_some_and(|position| change.apply(&position, &mut reply.message, &mut reply.data));
                 for (splice, data) in reply.splices.iter_mut().zip(&reply.data) {
@@ -65,12 +65,13 @@ impl MockFaultInjector {
             }
             MockServerFaultKind::WrongStatus(status) => {
                 serve_correctly(server, reply);
-                fields::fail(&call, reply, operation, status)
+                message_field_locations::fail(&call, reply, operation, status)
             }
             MockServerFaultKind::Delayed => {
                 let before = server.tree.clone();
                 serve_correctly(server, reply);
-                let is_delayed = fields::fail(&call, reply, operation, Nfsstat4::NFS4ERR_DELAY.0);
+                let is_delayed =
+                    message_field_locations::fail(&call, reply, operation, Nfsstat4::NFS4ERR_DELAY.0);
                 if is_delayed {
                     server.tree = before;
                 }
@@ -91,7 +92,7 @@ impl MockFaultInjector {
 
 /// Executes a Call, and changes the resulting files. Returns `false` if that made no difference.
 fn serve_with_file_fault(
-    fault: MockFileStateFault,
+    fault: MockFileTreeFault,
     server: &mut MockServer,
     reply: &mut MockReply,
     serve: impl Fn(&mut MockServer, &mut MockReply),
@@ -99,24 +100,25 @@ fn serve_with_file_fault(
     let (before, state) = (server.tree.clone(), server.state.clone());
     serve(server, reply);
     match fault {
-        MockFileStateFault::Nothing => {
+        MockFileTreeFault::Nothing => {
             let is_changed = server.tree.is_changed_since(&before);
             server.tree = before;
             is_changed
         }
-        MockFileStateFault::Twice => {
+        MockFileTreeFault::Twice => {
             let (is_changed, after) = (server.tree.is_changed_since(&before), server.tree.clone());
             if is_changed {
-                let first_status = fields::status(reply);
+                let first_status = message_field_locations::status(reply);
                 server.state = state;
                 serve(server, reply);
                 // A repeated idempotent Call differs only in times.
-                return server.tree.is_changed_since(&after) || fields::status(reply) != first_status;
+                return server.tree.is_changed_since(&after)
+                    || message_field_locations::status(reply) != first_status;
             }
             is_changed
         }
-        MockFileStateFault::KeepsNames => MockFileTree::restore_names(&before, &mut server.tree),
-        MockFileStateFault::LosesNames => MockFileTree::remove_new_names(&before, &mut server.tree),
+        MockFileTreeFault::KeepsNames => MockFileTree::restore_names(&before, &mut server.tree),
+        MockFileTreeFault::LosesNames => MockFileTree::remove_new_names(&before, &mut server.tree),
     }
 }
 

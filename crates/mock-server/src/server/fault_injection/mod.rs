@@ -7,9 +7,9 @@
 mod fault_catalog;
 pub(super) mod fault_injector;
 mod faulty_execution;
-mod fields;
+mod message_field_locations;
 mod server_fault;
 
 pub use fault_catalog::all;
 pub use fault_injector::MockFaultInjector;
-pub use server_fault::{MockFieldMutation, MockFileStateFault, MockServerFault, MockServerFaultKind};
+pub use server_fault::{MockFieldMutation, MockFileTreeFault, MockServerFault, MockServerFaultKind};

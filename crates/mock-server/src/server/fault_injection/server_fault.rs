@@ -31,7 +31,7 @@ pub enum MockServerFaultKind {
     /// The Call is executed, but RPC refuses it. RFC 5531 section 9.
     Refuses(AcceptStat),
     /// The files are wrong afterwards.
-    WrongFiles(MockFileStateFault),
+    WrongFiles(MockFileTreeFault),
     /// The transport of the Reply has a fault.
     WrongTransport(MockTransportFault),
 }
@@ -59,7 +59,7 @@ pub enum MockFieldMutation {
 
 /// A wrong state of the files after a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MockFileStateFault {
+pub enum MockFileTreeFault {
     /// Nothing was done, but the Reply reports success.
     Nothing,
     /// The Call was executed twice, and the Reply is the second one.
@@ -80,10 +80,10 @@ impl fmt::Display for MockServerFault {
             MockServerFaultKind::Delayed => f.write_str("is not done, and is to be sent again later"),
             MockServerFaultKind::Refuses(stat) => write!(f, "is refused with {stat}"),
             MockServerFaultKind::WrongFiles(fault) => f.write_str(match fault {
-                MockFileStateFault::Nothing => "does nothing, and says it is done",
-                MockFileStateFault::Twice => "is done twice",
-                MockFileStateFault::KeepsNames => "leaves the old name",
-                MockFileStateFault::LosesNames => "does not keep the new name",
+                MockFileTreeFault::Nothing => "does nothing, and says it is done",
+                MockFileTreeFault::Twice => "is done twice",
+                MockFileTreeFault::KeepsNames => "leaves the old name",
+                MockFileTreeFault::LosesNames => "does not keep the new name",
             }),
             MockServerFaultKind::WrongTransport(fault) => write!(f, "travels with {fault:?}"),
         }

@@ -32,7 +32,7 @@ pub(super) enum StepDependency {
 
 /// A dependency that a step holds until it is finished.
 #[derive(Clone, Copy, Debug)]
-enum HeldStepDependency {
+enum ResourceHeldByStep {
     Group(u32),
     Span(DependencyResource),
     Define(u32),
@@ -44,7 +44,7 @@ struct DependencyNode {
     /// Number of steps that it waits for.
     pending_count: u32,
     waiters: Vec<u32>,
-    acquired: Vec<HeldStepDependency>,
+    acquired: Vec<ResourceHeldByStep>,
     end_time: u64,
 }
 
@@ -82,7 +82,7 @@ impl DependencyGraph {
                 StepDependency::Access(resource, access_mode) => {
                     let (group, is_waiting) = self.access_groups.join(resource, access_mode, window_index);
                     pending_count += u32::from(is_waiting);
-                    acquired.push(HeldStepDependency::Group(group));
+                    acquired.push(ResourceHeldByStep::Group(group));
                 }
                 StepDependency::Interval(resource, changes) => {
                     let spare = &mut self.spare_intervals;
@@ -92,12 +92,12 @@ impl DependencyGraph {
                     intervals.add(span, window_index, changes, |other| {
                         pending_count += add_waiter(nodes, other, window_index)
                     });
-                    acquired.push(HeldStepDependency::Span(resource));
+                    acquired.push(ResourceHeldByStep::Span(resource));
                 }
                 StepDependency::Define(variable) => {
                     // The first step gives the value; later ones repeat it.
                     if *self.definitions.entry(variable).or_insert(window_index) == window_index {
-                        acquired.push(HeldStepDependency::Define(variable));
+                        acquired.push(ResourceHeldByStep::Define(variable));
                     }
                 }
                 StepDependency::Need(variable) => {
@@ -114,7 +114,7 @@ impl DependencyGraph {
                     ranges.add((from, to), window_index, writes, |other| {
                         pending_count += add_waiter(nodes, other, window_index)
                     });
-                    acquired.push(HeldStepDependency::Range(file, from));
+                    acquired.push(ResourceHeldByStep::Range(file, from));
                 }
                 StepDependency::Range(..) => {}
             }
@@ -133,8 +133,8 @@ impl DependencyGraph {
         woken_steps.append(&mut node.waiters);
         for dependency in acquired.drain(..) {
             match dependency {
-                HeldStepDependency::Group(group) => self.access_groups.finish(group, &mut woken_steps),
-                HeldStepDependency::Span(resource) => {
+                ResourceHeldByStep::Group(group) => self.access_groups.finish(group, &mut woken_steps),
+                ResourceHeldByStep::Span(resource) => {
                     if let Some(intervals) = self.intervals.get_mut(&resource) {
                         intervals.remove(end, window_index);
                         if intervals.is_empty() {
@@ -142,10 +142,10 @@ impl DependencyGraph {
                         }
                     }
                 }
-                HeldStepDependency::Define(variable) => {
+                ResourceHeldByStep::Define(variable) => {
                     self.definitions.remove(&variable);
                 }
-                HeldStepDependency::Range(file, from) => {
+                ResourceHeldByStep::Range(file, from) => {
                     if let Some(ranges) = self.ranges.get_mut(&file) {
                         ranges.remove(from, window_index);
                         if ranges.is_empty() {

@@ -46,7 +46,7 @@ impl ResourceAccessMode {
 }
 
 #[derive(Debug)]
-struct SameModeAccessGroup {
+struct ConcurrentStepGroup {
     resource: DependencyResource,
     mode: ResourceAccessMode,
     unfinished: u32,
@@ -58,7 +58,7 @@ struct SameModeAccessGroup {
 #[derive(Debug, Default)]
 pub(super) struct ResourceAccessQueues {
     latest_group: FxHashMap<DependencyResource, u32>,
-    groups: Vec<SameModeAccessGroup>,
+    groups: Vec<ConcurrentStepGroup>,
     free: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ impl ResourceAccessQueues {
             let previous = group.previous;
             return (number, self.wait(previous, window_index));
         }
-        let group = SameModeAccessGroup {
+        let group = ConcurrentStepGroup {
             resource,
             mode,
             unfinished: 1,
@@ -101,12 +101,12 @@ impl ResourceAccessQueues {
     }
 
     /// Adds a group, in the place and with the buffer of one that is finished.
-    fn add_group(&mut self, group: SameModeAccessGroup) -> u32 {
+    fn add_group(&mut self, group: ConcurrentStepGroup) -> u32 {
         if let Some(number) = self.free.pop()
             && let Some(free_group) = self.groups.get_mut(number as usize)
         {
             let waiters = std::mem::take(&mut free_group.waiters);
-            *free_group = SameModeAccessGroup { waiters, ..group };
+            *free_group = ConcurrentStepGroup { waiters, ..group };
             return number;
         }
         self.groups.push(group);

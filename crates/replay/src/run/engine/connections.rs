@@ -14,7 +14,7 @@ use super::client_reclaim::ClientReclaim;
 
 /// A session to which a connection must be bound. RFC 8881 section 18.34.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PendingSessionBinding {
+pub(super) struct ConnectionSessionBinding {
     /// Variable of the session.
     pub(super) session: u32,
     pub(super) minor_version: u32,
@@ -27,7 +27,7 @@ pub(super) struct PendingSessionBinding {
     pub(super) delays: u32,
 }
 
-impl PendingSessionBinding {
+impl ConnectionSessionBinding {
     /// Returns the binding of a connection to the backchannel of a session and, if the server agrees, to its fore
     /// channel.
     pub(super) fn of_backchannel(session: u32, minor_version: u32) -> Self {
@@ -40,7 +40,7 @@ impl PendingSessionBinding {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingBindConnToSession {
     pub(super) tag: CallTag,
-    pub(super) binding: PendingSessionBinding,
+    pub(super) binding: ConnectionSessionBinding,
     pub(super) sent: Instant,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct LiveConnection {
     /// Set once the connection is lost and must be replaced.
     pub(super) lost: Option<ReconnectionAttempts>,
     /// Sessions to which a replacement of this connection must be bound.
-    pub(super) bindings: Vec<PendingSessionBinding>,
+    pub(super) bindings: Vec<ConnectionSessionBinding>,
     /// Those for which BIND_CONN_TO_SESSION has not been sent yet.
-    pub(super) pending_bindings: Vec<PendingSessionBinding>,
+    pub(super) pending_bindings: Vec<ConnectionSessionBinding>,
     pub(super) binding_in_flight: Option<PendingBindConnToSession>,
     /// Time before which no binding is requested.
     pub(super) next_binding: Option<Instant>,
@@ -172,7 +172,7 @@ impl ReplayConnectionPool {
     pub(super) fn record_binding(
         &mut self,
         connection: TransportConnectionId,
-        binding: PendingSessionBinding,
+        binding: ConnectionSessionBinding,
     ) -> bool {
         let Some(line) = self.line_mut(connection) else { return true };
         let has_capacity = line.bindings.len() < MAX_BINDINGS;
@@ -192,11 +192,11 @@ impl ReplayConnectionPool {
         minor_version: u32,
     ) -> bool {
         let Some(line) = self.line_mut(connection) else { return false };
-        let is_same = |other: &PendingSessionBinding| other.session == session;
+        let is_same = |other: &ConnectionSessionBinding| other.session == session;
         if !line.bindings.iter().any(is_same) && line.bindings.len() < MAX_BINDINGS {
             let direction = ChannelDirFromClient4::CDFC4_FORE;
-            let binding = PendingSessionBinding::of_backchannel(session, minor_version);
-            line.bindings.push(PendingSessionBinding { direction, ..binding });
+            let binding = ConnectionSessionBinding::of_backchannel(session, minor_version);
+            line.bindings.push(ConnectionSessionBinding { direction, ..binding });
         }
         let existing = line.bindings.iter_mut().find(|binding| is_same(binding));
         let Some(binding) = existing.filter(|binding| !binding.is_refused) else { return false };
@@ -218,7 +218,7 @@ impl ReplayConnectionPool {
     pub(super) fn take_binding(
         &mut self,
         tag: CallTag,
-    ) -> Option<(usize, &mut LiveConnection, PendingSessionBinding)> {
+    ) -> Option<(usize, &mut LiveConnection, ConnectionSessionBinding)> {
         let mut lines = self.lines.iter_mut().enumerate();
         let (number, line) =
             lines.find(|(_, line)| line.binding_in_flight.is_some_and(|in_flight| in_flight.tag == tag))?;

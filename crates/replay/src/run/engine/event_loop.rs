@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::{DisconnectReason, ReceivedMessageDiscardReason, RpcTransportEvent, TransportConnectionId};
+use nfsrdma_rpc::{
+    DisconnectReason, ReceivedMessageDiscardReason, RpcClientTransportEvent, TransportConnectionId,
+};
 
 use super::super::callback_responder;
 use super::super::nfs40_callback_server::CallbackServer;
@@ -32,13 +34,13 @@ const SPIN_BEFORE_DUE: Duration = Duration::from_micros(200);
 
 /// Engines that may have something to do since steps were last issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EnginesWithPendingWork {
+enum ReplayEnginesWithWork {
     NoEngine,
     One(usize),
     All,
 }
 
-impl EnginesWithPendingWork {
+impl ReplayEnginesWithWork {
     fn contains(self, number: usize) -> bool {
         self == Self::All || self == Self::One(number)
     }
@@ -69,7 +71,7 @@ pub(super) fn drive<R: Read + Seek>(
     let (mut now, mut events) = (start, 0);
     let mut drain_deadline: Option<Instant> = None;
     let mut callback_reply: Option<(TransportConnectionId, Xid, Vec<u8>)> = None;
-    let mut pending_work = EnginesWithPendingWork::All;
+    let mut pending_work = ReplayEnginesWithWork::All;
     // Events since steps were last issued.
     let mut batch_events = 0;
     loop {
@@ -91,13 +93,13 @@ pub(super) fn drive<R: Read + Seek>(
             is_done &= engine.scheduler.is_done() && engine.connections.reclaim.is_none();
         }
         if !takes_more {
-            (pending_work, batch_events) = (EnginesWithPendingWork::NoEngine, 0);
+            (pending_work, batch_events) = (ReplayEnginesWithWork::NoEngine, 0);
         }
         if is_done && in_flight == 0 && drain_deadline.is_none() {
             // Of all copies, before the final check of the first.
             let is_returning = engines.iter_mut().map(ReplayEngine::start_delegation_return);
             if is_returning.fold(false, |any, is_returning| any | is_returning) {
-                (is_done, pending_work) = (false, EnginesWithPendingWork::All);
+                (is_done, pending_work) = (false, ReplayEnginesWithWork::All);
             }
         }
         if in_flight == 0 && (is_done || drain_deadline.is_some()) {
@@ -130,26 +132,26 @@ pub(super) fn drive<R: Read + Seek>(
         let is_idle = event.is_none() && !is_behind;
         batch_events += u32::from(event.is_some());
         pending_work = match &event {
-            _ if due.is_some() => EnginesWithPendingWork::All,
-            Some(RpcTransportEvent::Reply(reply)) => pending_work.with(client_copy(reply.tag)),
-            Some(_) => EnginesWithPendingWork::All,
+            _ if due.is_some() => ReplayEnginesWithWork::All,
+            Some(RpcClientTransportEvent::Reply(reply)) => pending_work.with(client_copy(reply.tag)),
+            Some(_) => ReplayEnginesWithWork::All,
             // Checking a Reply makes no step ready.
-            None if is_behind => EnginesWithPendingWork::NoEngine,
-            None => EnginesWithPendingWork::All,
+            None if is_behind => ReplayEnginesWithWork::NoEngine,
+            None => ReplayEnginesWithWork::All,
         };
         match event {
-            Some(RpcTransportEvent::Reply(reply)) => {
+            Some(RpcClientTransportEvent::Reply(reply)) => {
                 if let Some(engine) = engines.get_mut(client_copy(reply.tag)) {
                     engine.handle_reply(&reply)?;
                 }
             }
-            Some(RpcTransportEvent::RdmaError { tag, error, .. }) => {
+            Some(RpcClientTransportEvent::RdmaError { tag, error, .. }) => {
                 with_recorder(recorder, |recorder| recorder.record_lost(tag, Some(&error)));
                 if let Some(engine) = engines.get_mut(client_copy(tag)) {
                     engine.handle_failed_call(tag, &format!("RDMA_ERROR: {error:?}"))?;
                 }
             }
-            Some(RpcTransportEvent::Call(call)) => {
+            Some(RpcClientTransportEvent::Call(call)) => {
                 let mut names = Vec::new();
                 let mut find_attributes = |handle: &[u8], requested: &Bitmap4<'_>| {
                     engine_of_connection(engines, call.connection)?
@@ -169,7 +171,7 @@ pub(super) fn drive<R: Read + Seek>(
                     engine.report.callbacks.unanswered += u64::from(callback_reply.is_none());
                 }
             }
-            Some(RpcTransportEvent::Disconnected { connection, reason, lost_calls }) => {
+            Some(RpcClientTransportEvent::Disconnected { connection, reason, lost_calls }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
                     engine.report.recovery.disconnects += u64::from(reason != DisconnectReason::LocalClose);
                     if reason.is_violation() {
@@ -190,7 +192,7 @@ pub(super) fn drive<R: Read + Seek>(
                 }
                 engines.iter_mut().for_each(|engine| engine.mark_connection_lost(connection));
             }
-            Some(RpcTransportEvent::Discarded { reason, connection, .. }) => {
+            Some(RpcClientTransportEvent::Discarded { reason, connection, .. }) => {
                 if let Some(engine) = engine_of_connection(engines, connection) {
                     *engine.report.protocol.discarded.entry(reason).or_default() += 1;
                     if reason.is_violation() {
@@ -200,7 +202,7 @@ pub(super) fn drive<R: Read + Seek>(
                     engine.report.callbacks.unanswered += u64::from(is_reverse_call);
                 }
             }
-            Some(RpcTransportEvent::Credits { connection, .. }) => {
+            Some(RpcClientTransportEvent::Credits { connection, .. }) => {
                 engines.iter_mut().for_each(|engine| engine.unpark_connection(connection, usize::MAX));
             }
             None => {
@@ -221,7 +223,7 @@ pub(super) fn drive<R: Read + Seek>(
         if !is_idle && events < MAX_EVENTS_PER_TICK {
             continue;
         }
-        (now, events, pending_work) = (Instant::now(), 0, EnginesWithPendingWork::All);
+        (now, events, pending_work) = (Instant::now(), 0, ReplayEnginesWithWork::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now))?;
         callbacks.answer_getattr_queries(|(number, _), handle, requested| {
             engines.get_mut(number as usize)?.call_builder.next_cb_getattr_attributes(handle, requested)

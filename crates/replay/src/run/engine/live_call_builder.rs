@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::live_values::LiveVariableValues;
 use super::super::recovery::recoverable_client_state::RecoverableState;
 use super::cb_getattr::CapturedCbGetattrAnswers;
-use super::delegation_substitutes::pending_substitutes::DelegationSubstitutes;
+use super::delegation_substitutes::pending_substitutes::DelegationSubstituteOpens;
 use super::renewable_gss_context::{GssReplyVerificationData, GssUnsignedCallReason, RenewableGssContext};
 use super::rpcsec_gss::{GssCallSigner, is_signed};
 use super::send_result::StepSendObstacle;
@@ -38,7 +38,7 @@ pub(super) struct LiveCallBuilder {
     /// Variables of delegations that the live server did not grant, or that were granted before the capture.
     pub(super) ungranted_delegations: FxHashSet<u32>,
     /// Opens that replace these delegations.
-    pub(super) substitutes: DelegationSubstitutes,
+    pub(super) substitutes: DelegationSubstituteOpens,
     pub(super) cb_getattr_answers: CapturedCbGetattrAnswers,
     /// Connections of the programs other than NFS; `None` while one of them is in use.
     pub(super) auxiliary: Option<AuxiliaryRpcConnections>,

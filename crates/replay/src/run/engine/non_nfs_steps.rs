@@ -7,7 +7,9 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, OutgoingRpcCall, TransportReply};
 
 use super::super::step_outcome::StepOutcome;
-use super::super::trace_recording::{CallbackOrAuxiliaryExchange, CallbackOrAuxiliaryStream, with_recorder};
+use super::super::trace_recording::{
+    CallbackOrAuxiliaryCallAndReply, CallbackOrAuxiliaryStream, with_recorder,
+};
 use super::replay_engine::{REPLY_HEADROOM_BYTES, ReplayEngine};
 use super::reply::StepReplyDisposition;
 use super::send::replacement_header;
@@ -108,7 +110,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let AuxiliaryRpcConnection { number, local: Some(caller), peer: callee, .. } = connection {
             let (reply, received) =
                 recorded_reply.map_or((None, sent), |(reply, received)| (Some(reply), received));
-            let exchange = CallbackOrAuxiliaryExchange {
+            let exchange = CallbackOrAuxiliaryCallAndReply {
                 // Each copy of the clients has its own connections.
                 stream: CallbackOrAuxiliaryStream::Program(u64::from(self.context.number) << 24 | number),
                 caller,

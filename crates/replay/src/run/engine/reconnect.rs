@@ -10,7 +10,7 @@ use nfsrdma_rpc::{ReconnectionAttempts, TransportConnectionId, TransportErrorRes
 use super::super::recovery::{self, NO_CONNECTION};
 use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
-use super::connections::{LiveConnection, PendingBindConnToSession, PendingSessionBinding};
+use super::connections::{ConnectionSessionBinding, LiveConnection, PendingBindConnToSession};
 use super::replay_engine::ReplayEngine;
 use super::send::unsigned_header;
 use super::send_result::{NonStepCallSubmitResult, StepSendObstacle};
@@ -168,7 +168,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let required = line.pending_bindings.iter().position(|binding| binding.is_required);
             let Some(at) = required.or(line.pending_bindings.len().checked_sub(1)) else { return };
             let binding = line.pending_bindings.swap_remove(at);
-            let PendingSessionBinding { session, minor_version, direction, .. } = binding;
+            let ConnectionSessionBinding { session, minor_version, direction, .. } = binding;
             let Some(id) = self.call_builder.values.identifier(session) else { continue };
             let (connection, xid) = (line.connection, line.next_xid());
             let mut encoder = Encoder::new();

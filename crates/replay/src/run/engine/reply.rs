@@ -18,7 +18,7 @@ use super::super::recovery::{self, MAX_RESENDS};
 use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndSessionGrants};
 use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
-use super::connections::PendingSessionBinding;
+use super::connections::ConnectionSessionBinding;
 use super::io_split::SplitIoProgress;
 use super::live_call_builder::LiveCallBuilder;
 use super::recorded_reply::{recorded_items, unprotected_reply};
@@ -339,7 +339,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let session =
                 step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
             if let Some(session) = session {
-                let binding = PendingSessionBinding::of_backchannel(session, step.asked.minor_version);
+                let binding = ConnectionSessionBinding::of_backchannel(session, step.asked.minor_version);
                 let is_recorded = self.connections.record_binding(reply.connection, binding);
                 self.report.dropped_values += u64::from(!is_recorded);
             }

@@ -12,7 +12,7 @@ use nfsrdma_rpc::gss::{
     GssContext, GssContextSetupError, GssIntegrityError, GssMechanismContext, GssMechanismError, GssSealInput,
 };
 use nfsrdma_rpc::synchronous_client::RpcClient;
-use nfsrdma_rpc::{CallTag, ConnectTarget, RpcTransport};
+use nfsrdma_rpc::{CallTag, ConnectTarget, RpcClientTransport};
 use rustc_hash::FxHashMap;
 
 use super::super::run_error::ReplayRunError;
@@ -63,7 +63,7 @@ impl GssCallSigner {
     /// Returns an error if a context cannot be established.
     pub(super) fn from_trace(
         trace: &mut ReplayTraceReader<impl Read + Seek>,
-        transport: &mut dyn RpcTransport,
+        transport: &mut dyn RpcClientTransport,
         target: &ConnectTarget,
         tag: &str,
         mechanism: GssSecurityContextFactory,

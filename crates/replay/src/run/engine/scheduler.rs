@@ -19,7 +19,7 @@ use super::pacer::StepPacer;
 use super::ready_queue::ReadyStepQueue;
 use super::step_window::{CapturedStepFacts, StepWindowEntry, StepWindowSlots};
 use crate::run_plan::reason::PlannedStepDisposition;
-use crate::run_plan::step_replayability::StepPlanner;
+use crate::run_plan::step_replayability::StepReplayabilityAnalyzer;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, TraceStep};
@@ -34,7 +34,7 @@ const MAX_CAPTURED_DEPTH: usize = 1 << 16;
 pub(super) struct StepScheduler<'r, R> {
     pub(super) steps: &'r mut ReplayTraceReader<R>,
     pub(super) is_exhausted: bool,
-    plan: StepPlanner,
+    plan: StepReplayabilityAnalyzer,
     pub(super) titles: StepTitleCache,
     pub(super) window: StepWindowSlots,
     graph: DependencyGraph,
@@ -63,7 +63,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     /// Creates the schedule of the steps of a trace, which is at its first step.
     pub(super) fn new(
         steps: &'r mut ReplayTraceReader<R>,
-        plan: StepPlanner,
+        plan: StepReplayabilityAnalyzer,
         dependencies: DependencyCollector,
         pace: ReplayPace,
     ) -> Self {

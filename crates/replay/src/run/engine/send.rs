@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody, Auth
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
 use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
 use nfsrdma_rpc::{
-    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingPayloadMemory, OutgoingRpcCall,
+    CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation,
     PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, SubmitError,
 };
 
@@ -36,7 +36,7 @@ use crate::trace::value_substitution::captured_value;
 
 /// Filler for the unused entries of a Call's payload array.
 const NO_PAYLOAD: DdpEligibleArgument<'static> =
-    DdpEligibleArgument { position: 0, source: OutgoingPayloadMemory::Copied(&[]) };
+    DdpEligibleArgument { position: 0, source: PayloadContentLocation::Copied(&[]) };
 
 impl LiveCallBuilder {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
@@ -332,7 +332,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.call_builder.buffers) {
             *payload = DdpEligibleArgument {
                 position: placed.position,
-                source: OutgoingPayloadMemory::Copied(content),
+                source: PayloadContentLocation::Copied(content),
             };
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::recovery::{self, MAX_RESENDS, SessionBindError};
-use super::connections::PendingSessionBinding;
+use super::connections::ConnectionSessionBinding;
 use super::replay_engine::ReplayEngine;
 use super::scheduler::RETRY_DELAY;
 
@@ -28,7 +28,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     pub(super) fn handle_bind_reply(&mut self, reply: &TransportReply<'_>) {
         let Some((number, line, binding)) = self.connections.take_binding(reply.tag) else { return };
-        let PendingSessionBinding { session, direction, .. } = binding;
+        let ConnectionSessionBinding { session, direction, .. } = binding;
         let recoveries = line.recoveries_at_binding;
         self.scheduler.unpark(number, usize::MAX);
         match recovery::decode_bind_reply(reply.cursor(), direction) {
@@ -41,7 +41,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             Err(SessionBindError::Delayed) if binding.delays < MAX_RESENDS => {
                 line.next_binding = Some(Instant::now() + RETRY_DELAY);
-                line.pending_bindings.push(PendingSessionBinding { delays: binding.delays + 1, ..binding });
+                line.pending_bindings
+                    .push(ConnectionSessionBinding { delays: binding.delays + 1, ..binding });
             }
             Err(SessionBindError::Delayed) => {
                 line.refuse_binding(session);

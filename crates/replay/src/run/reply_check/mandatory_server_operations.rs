@@ -10,7 +10,7 @@ use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::attribute_relations::violations::AttributeRelationViolation;
-use super::tolerance::{attribute, is_attribute};
+use super::tolerated_difference_removal::{attribute, is_attribute};
 use crate::run::tolerance_rules::rule_of_field;
 use crate::trace::step::NONE;
 

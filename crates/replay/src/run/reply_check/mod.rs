@@ -19,7 +19,7 @@ pub(super) mod reply_pair;
 mod reply_sections;
 #[cfg(test)]
 mod tests;
-mod tolerance;
+mod tolerated_difference_removal;
 mod write_chunks;
 
 use nfsrdma_dissectors::field::field_names;
@@ -40,7 +40,7 @@ use reply_sections::{
     align_root_sections, clear_undefined_mode_bits, fill_hashes, first_differing_status, is_ok, is_status,
     makes_names, operations_before, remove_incomparable, section_status, statuses,
 };
-use tolerance::{ReplyTolerance, attribute, is_attribute};
+use tolerated_difference_removal::{ReplyTolerance, attribute, is_attribute};
 
 use super::options::ReplayOptions;
 use super::tolerance_rules::file::ToleranceFileRule;
@@ -50,7 +50,7 @@ use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes}
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
-use nfsrdma_analysis::comparison::record::{ComparableMessage, ComparisonRecord};
+use nfsrdma_analysis::comparison::record::{ComparableMessage, ComparableTransaction};
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, RecordComparer};
 use nfsrdma_analysis::comparison::recorder::{ComparableTransactionRecorder, LocatedField};
 
@@ -365,7 +365,7 @@ impl ReplyChecker {
             if !self.tolerance.is_strict && section_status(a) == section_status(b) {
                 if replies.creates_exclusively
                     && self.is_enabled(tolerance_rules::EXCLUSIVE_CREATE)
-                    && tolerance::tolerate_mode(a, b)
+                    && tolerated_difference_removal::tolerate_mode(a, b)
                 {
                     tolerated.push(tolerance_rules::EXCLUSIVE_CREATE);
                 }
@@ -374,14 +374,14 @@ impl ReplyChecker {
         }
         let (title, status) = (self.recorder.word(replies.title), self.recorder.word(""));
         let step_location = replies.place();
-        let record = |reply| ComparisonRecord {
+        let record = |reply| ComparableTransaction {
             location: step_location,
             title: Rc::clone(&title),
             class: Rc::clone(&title),
             status: Rc::clone(&status),
             reply: Some(reply),
             is_racing: replies.is_racing,
-            ..ComparisonRecord::default()
+            ..ComparableTransaction::default()
         };
         let side_value =
             |value| DifferenceSideValue { location: Some(step_location), frame: step_location.reply, value };

@@ -226,7 +226,7 @@ fn field_byte_class(
 }
 
 #[derive(Debug, Default)]
-struct CheckedReplyPatternsOfLength {
+struct SameLengthReplyPatterns {
     patterns: Vec<CheckedReplyPairPattern>,
     /// Index of the pattern to be replaced next.
     next: usize,
@@ -236,7 +236,7 @@ struct CheckedReplyPatternsOfLength {
 
 #[derive(Debug, Default)]
 pub(super) struct ReplyCheckResultCache {
-    by_length: FxHashMap<usize, CheckedReplyPatternsOfLength>,
+    by_length: FxHashMap<usize, SameLengthReplyPatterns>,
 }
 
 impl ReplyCheckResultCache {

@@ -1,5 +1,5 @@
 use super::super::address::ServerName;
-use super::super::attribute_types::*;
+use super::super::attribute_value_types::*;
 use super::super::bitmap_keyed_values::mask_and_values;
 use super::super::layout::{FilelayoutHintCare4, NflUtil4, Nfsv41FileLayouthint4};
 use super::super::locations::*;

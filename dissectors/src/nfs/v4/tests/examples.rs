@@ -10,7 +10,7 @@ mod state;
 
 use super::super::*;
 use crate::nfs::StatusUnion;
-use crate::xdr::{Chain, Ddp, DdpText, List, Opaque, Rfc8267DraftDdpEligibleData, Text, Void};
+use crate::xdr::{Chain, Ddp, DdpText, List, Opaque, ReadPlusDdpEligibleData, Text, Void};
 
 const SECONDS: Nfstime4 = Nfstime4 { seconds: 1_700_000_000, nseconds: 7 };
 const SPAN: Duration4 = Duration4 { seconds: 1_700_000_000, nseconds: 7 };

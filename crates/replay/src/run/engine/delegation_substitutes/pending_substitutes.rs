@@ -10,7 +10,7 @@ use super::substitute_open_request::{DelegationSubstituteCall, DelegationSubstit
 use crate::run::engine::step_window::StepWindowEntry;
 
 #[derive(Debug, Default)]
-pub(in crate::run::engine) struct DelegationSubstitutes {
+pub(in crate::run::engine) struct DelegationSubstituteOpens {
     /// First delegation that the current Reply lacks: its variable, and the operation's index in the COMPOUND, from 0.
     pub(in crate::run::engine) missing: Option<(u32, u32)>,
     /// Request that the current Reply makes necessary.

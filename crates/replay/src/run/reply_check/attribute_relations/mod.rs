@@ -43,7 +43,7 @@ use self::captured_live_fsid_pairs::FileSystemPairs;
 use self::captured_live_owner_pairs::CapturedToLiveFileOwners;
 use self::operation_filehandles::OperationFilehandleVariables;
 use self::overlapped_sizes::OverlappedFileSizes;
-use self::received_value_floor::{ReceivedValueFloor, ReplyOfStep};
+use self::received_value_floor::{AttributeValueLowerBound, StepReplyTiming};
 use self::reply_attribute_values::{AttributeSubject, ComparedAttributeKind, MatchedReplyAttribute};
 use self::server_clock_granularity::ServerChangeAndTimeTraits;
 use self::violations::{AttributeRelationViolation, RecordedLiveAttributePair};
@@ -67,7 +67,7 @@ const RISING_ATTRIBUTES: usize = 2;
 
 /// Likelihood that steps have changed an attribute since its last value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum AttributeChangeLikelihood {
+enum AttributeModificationLikelihood {
     #[default]
     None,
     Possible,
@@ -77,7 +77,7 @@ enum AttributeChangeLikelihood {
 #[derive(Clone, Debug)]
 struct LastAttributeValuePair {
     values: [u128; 2],
-    likelihood: AttributeChangeLikelihood,
+    likelihood: AttributeModificationLikelihood,
     /// Number of reads since, or in flight with its Call: each may have updated the access time.
     reads: u32,
     /// Arrival time of the Reply of the last read.
@@ -111,7 +111,7 @@ struct ReplyCheckFileState {
     turn: u64,
     ordered: [Option<LastAttributeValuePair>; ORDERED_ATTRIBUTES],
     /// Lower bounds of the change attribute and of the time of last change.
-    floors: [ReceivedValueFloor; RISING_ATTRIBUTES],
+    floors: [AttributeValueLowerBound; RISING_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
     mounted_on_fileid: Option<[u128; 2]>,
     /// Send time of its last change.
@@ -152,7 +152,8 @@ impl AttributeRelationCheckState {
                 if is_lost {
                     *entry = None;
                 } else if let Some(last_pair) = entry {
-                    last_pair.likelihood = last_pair.likelihood.max(AttributeChangeLikelihood::Possible);
+                    last_pair.likelihood =
+                        last_pair.likelihood.max(AttributeModificationLikelihood::Possible);
                     last_pair.is_before_restart = true;
                 }
             }
@@ -355,7 +356,7 @@ impl AttributeRelationCheckState {
                 if aspect == ComparedAttributeKind::Change { "nfs.changeid4" } else { last_pair.field };
             // Removing or renaming an object does not change its owner.
             let is_owner = matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group);
-            (last_pair.likelihood == AttributeChangeLikelihood::None
+            (last_pair.likelihood == AttributeModificationLikelihood::None
                 && (is_owner || last_pair.names == self.changed_names))
                 .then_some((field, last_pair.values[1]))
         };
@@ -575,7 +576,7 @@ impl AttributeRelationCheckState {
         let first_received = unchanged_since.unwrap_or(context.times[1]);
         *entry = Some(LastAttributeValuePair {
             values: now,
-            likelihood: AttributeChangeLikelihood::None,
+            likelihood: AttributeModificationLikelihood::None,
             reads,
             last_read,
             changed: None,
@@ -590,7 +591,7 @@ impl AttributeRelationCheckState {
         let [recorded, live] = [0, 1].map(|side| last_pair.values[side] != now[side]);
         let is_same_names =
             last_pair.names[1] == names[1] && (is_directory || last_pair.names[0] == names[0]);
-        if !recorded && last_pair.likelihood == AttributeChangeLikelihood::None && is_same_names {
+        if !recorded && last_pair.likelihood == AttributeModificationLikelihood::None && is_same_names {
             let violation = if live { relation_violation("stays") } else { None };
             let is_read = aspect == ComparedAttributeKind::Change
                 && is_raised_by_reads(last_pair.values[1], last_pair.reads, now[1]);
@@ -604,7 +605,7 @@ impl AttributeRelationCheckState {
         if matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group) || !may_rise {
             return None;
         }
-        if recorded && last_pair.likelihood == AttributeChangeLikelihood::Certain {
+        if recorded && last_pair.likelihood == AttributeModificationLikelihood::Certain {
             let changed = last_pair.changed.unwrap_or(last_pair.received);
             let elapsed = changed.saturating_duration_since(last_pair.received);
             let must_move = match aspect {
@@ -653,7 +654,7 @@ impl AttributeRelationCheckState {
         };
         let is_change = aspect == ComparedAttributeKind::Change;
         let (turn, now) = (context.step_turn, observation.number());
-        let reply = ReplyOfStep {
+        let reply = StepReplyTiming {
             turn,
             sent: context.times[0],
             received: context.times[1],
@@ -668,7 +669,7 @@ impl AttributeRelationCheckState {
         };
         let floor = self.object_state(observation.object, turn).floors.get_mut(at)?;
         if is_forbidden {
-            *floor = ReceivedValueFloor::default();
+            *floor = AttributeValueLowerBound::default();
         }
         floor.record(now, reply);
         before.filter(|_| is_forbidden)

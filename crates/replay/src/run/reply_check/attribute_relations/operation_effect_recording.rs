@@ -4,7 +4,7 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::operation_filehandles::OperationFilehandleVariables;
 use super::reply_attribute_values::{AttributeSubject, ComparedAttributeKind};
-use super::{AttributeChangeLikelihood, AttributeRelationCheckState, ReplyCheckFileState};
+use super::{AttributeModificationLikelihood, AttributeRelationCheckState, ReplyCheckFileState};
 use crate::run::dependencies::effects::OperationEffect;
 use crate::run::reply_check::reply_pair::{ReplyCheckStepContext, ReplyPair};
 use crate::trace::step::NONE;
@@ -72,7 +72,7 @@ impl AttributeRelationCheckState {
         index: usize,
         is_unchanged: bool,
     ) {
-        use AttributeChangeLikelihood::{Certain, Possible};
+        use AttributeModificationLikelihood::{Certain, Possible};
         let Some(effect) = context.parts.effects.get(index).copied() else { return };
         let operation = context.parts.operations.get(index).copied();
         let [first, second] =
@@ -115,7 +115,7 @@ impl AttributeRelationCheckState {
             OperationEffect::ChangeAttributes => {
                 let modify_time = match context.parts.may_set_modify_time {
                     true => Possible,
-                    false => AttributeChangeLikelihood::None,
+                    false => AttributeModificationLikelihood::None,
                 };
                 self.record_change(context, first, [Certain, modify_time, Certain]);
                 self.record_owner_change(context, first);
@@ -194,7 +194,7 @@ impl AttributeRelationCheckState {
     fn remove_name(&mut self, context: &ReplyCheckStepContext<'_>, name: (u32, u64), counter: usize) {
         match self.names.remove(&name) {
             Some((_, object)) if object != NONE => {
-                self.record_change(context, object, [AttributeChangeLikelihood::Possible; 3]);
+                self.record_change(context, object, [AttributeModificationLikelihood::Possible; 3]);
             }
             _ => {
                 if let Some(count) = self.changed_names.get_mut(counter) {
@@ -205,7 +205,7 @@ impl AttributeRelationCheckState {
     }
 
     fn record_certain_write(&mut self, context: &ReplyCheckStepContext<'_>, object: u32) {
-        self.record_change(context, object, [AttributeChangeLikelihood::Certain; 3]);
+        self.record_change(context, object, [AttributeModificationLikelihood::Certain; 3]);
         self.record_write(context, object, true);
     }
 
@@ -237,7 +237,7 @@ impl AttributeRelationCheckState {
     fn record_owner_change(&mut self, context: &ReplyCheckStepContext<'_>, object: u32) {
         let Some(object) = self.observed_object(context, object) else { return };
         for last_pair in object.ordered.iter_mut().skip(ComparedAttributeKind::Owner as usize).flatten() {
-            last_pair.likelihood = last_pair.likelihood.max(AttributeChangeLikelihood::Possible);
+            last_pair.likelihood = last_pair.likelihood.max(AttributeModificationLikelihood::Possible);
         }
     }
 
@@ -246,16 +246,19 @@ impl AttributeRelationCheckState {
         &mut self,
         context: &ReplyCheckStepContext<'_>,
         object: u32,
-        likelihoods: [AttributeChangeLikelihood; 3],
+        likelihoods: [AttributeModificationLikelihood; 3],
     ) {
-        let likelihoods =
-            if context.was_sent_unchanged { likelihoods } else { [AttributeChangeLikelihood::Possible; 3] };
+        let likelihoods = if context.was_sent_unchanged {
+            likelihoods
+        } else {
+            [AttributeModificationLikelihood::Possible; 3]
+        };
         let Some(object) = self.observed_object(context, object) else { return };
         object.changed = Some(context.times[0]);
         object.set_modify_seconds = None;
         for (entry, likelihood) in object.ordered.iter_mut().zip(likelihoods) {
             let Some(last_pair) = entry else { continue };
-            if likelihood == AttributeChangeLikelihood::Certain && last_pair.changed.is_none() {
+            if likelihood == AttributeModificationLikelihood::Certain && last_pair.changed.is_none() {
                 last_pair.changed = Some(context.times[0]);
             }
             last_pair.likelihood = last_pair.likelihood.max(likelihood);

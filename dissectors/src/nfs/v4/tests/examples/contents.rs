@@ -152,7 +152,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
                 rpr_contents: list([
                     ReadPlusContent::Data(Data4 {
                         d_offset: 0,
-                        d_data: Rfc8267DraftDdpEligibleData(Ddp::Inline(b"data!")),
+                        d_data: ReadPlusDdpEligibleData(Ddp::Inline(b"data!")),
                     }),
                     ReadPlusContent::Hole(DataInfo4 { di_offset: 5, di_length: 4091 }),
                 ]),

@@ -13,7 +13,7 @@ use super::server::ReplayServerArgs;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::{print_report, report_error};
 use crate::output::replay::printable_report::ReplayReportOrRefusal;
-use nfsrdma_analysis::memory_budget::CommandMemoryBudget;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::seed::SeedMode;
 

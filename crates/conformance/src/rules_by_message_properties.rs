@@ -5,9 +5,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::tally_index;
-use crate::required_evidence::RuleEvidenceSet;
+use crate::required_evidence::CaptureEvidenceSet;
 use crate::rule::{Rule, RuleCheck, RuleVerdict};
-use crate::rule_applicability::RuleSubjectSet;
+use crate::rule_applicability::RequiredMessagePropertySet;
 use crate::rules::RULES;
 
 /// Maximum number of plans. There are fewer in any traffic but a hostile one; beyond it, all are made anew.
@@ -19,12 +19,12 @@ pub(crate) struct PreparedConformanceRule<F> {
     /// Index in [`RULES`].
     pub(crate) at: usize,
     pub(crate) rule: &'static Rule,
-    pub(crate) subjects: RuleSubjectSet,
-    pub(crate) needs: RuleEvidenceSet,
+    pub(crate) subjects: RequiredMessagePropertySet,
+    pub(crate) needs: CaptureEvidenceSet,
     /// Index of its judgements on a connection, if its findings are about connections.
     pub(crate) tally_index: Option<usize>,
     /// Subjects without one of which messages or Transactions keep the rule.
-    suspects: RuleSubjectSet,
+    suspects: RequiredMessagePropertySet,
     pub(crate) check: F,
 }
 
@@ -34,15 +34,15 @@ impl<F> PreparedConformanceRule<F> {
             let tally_index = tally_index(rule);
             let suspects = match rule.check {
                 // Judgements on a connection are counted one by one.
-                _ if tally_index.is_some() => RuleSubjectSet::default(),
-                RuleCheck::MessageUnlessEvent(_) => RuleSubjectSet::IMPOSSIBLE,
-                _ => RuleSubjectSet::of(rule.suspects),
+                _ if tally_index.is_some() => RequiredMessagePropertySet::default(),
+                RuleCheck::MessageUnlessEvent(_) => RequiredMessagePropertySet::IMPOSSIBLE,
+                _ => RequiredMessagePropertySet::of(rule.suspects),
             };
             Some(Self {
                 at,
                 rule,
-                subjects: RuleSubjectSet::of(rule.subjects),
-                needs: RuleEvidenceSet::of(rule.needs),
+                subjects: RequiredMessagePropertySet::of(rule.subjects),
+                needs: CaptureEvidenceSet::of(rule.needs),
                 tally_index,
                 suspects,
                 check: check(rule)?,
@@ -51,20 +51,20 @@ impl<F> PreparedConformanceRule<F> {
         RULES.iter().copied().enumerate().filter_map(prepared).collect()
     }
 
-    fn is_kept_by(&self, subjects: RuleSubjectSet) -> bool {
+    fn is_kept_by(&self, subjects: RequiredMessagePropertySet) -> bool {
         !subjects.contains(self.suspects)
     }
 }
 
 /// Verdict that a plan has for all its messages or Transactions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum PrejudgedRuleVerdict {
+pub(crate) enum MessageClassRuleVerdict {
     Kept,
     Unknown,
 }
 
 /// Properties of a message or Transaction that decide the rules.
-pub(crate) type RuleRelevantMessageProperties = (RuleSubjectSet, RuleEvidenceSet);
+pub(crate) type RuleRelevantMessageProperties = (RequiredMessagePropertySet, CaptureEvidenceSet);
 
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]
@@ -97,7 +97,7 @@ impl<F: Copy> RulePlans<F> {
     pub(crate) fn applicable(
         &mut self,
         properties: RuleRelevantMessageProperties,
-        count: impl FnMut(usize, PrejudgedRuleVerdict, u64),
+        count: impl FnMut(usize, MessageClassRuleVerdict, u64),
     ) -> Arc<[PreparedConformanceRule<F>]> {
         if let Some(plan) = self.plans.get_mut(&properties) {
             plan.uses += 1;
@@ -110,7 +110,7 @@ impl<F: Copy> RulePlans<F> {
     fn add(
         &mut self,
         properties: RuleRelevantMessageProperties,
-        count: impl FnMut(usize, PrejudgedRuleVerdict, u64),
+        count: impl FnMut(usize, MessageClassRuleVerdict, u64),
     ) -> Arc<[PreparedConformanceRule<F>]> {
         if self.plans.len() >= MAX_PLANS {
             self.for_each_count(count);
@@ -135,10 +135,10 @@ impl<F: Copy> RulePlans<F> {
 
     /// Calls `count` with the index in [`RULES`] of each rule that uses of the plans did not judge one by one, with the
     /// verdict and the number of uses.
-    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, PrejudgedRuleVerdict, u64)) {
+    pub(crate) fn for_each_count(&self, mut count: impl FnMut(usize, MessageClassRuleVerdict, u64)) {
         for plan in self.plans.values() {
-            plan.kept.iter().for_each(|at| count(*at, PrejudgedRuleVerdict::Kept, plan.uses));
-            plan.not_judged.iter().for_each(|at| count(*at, PrejudgedRuleVerdict::Unknown, plan.uses));
+            plan.kept.iter().for_each(|at| count(*at, MessageClassRuleVerdict::Kept, plan.uses));
+            plan.not_judged.iter().for_each(|at| count(*at, MessageClassRuleVerdict::Unknown, plan.uses));
         }
     }
 
@@ -151,7 +151,7 @@ impl<F: Copy> RulePlans<F> {
     ) {
         if cfg!(debug_assertions) {
             let is_judged = |rule: &&PreparedConformanceRule<F>| {
-                evidence.provides(rule.needs) && rule.suspects != RuleSubjectSet::IMPOSSIBLE
+                evidence.provides(rule.needs) && rule.suspects != RequiredMessagePropertySet::IMPOSSIBLE
             };
             for rule in self.rules.iter().filter(is_judged) {
                 let id = rule.rule.id;

@@ -131,10 +131,12 @@ impl ReconstructedWireTransaction {
             let returned = is_answered.then_some(self.returned_bytes);
             build_chunk(None, &self.reply_chunk, returned, returned, message, true)
         });
-        let call_lists = WireChunkLists::of(&read_chunks, &write_chunks, reply_chunk.as_ref(), |s| s.length);
+        let call_lists =
+            ReconstructedChunkLists::of(&read_chunks, &write_chunks, reply_chunk.as_ref(), |s| s.length);
         let call = self.call.map(|call| build_message_record(call, xid, 0, &call_lists));
         let used = reply_chunk.as_ref().filter(|_| is_long_reply);
-        let reply_lists = WireChunkLists::of(&[], &write_chunks, used, |s| s.returned_length.unwrap_or(0));
+        let reply_lists =
+            ReconstructedChunkLists::of(&[], &write_chunks, used, |s| s.returned_length.unwrap_or(0));
         let reply = self.reply.map(|reply| build_message_record(reply, xid, self.rdma_error, &reply_lists));
         Transaction {
             index: self.index,
@@ -193,13 +195,13 @@ fn build_chunk(
 }
 
 /// The chunk lists of a transport header.
-struct WireChunkLists {
+struct ReconstructedChunkLists {
     reads: Vec<ReadSegment>,
     writes: Vec<Vec<RdmaSegment>>,
     reply: Option<Vec<RdmaSegment>>,
 }
 
-impl WireChunkLists {
+impl ReconstructedChunkLists {
     fn of(
         reads: &[Chunk],
         writes: &[Chunk],
@@ -253,7 +255,7 @@ fn build_message_record(
     sent: ReconstructedWireMessage,
     xid: Xid,
     rdma_error: u32,
-    lists: &WireChunkLists,
+    lists: &ReconstructedChunkLists,
 ) -> CapturedMessage {
     let is_rdma = sent.form != TraceMessageWireForm::RECORD;
     let header = if is_rdma { lists.header(&sent, xid, rdma_error) } else { Vec::new() };

@@ -175,11 +175,11 @@ fn remove_fields(sections: [&mut ComparedOperationOrHeaders; 2], leaf: &str) {
 #[derive(Debug, Default)]
 pub(super) struct ReplyToleranceRuleCache {
     /// Keyed by the addresses of operation and path.
-    rules: FxHashMap<(*const u8, *const FieldPath), (KeptAddresses, Option<BuiltInToleranceRule>)>,
+    rules: FxHashMap<(*const u8, *const FieldPath), (RuleCacheKeyReferences, Option<BuiltInToleranceRule>)>,
 }
 
 /// Operation and path, whose addresses are not reused while these are kept.
-type KeptAddresses = (Rc<str>, Rc<FieldPath>);
+type RuleCacheKeyReferences = (Rc<str>, Rc<FieldPath>);
 
 impl ReplyToleranceRuleCache {
     fn rule_of(&mut self, operation: &Rc<str>, path: &Rc<FieldPath>) -> Option<BuiltInToleranceRule> {
