@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use nfsrdma_conformance::{
-    CaptureEvidenceKind, Finding, FindingGranularity, RULES, ReportedFindingSeverity, Rule, RuleTally,
+    Finding, FindingGranularity, RULES, ReportedFindingSeverity, RequiredCaptureEvidence, Rule, RuleTally,
 };
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
@@ -359,7 +359,7 @@ fn explain_rule(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()
 
 /// Returns `true` for a rule that is judged only if ICRCs are checked.
 fn is_icrc_rule(rule: &Rule) -> bool {
-    rule.needs.contains(&CaptureEvidenceKind::CheckedIcrc)
+    rule.needs.contains(&RequiredCaptureEvidence::CheckedIcrc)
 }
 
 /// Writes a JUnit report: a suite per group of rules, a case per rule. A rule with denied findings fails; a rule that

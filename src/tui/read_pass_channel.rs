@@ -56,17 +56,17 @@ pub(super) struct ReadPassProgress {
 }
 
 #[derive(Debug, Default)]
-struct ReadPassChannelState {
+struct PendingReadPassUpdates {
     updates: ReadPassUpdates,
     is_stopped: bool,
 }
 
 /// The channel, shared by both sides.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReadPassChannel(Arc<(Mutex<ReadPassChannelState>, Condvar)>);
+pub(super) struct ReadPassChannel(Arc<(Mutex<PendingReadPassUpdates>, Condvar)>);
 
 impl ReadPassChannel {
-    fn lock(&self) -> MutexGuard<'_, ReadPassChannelState> {
+    fn lock(&self) -> MutexGuard<'_, PendingReadPassUpdates> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

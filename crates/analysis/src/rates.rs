@@ -32,7 +32,7 @@ impl TransactionAndByteRate {
 }
 
 /// The rates in each of the [`WINDOWS_NS`].
-pub type RatesByWindow = [TransactionAndByteRate; WINDOWS_NS.len()];
+pub type RatesByWindowLength = [TransactionAndByteRate; WINDOWS_NS.len()];
 
 #[derive(Clone, Copy, Debug, Default)]
 struct RateCounts {
@@ -110,7 +110,7 @@ impl RecentRateWindows {
         self.0.iter_mut().for_each(|window| window.add(time_ns, counts));
     }
 
-    fn rates(&self, now_ns: u64) -> RatesByWindow {
+    fn rates(&self, now_ns: u64) -> RatesByWindowLength {
         self.0.each_ref().map(|window| window.rate(now_ns))
     }
 }
@@ -129,7 +129,7 @@ pub struct TrafficByKey<V> {
 }
 
 /// Rates of all Transactions, and of each active operation, connection and file.
-pub type SlidingWindowRates = TrafficByKey<RatesByWindow>;
+pub type SlidingWindowRates = TrafficByKey<RatesByWindowLength>;
 
 impl SlidingWindowRates {
     /// Returns `true` if nothing happened within the longest window.
@@ -251,7 +251,7 @@ impl RecentRates {
         fn busy<K: Clone + Eq + Hash>(
             table: &RecentRatesByKey<K>,
             now_ns: u64,
-        ) -> FxHashMap<K, RatesByWindow> {
+        ) -> FxHashMap<K, RatesByWindowLength> {
             let rates = table.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
             rates.filter(|(_, rates)| rates.iter().any(|rate| rate.transactions > 0.0)).collect()
         }
@@ -322,7 +322,7 @@ impl CenteredWindowRates {
 
     /// Returns the rates; those of incomplete windows are zero.
     pub fn table(self, is_complete: [bool; WINDOWS_NS.len()]) -> SlidingWindowRates {
-        let rates = |counts: CenteredRateCounts| -> RatesByWindow {
+        let rates = |counts: CenteredRateCounts| -> RatesByWindowLength {
             std::array::from_fn(|at| match is_complete[at] {
                 true => counts[at].rate(self.lengths_ns[at]),
                 false => TransactionAndByteRate::default(),

@@ -20,7 +20,7 @@ use crate::known_deviations::find_known;
 use crate::message_view::ConformanceMessage;
 use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
-use crate::required_evidence::{CaptureEvidenceKind, CaptureEvidenceSet};
+use crate::required_evidence::{RequiredCaptureEvidence, RequiredCaptureEvidenceSet};
 use crate::rule::{
     EventCheck, FindingGranularity, MessageCheck, Rule, RuleCheck, RuleVerdict, TransactionCheck,
     TransactionPredicate, Violation,
@@ -56,7 +56,8 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageChe
 /// Returns the rules for Transactions over RDMA, or over other transports: rules about the set-up or about chunks apply
 /// only to RDMA.
 fn transaction_rules(is_rdma: bool) -> Vec<PreparedConformanceRule<TransactionCheck>> {
-    const OF_RDMA: [CaptureEvidenceKind; 2] = [CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists];
+    const OF_RDMA: [RequiredCaptureEvidence; 2] =
+        [RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists];
     PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Transaction(check) if is_rdma || !rule.needs.iter().any(|need| OF_RDMA.contains(need)) => {
             Some(check)
@@ -226,7 +227,7 @@ impl ConformanceChecker {
     fn judge_event(&mut self, event: &CapturedTransportEvent) {
         for &PreparedConformanceRule { at, rule, check, .. } in EVENT_RULES.iter() {
             let Some(verdict) = check(event) else { continue };
-            let lacks_set_up = rule.needs.contains(&CaptureEvidenceKind::SetUp) && !event.has_set_up;
+            let lacks_set_up = rule.needs.contains(&RequiredCaptureEvidence::SetUp) && !event.has_set_up;
             let is_unknown = lacks_set_up || !event.is_certain;
             let verdict = if is_unknown { RuleVerdict::Unknown } else { verdict };
             if !event.is_certain
@@ -368,7 +369,7 @@ impl ConformanceChecker {
     fn judge_message(
         &mut self,
         message: &ConformanceMessage<'_>,
-        evidence: CaptureEvidenceSet,
+        evidence: RequiredCaptureEvidenceSet,
         collected: &mut TransactionFindings,
     ) {
         let properties = (message.subjects(), message.evidence(evidence));
@@ -419,7 +420,7 @@ impl ConformanceChecker {
     fn judge_absences(
         &mut self,
         view: &ConformanceTransaction<'_>,
-        (subjects, evidence): (RequiredMessagePropertySet, CaptureEvidenceSet),
+        (subjects, evidence): (RequiredMessagePropertySet, RequiredCaptureEvidenceSet),
         (findings, undecided_rules): (&[(usize, Finding)], &[usize]),
     ) {
         for prepared in ABSENCE_RULES.iter() {

@@ -10,7 +10,6 @@
 mod aggregation;
 mod attached_findings;
 mod bounded_table;
-mod calls_awaiting_reply;
 mod checker;
 mod compound_operations_view;
 mod connection_history;
@@ -33,12 +32,13 @@ mod session_table;
 mod severity;
 mod transaction_view;
 mod unanswered_call_segments;
+mod unjudged_earlier_calls;
 
 pub use checker::{ConformanceChecker, RuleTally};
 pub use finding::Finding;
 pub use finding_text::AggregatedViolationValues;
 pub use known_deviations::{KNOWN_DEVIATIONS, KnownDeviation};
-pub use required_evidence::CaptureEvidenceKind;
+pub use required_evidence::RequiredCaptureEvidence;
 pub use rule::{FindingGranularity, Rule};
 pub use rules::{RULES, find_rule};
 pub use severity::{ReportedFindingSeverity, Severity};

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::flow::transaction::{
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
 
-use crate::required_evidence::{CaptureEvidenceKind, CaptureEvidenceSet};
+use crate::required_evidence::{RequiredCaptureEvidence, RequiredCaptureEvidenceSet};
 use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};
 use crate::transaction_view::ConformanceTransaction;
 
@@ -99,15 +99,15 @@ impl<'t> ConformanceMessage<'t> {
     }
 
     /// Returns the evidence that the message provides, in a Transaction that provides `transaction`.
-    pub(crate) fn evidence(&self, transaction: CaptureEvidenceSet) -> CaptureEvidenceSet {
+    pub(crate) fn evidence(&self, transaction: RequiredCaptureEvidenceSet) -> RequiredCaptureEvidenceSet {
         // The chunks of a Call are offered, those of a Reply are returned.
         let has_lists = self.has_complete_lists()
-            && transaction.provides(CaptureEvidenceSet::of(&[CaptureEvidenceKind::MessageKind]));
+            && transaction.provides(RequiredCaptureEvidenceSet::of(&[RequiredCaptureEvidence::MessageKind]));
         transaction
-            .without(CaptureEvidenceKind::ChunkLists)
-            .without(CaptureEvidenceKind::WholeMessage)
-            .with(CaptureEvidenceKind::ChunkLists, has_lists)
-            .with(CaptureEvidenceKind::WholeMessage, self.is_whole())
+            .without(RequiredCaptureEvidence::ChunkLists)
+            .without(RequiredCaptureEvidence::WholeMessage)
+            .with(RequiredCaptureEvidence::ChunkLists, has_lists)
+            .with(RequiredCaptureEvidence::WholeMessage, self.is_whole())
     }
 
     /// Returns the decoded header; `None` if neither message has chunks, or if it is truncated or malformed.

@@ -2,7 +2,7 @@
 
 /// Evidence that a rule needs. Without it, the rule is not judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum CaptureEvidenceKind {
+pub enum RequiredCaptureEvidence {
     /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
     SetUp,
     /// Both the Call and the Reply.
@@ -22,7 +22,7 @@ pub enum CaptureEvidenceKind {
     CheckedIcrc,
 }
 
-impl CaptureEvidenceKind {
+impl RequiredCaptureEvidence {
     /// Returns the description in output.
     pub fn description(self) -> &'static str {
         match self {
@@ -40,20 +40,20 @@ impl CaptureEvidenceKind {
 
 /// Evidence that a message or Transaction provides, or that a rule needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct CaptureEvidenceSet(u8);
+pub(crate) struct RequiredCaptureEvidenceSet(u8);
 
-impl CaptureEvidenceSet {
+impl RequiredCaptureEvidenceSet {
     #[must_use]
-    pub(crate) fn with(self, evidence: CaptureEvidenceKind, is_provided: bool) -> Self {
+    pub(crate) fn with(self, evidence: RequiredCaptureEvidence, is_provided: bool) -> Self {
         Self(self.0 | u8::from(is_provided) << evidence as u8)
     }
 
     #[must_use]
-    pub(crate) fn without(self, evidence: CaptureEvidenceKind) -> Self {
+    pub(crate) fn without(self, evidence: RequiredCaptureEvidence) -> Self {
         Self(self.0 & !(1 << evidence as u8))
     }
 
-    pub(crate) fn of(evidence: &[CaptureEvidenceKind]) -> Self {
+    pub(crate) fn of(evidence: &[RequiredCaptureEvidence]) -> Self {
         evidence.iter().fold(Self::default(), |set, evidence| set.with(*evidence, true))
     }
 

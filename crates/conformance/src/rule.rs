@@ -7,7 +7,7 @@ use nfsrdma_dissectors::flow::transaction::EndpointRole;
 
 use crate::finding_text::AggregatedViolationValues;
 use crate::message_view::ConformanceMessage;
-use crate::required_evidence::CaptureEvidenceKind;
+use crate::required_evidence::RequiredCaptureEvidence;
 use crate::rule_applicability::RequiredMessageProperty;
 use crate::severity::Severity;
 use crate::transaction_view::ConformanceTransaction;
@@ -67,7 +67,7 @@ pub struct Rule {
     /// Subjects without which the rule does not apply to a message or Transaction. Transport events are not filtered.
     pub(crate) subjects: &'static [RequiredMessageProperty],
     /// Evidence without which the rule is not judged.
-    pub needs: &'static [CaptureEvidenceKind],
+    pub needs: &'static [RequiredCaptureEvidence],
     /// Subjects without one of which a message or Transaction keeps the rule, unjudged; if empty, all are judged.
     pub(crate) suspects: &'static [RequiredMessageProperty],
     /// Number of findings.

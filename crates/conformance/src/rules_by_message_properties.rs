@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::tally_index;
-use crate::required_evidence::CaptureEvidenceSet;
+use crate::required_evidence::RequiredCaptureEvidenceSet;
 use crate::rule::{Rule, RuleCheck, RuleVerdict};
 use crate::rule_applicability::RequiredMessagePropertySet;
 use crate::rules::RULES;
@@ -20,7 +20,7 @@ pub(crate) struct PreparedConformanceRule<F> {
     pub(crate) at: usize,
     pub(crate) rule: &'static Rule,
     pub(crate) subjects: RequiredMessagePropertySet,
-    pub(crate) needs: CaptureEvidenceSet,
+    pub(crate) needs: RequiredCaptureEvidenceSet,
     /// Index of its judgements on a connection, if its findings are about connections.
     pub(crate) tally_index: Option<usize>,
     /// Subjects without one of which messages or Transactions keep the rule.
@@ -42,7 +42,7 @@ impl<F> PreparedConformanceRule<F> {
                 at,
                 rule,
                 subjects: RequiredMessagePropertySet::of(rule.subjects),
-                needs: CaptureEvidenceSet::of(rule.needs),
+                needs: RequiredCaptureEvidenceSet::of(rule.needs),
                 tally_index,
                 suspects,
                 check: check(rule)?,
@@ -64,7 +64,7 @@ pub(crate) enum MessageClassRuleVerdict {
 }
 
 /// Properties of a message or Transaction that decide the rules.
-pub(crate) type RuleRelevantMessageProperties = (RequiredMessagePropertySet, CaptureEvidenceSet);
+pub(crate) type RuleRelevantMessageProperties = (RequiredMessagePropertySet, RequiredCaptureEvidenceSet);
 
 /// Rules for one kind of message or Transaction, by its properties.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Result
 use rustc_hash::FxHashMap;
 
 use crate::bounded_table::empty_if_full;
-use crate::calls_awaiting_reply::CallsAwaitingReply;
 use crate::compound_operations_view::{CompoundOperationIterator, CompoundRetryDigest, OperationSet};
 use crate::connection_history::{HostPair, hosts_of};
 use crate::sequence_operation_fields::SessionChannelKind;
+use crate::unjudged_earlier_calls::CallsAwaitingReply;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
 const MAX_CHANNELS: usize = 8192;

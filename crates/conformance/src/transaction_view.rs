@@ -22,7 +22,7 @@ use crate::ddp_eligible_items::DdpEligibleItems;
 use crate::misrouted_replies::OrphanReply;
 use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
-use crate::required_evidence::{CaptureEvidenceKind, CaptureEvidenceSet};
+use crate::required_evidence::{RequiredCaptureEvidence, RequiredCaptureEvidenceSet};
 use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};
 use crate::session_table::{
     EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
@@ -370,7 +370,7 @@ impl<'t> ConformanceTransaction<'t> {
         }
     }
 
-    pub(crate) fn evidence(&self) -> CaptureEvidenceSet {
+    pub(crate) fn evidence(&self) -> RequiredCaptureEvidenceSet {
         let records = || [self.call(), self.reply()].into_iter().flatten();
         let are_kinds_known = self.are_kinds_known();
         let has_lists = are_kinds_known && { records().filter_map(CapturedMessage::chunk_lists) }
@@ -378,16 +378,16 @@ impl<'t> ConformanceTransaction<'t> {
         let is_whole = records().all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
-        CaptureEvidenceSet::default()
+        RequiredCaptureEvidenceSet::default()
             .with(
-                CaptureEvidenceKind::SetUp,
+                RequiredCaptureEvidence::SetUp,
                 self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut),
             )
-            .with(CaptureEvidenceKind::BothMessages, self.call().is_some() && self.reply().is_some())
-            .with(CaptureEvidenceKind::ChunkLists, has_lists)
-            .with(CaptureEvidenceKind::NoLoss, self.transaction.credit_use.is_exact)
-            .with(CaptureEvidenceKind::MessageKind, are_kinds_known)
-            .with(CaptureEvidenceKind::WholeMessage, is_whole)
-            .with(CaptureEvidenceKind::Session, has_session)
+            .with(RequiredCaptureEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
+            .with(RequiredCaptureEvidence::ChunkLists, has_lists)
+            .with(RequiredCaptureEvidence::NoLoss, self.transaction.credit_use.is_exact)
+            .with(RequiredCaptureEvidence::MessageKind, are_kinds_known)
+            .with(RequiredCaptureEvidence::WholeMessage, is_whole)
+            .with(RequiredCaptureEvidence::Session, has_session)
     }
 }

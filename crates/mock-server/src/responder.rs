@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaSegment, RpcRdma1Header, RpcRdmaError, RpcRdmaErrvers, VERSION, WriteChunk,
 };
-use nfsrdma_dissectors::xdr::{Chain, ChunkedDataItem, Cursor, Encoder, List, Xdr};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Encoder, Xdr, XdrArray, XdrLinkedList};
 
 use super::connection_settings::MockConnectionSettings;
 use super::server::mock_server::MockServer;
@@ -291,8 +291,11 @@ impl MockResponder {
                 self.chunk(start, self.ends.get(index).copied().unwrap_or(start))
             })
             .collect();
-        let lists =
-            ChunkLists { rdma_reads: Chain::default(), rdma_writes: Chain::from(&writes[..]), rdma_reply };
+        let lists = ChunkLists {
+            rdma_reads: XdrLinkedList::default(),
+            rdma_writes: XdrLinkedList::from(&writes[..]),
+            rdma_reply,
+        };
         let rdma_xid = if fault == Some(MockTransportFault::OtherXid) { Xid(!xid.0) } else { xid };
         let rdma_body = if fits { RdmaBody::Msg(lists) } else { RdmaBody::Nomsg(lists) };
         let header = RpcRdma1Header { rdma_xid, rdma_vers: VERSION, rdma_credit: self.grant, rdma_body };
@@ -316,7 +319,7 @@ impl MockResponder {
     }
 
     fn chunk(&self, start: usize, end: usize) -> WriteChunk<'_> {
-        WriteChunk { target: List::from(self.segments.get(start..end).unwrap_or_default()) }
+        WriteChunk { target: XdrArray::from(self.segments.get(start..end).unwrap_or_default()) }
     }
 }
 

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Sessionid4, StateProtect4A,
 };
 use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_dissectors::xdr::{List, Opaque, XdrError};
+use nfsrdma_dissectors::xdr::{Opaque, XdrArray, XdrError};
 
 /// Returns EXCHANGE_ID for a client owner. RFC 8881 section 18.35.
 pub(crate) fn exchange_id(owner: &str, verifier: [u8; 8]) -> Args<'_> {
@@ -14,7 +14,7 @@ pub(crate) fn exchange_id(owner: &str, verifier: [u8; 8]) -> Args<'_> {
         eia_clientowner: ClientOwner4 { co_verifier: verifier, co_ownerid: Opaque(owner.as_bytes()) },
         eia_flags: ExchangeIdFlags(0),
         eia_state_protect: StateProtect4A::None,
-        eia_client_impl_id: List::default(),
+        eia_client_impl_id: XdrArray::default(),
     }))
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn create_session(
         csa_fore_chan_attrs,
         csa_back_chan_attrs,
         csa_cb_program: Program::NFS_CB.0,
-        csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
+        csa_sec_parms: XdrArray::from(&[CallbackSecParms4::None][..]),
     }))
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn channel(bytes: u32, cached_bytes: u32, operations: u32, slots: u32
         ca_maxresponsesize_cached: cached_bytes,
         ca_maxoperations: operations,
         ca_maxrequests: slots,
-        ca_rdma_ird: List::default(),
+        ca_rdma_ird: XdrArray::default(),
     }
 }
 

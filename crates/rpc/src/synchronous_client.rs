@@ -19,7 +19,7 @@ use nfsrdma_dissectors::rpc::{
     RpcReplyStatus, Verifier, Xid,
 };
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaErrvers};
-use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, List, Opaque, Text, Xdr};
+use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Text, Xdr, XdrArray};
 
 use crate::gss::control_call::GssControlCall;
 use crate::outgoing_call::{
@@ -428,7 +428,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             machinename: Text(self.auth_sys.machine.as_bytes()),
             uid: self.auth_sys.uid,
             gid: self.auth_sys.gid,
-            gids: List::default(),
+            gids: XdrArray::default(),
         };
         match procedure.number {
             // NULL needs no credential: RFC 5531 section 12.1.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use super::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 
 /// A segment that was advertised under a handle.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use super::frame_kind::FrameContentKind;
 use super::limits::FlowLimits;
 use super::packet_meta::PacketMeta;
 use super::statistics::FlowDecodingStatistics;
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 
 /// State outside the conversation that its operations use.

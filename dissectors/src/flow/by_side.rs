@@ -6,9 +6,9 @@ use crate::rdma_operation::ConnectionSideAOrB;
 
 /// The value of side A, then that of side B.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BySide<T>(pub(super) [T; 2]);
+pub(super) struct ConnectionSidePair<T>(pub(super) [T; 2]);
 
-impl<T> BySide<T> {
+impl<T> ConnectionSidePair<T> {
     /// Returns the value of a side, then that of its peer.
     #[inline]
     pub(super) fn own_and_peer(&mut self, side: ConnectionSideAOrB) -> (&mut T, &mut T) {
@@ -23,7 +23,7 @@ impl<T> BySide<T> {
     }
 }
 
-impl<T> Index<ConnectionSideAOrB> for BySide<T> {
+impl<T> Index<ConnectionSideAOrB> for ConnectionSidePair<T> {
     type Output = T;
 
     #[inline]
@@ -32,7 +32,7 @@ impl<T> Index<ConnectionSideAOrB> for BySide<T> {
     }
 }
 
-impl<T> IndexMut<ConnectionSideAOrB> for BySide<T> {
+impl<T> IndexMut<ConnectionSideAOrB> for ConnectionSidePair<T> {
     #[inline]
     fn index_mut(&mut self, side: ConnectionSideAOrB) -> &mut T {
         &mut self.0[side as usize]

@@ -21,7 +21,7 @@ use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpcrdma::version2::PeerProperties;
 
 use super::bounded_slab_growth;
-use super::by_side::BySide;
+use super::by_side::ConnectionSidePair;
 use super::connection_key::ConnectionSlabKey;
 use super::connection_setup::{CompletedCmConnectionSetUp, NegotiatedParameters};
 use super::duplicate_frames::VaryingIpIdDetector;
@@ -131,7 +131,7 @@ pub struct ConnectionParametersSnapshot {
 pub(super) struct FlowConnection {
     pub(super) transport: ConnectionTransport,
     serial: u64,
-    pub(super) ends: BySide<ConnectionEndpointState>,
+    pub(super) ends: ConnectionSidePair<ConnectionEndpointState>,
     pub(super) path_mtu: ObservedPathMtu,
     /// Side that opened the connection, if that was seen.
     pub(super) opened_by: Option<ConnectionSideAOrB>,
@@ -203,8 +203,9 @@ impl FlowConnection {
         let Self { number, is_ending, .. } = *self;
         let parameters = self.parameters.as_deref().copied();
         let is_swapped = self.client() == Some(ConnectionSideAOrB::B);
-        let BySide(properties) = self.conversation.properties.swapped_if(is_swapped);
-        let BySide(mut message_credits) = self.conversation.message_credits.swapped_if(is_swapped);
+        let ConnectionSidePair(properties) = self.conversation.properties.swapped_if(is_swapped);
+        let ConnectionSidePair(mut message_credits) =
+            self.conversation.message_credits.swapped_if(is_swapped);
         if parameters.is_none() {
             message_credits.iter_mut().for_each(|credits| credits.min_remaining = None);
         }
@@ -493,7 +494,7 @@ impl ConnectionTable {
         let connection = FlowConnection {
             transport,
             serial: self.serial,
-            ends: BySide(ends),
+            ends: ConnectionSidePair(ends),
             path_mtu: ObservedPathMtu::default(),
             opened_by: None,
             number: None,

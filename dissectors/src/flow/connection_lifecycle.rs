@@ -11,7 +11,7 @@ use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
 use super::transaction::CapturedMessage;
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedFlowTransaction;
 
 impl Flow {

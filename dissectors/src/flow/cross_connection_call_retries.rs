@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use crate::address::{Address, VirtualNetwork};
 use crate::rpc::Xid;
 
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 
 /// Virtual network, address of the caller and address of the callee.
 type CallHostPair = (VirtualNetwork, Address, Address);

@@ -12,7 +12,7 @@ use super::extended_psn::ExtendedPsn;
 use super::limits::FlowLimits;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::statistics::FlowDecodingStatistics;
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 
 /// Maximum number of packets per connection that wait for the memory they access. Each Call retries all of
 /// them.

@@ -17,7 +17,7 @@ use super::count_categories::UndecodedReason;
 use super::packet_meta::PacketMeta;
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
 use super::transaction::{EndpointRole, TransactionConnection};
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 
 /// Event of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

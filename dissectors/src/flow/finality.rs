@@ -14,7 +14,7 @@ use super::extended_psn::ExtendedPsn;
 use super::frame_kind::FrameContentKind;
 use super::reliable_connection::RequesterPacketState;
 use super::tcp_conversations::TcpConversation;
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 
 /// Handles an acknowledgement or NAK, with its sequence number, of messages that the sender's peer has `sent`.

@@ -25,7 +25,7 @@ use super::statistics::FlowDecodingStatistics;
 use super::stream_protocol::StreamProtocol;
 use super::tcp_conversations::{TcpConversationTable, TcpSegmentNumbers};
 use super::transaction::Transaction;
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 
 /// Counts of ICRC check results.

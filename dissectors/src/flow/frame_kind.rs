@@ -6,7 +6,7 @@ use crate::rpcrdma::RpcRdmaMessageType;
 
 use super::chunk::ChunkKind;
 use super::count_categories::UndecodedReason;
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 
 /// Classification of a frame or of one of its parts: a TCP segment may complete several messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

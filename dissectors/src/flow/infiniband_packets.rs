@@ -28,7 +28,7 @@ use super::reliable_connection::{HeadlessRdmaWriteRange, RequesterPacketState};
 use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::rpc_transaction_matching::rpcrdma_messages;
 use super::transaction::{ConnectionTransport, Transaction};
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 
 impl Flow {

@@ -56,8 +56,8 @@ mod tcp_segment_events;
 mod tests;
 pub mod transaction;
 mod transaction_emission;
-mod transaction_key;
 pub mod transaction_message_decoding;
+mod transaction_slab_key;
 mod transaction_table;
 mod transport_event_queries;
 
@@ -79,7 +79,7 @@ pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::FlowDecodingStatistics;
 pub use tcp_conversations::TcpSegmentNumbers;
 pub use transaction::Transaction;
-pub use transaction_key::TransactionSlabKey;
+pub use transaction_slab_key::TransactionSlabKey;
 
 pub use crate::rdma_operation::RetransmissionStall;
 

@@ -5,7 +5,7 @@
 use crate::captured_frame::FrameNumber;
 
 use super::chunk::ChunkKind;
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 
 /// A frame with its role in a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

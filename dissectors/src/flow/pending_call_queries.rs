@@ -12,7 +12,7 @@ use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
 use super::transaction::{CallDirection, Transaction, TransactionConnection};
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 
 /// Progress of an unanswered Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

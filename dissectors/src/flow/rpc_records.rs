@@ -22,7 +22,7 @@ use super::statistics::FlowDecodingStatistics;
 use super::stream::stream_bytes::{StreamBytes, StreamPosition};
 use super::stream_parser_context::StreamParserBorrowedFlowState;
 use super::transaction::CapturedMessage;
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 
 /// Protocol that follows the last record on the same connection.

@@ -5,7 +5,7 @@ use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY};
 use crate::rdma_operation::CapturedPacketPayload;
 use crate::rpc::{self, tls};
 
-use super::by_side::BySide;
+use super::by_side::ConnectionSidePair;
 use super::connection_setup::NFS_RDMA_PORT;
 use super::count_categories::UndecodedReason;
 use super::iwarp::IwarpConnection;
@@ -23,7 +23,7 @@ pub(super) enum StreamProtocol {
         looked_at: u32,
     },
     /// RPC messages in records.
-    Records(Box<BySide<CapturedRpcRecordParser>>),
+    Records(Box<ConnectionSidePair<CapturedRpcRecordParser>>),
     /// MPA with RDMA, in both directions.
     Mpa(Box<IwarpConnection>),
     /// TLS, which may carry RPC.

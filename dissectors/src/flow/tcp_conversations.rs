@@ -10,7 +10,7 @@ use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma_operation::ConnectionSideAOrB;
 
 use super::bounded_slab_growth;
-use super::by_side::BySide;
+use super::by_side::ConnectionSidePair;
 use super::connection_key::ConnectionSlabKey;
 use super::count_categories::UndecodedReason;
 use super::endpoint_pair::{EndpointPair, ordered_addresses};
@@ -23,7 +23,7 @@ use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
 pub(super) struct TcpConversation {
     /// Endpoints; side A sent the first captured segment.
     pub(super) ports: EndpointPair,
-    pub(super) directions: BySide<TcpStreamDirection>,
+    pub(super) directions: ConnectionSidePair<TcpStreamDirection>,
     pub(super) protocol: StreamProtocol,
     /// Side that sent the SYN, if it was captured.
     pub(super) opened_by: Option<ConnectionSideAOrB>,
@@ -49,7 +49,7 @@ pub(super) struct TcpConversation {
     /// Number of the stream in the capture, from 0.
     number: u64,
     /// Bases of the relative sequence numbers of A and B: the numbers of their SYNs, or a substitute.
-    sequence_bases: BySide<Option<TcpSequence>>,
+    sequence_bases: ConnectionSidePair<Option<TcpSequence>>,
 }
 
 /// Relative numbers of a segment in its stream.
@@ -69,8 +69,8 @@ impl TcpConversation {
         Self {
             ports,
             number,
-            sequence_bases: BySide::default(),
-            directions: BySide::default(),
+            sequence_bases: ConnectionSidePair::default(),
+            directions: ConnectionSidePair::default(),
             protocol: StreamProtocol::MidStream { looked_at: 0 },
             opened_by: None,
             connection: None,
@@ -136,7 +136,7 @@ impl TcpConversation {
             StreamProtocolDetection::Undecided => return,
             StreamProtocolDetection::Other => StreamProtocol::Other,
             StreamProtocolDetection::Records => {
-                let mut records = Box::<BySide<CapturedRpcRecordParser>>::default();
+                let mut records = Box::<ConnectionSidePair<CapturedRpcRecordParser>>::default();
                 for side in ConnectionSideAOrB::BOTH {
                     if is_opening && self.directions[side].has_begun() {
                         records[side].expect_record();

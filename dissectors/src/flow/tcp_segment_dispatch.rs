@@ -8,7 +8,7 @@ use crate::net::{InnermostNetworkPacket, TcpSegment};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 use crate::rpcrdma::SidePrivateData;
 
-use super::by_side::BySide;
+use super::by_side::ConnectionSidePair;
 use super::connection::{ConnectionTable, FlowConnection};
 use super::connection_key::ConnectionSlabKey;
 use super::connection_setup::{NegotiatedParameters, RdmaReadResources, ServiceIdOrPort};
@@ -42,7 +42,7 @@ struct StreamDispatcher<'a> {
     /// `true` if earlier messages were truncated so much that nothing of them was decoded.
     has_cut_messages: bool,
     /// `true` for a side if its next bytes are the first captured ones, but may not be its first.
-    may_begin_late: BySide<bool>,
+    may_begin_late: ConnectionSidePair<bool>,
     connections: &'a mut ConnectionTable,
     transaction_table: &'a mut TrackedTransactionTable,
     stats: &'a mut FlowDecodingStatistics,
@@ -698,7 +698,7 @@ impl Flow {
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let [a, b] = &stream.directions.0;
-        let may_begin_late = BySide([a.may_begin_late(), b.may_begin_late()]);
+        let may_begin_late = ConnectionSidePair([a.may_begin_late(), b.may_begin_late()]);
         let (own, peer) = stream.directions.own_and_peer(sender);
         let first = self.frame_kinds.len();
         let mut ended = Vec::new();

@@ -3,7 +3,7 @@
 use super::connection::FlowConnection;
 use super::flow_state::Flow;
 use super::transaction::{CapturedMessage, SiblingConnectionStatus};
-use super::transaction_key::TransactionSlabKey;
+use super::transaction_slab_key::TransactionSlabKey;
 
 impl Flow {
     /// Records the other connections between the hosts of the Transactions that were closed. Rules need them; how long

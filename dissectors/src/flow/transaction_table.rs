@@ -7,7 +7,7 @@ use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::rdma_operation::{ConnectionSideAOrB, RetransmissionStall};
 use crate::rpc::RpcMessageKind;
 
-use super::by_side::BySide;
+use super::by_side::ConnectionSidePair;
 use super::chunk::{Chunk, ChunkSegment};
 use super::early_packet_buffer::MAX_AGE_NS;
 use super::exceptional_transport_events::UnemittedTransportEvents;
@@ -18,7 +18,7 @@ use super::rpcrdma_control_message::FrameRpcRdmaControlMessages;
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::stream::tcp_receiver_loss_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 use super::transaction::{CapturedMessage, DeliveryEvidence, MissingPart, Transaction};
-use super::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use super::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 
 /// State of a Transaction in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +183,7 @@ struct ClosedTransactionQueueEntry {
 /// Numbers of entries of a connection.
 #[derive(Clone, Copy, Debug, Default)]
 struct ConnectionEntryCounts {
-    open: BySide<u32>,
+    open: ConnectionSidePair<u32>,
     closed: usize,
 }
 

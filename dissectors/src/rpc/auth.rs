@@ -1,7 +1,7 @@
 //! Credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
-use crate::xdr::{Cursor, Encoder, List, Opaque, StructuredOpaque, Text, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, Opaque, StructuredOpaque, Text, Xdr, XdrArray, XdrError};
 
 use super::gss::control::GssVerifierBody;
 use super::gss::{GssCredential, GssPayload};
@@ -39,7 +39,7 @@ crate::xdr! { "rpc.auth";
         machinename: Text<'a, 255>,
         uid: u32,
         gid: u32,
-        gids: List<'a, u32, 16> => "rpc.auth.gid",
+        gids: XdrArray<'a, u32, 16> => "rpc.auth.gid",
     }
 
     /// The credential of a Call. RFC 5531 section 8.2.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::field::FieldObserver;
 use crate::rpc::header::Xid;
-use crate::xdr::{Chain, Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError, XdrLinkedList};
 
 use super::dialects::Dialect;
 use super::header::{RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdma1Header, VERSION, WriteChunk};
@@ -271,9 +271,9 @@ impl<'a> AnyDialectHeader<'a> {
     }
 
     /// Returns the Write list.
-    pub fn writes(&self) -> Chain<'a, WriteChunk<'a>> {
+    pub fn writes(&self) -> XdrLinkedList<'a, WriteChunk<'a>> {
         match self {
-            Self::Prototype(_) => Chain::default(),
+            Self::Prototype(_) => XdrLinkedList::default(),
             Self::Version1(header) => header.chunk_lists().map(|lists| lists.rdma_writes).unwrap_or_default(),
             Self::Version2(header) => header.writes(),
         }

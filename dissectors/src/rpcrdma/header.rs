@@ -4,7 +4,9 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, NullFieldObserver};
 use crate::rdma_operation::Handle;
 use crate::rpc::header::Xid;
-use crate::xdr::{Chain, Cursor, Encoder, List, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrError};
+use crate::xdr::{
+    Cursor, Encoder, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrArray, XdrError, XdrLinkedList,
+};
 
 /// The version that is fully decoded. RFC 8166 section 4.2.2.
 pub const VERSION: u32 = 1;
@@ -21,12 +23,12 @@ crate::xdr! { "rpcordma";
     struct ReadSegment { position: u32, target: RdmaSegment => "rpcordma.segment" }
 
     /// xdr_write_chunk: a Write chunk or a Reply chunk. RFC 8166 section 3.4.6.
-    struct WriteChunk<'a> { target: List<'a, RdmaSegment> => "rpcordma.segment" }
+    struct WriteChunk<'a> { target: XdrArray<'a, RdmaSegment> => "rpcordma.segment" }
 
     /// rpc_rdma_header and rpc_rdma_header_nomsg. RFC 8166 section 4.3.
     struct ChunkLists<'a> {
-        rdma_reads: Chain<'a, ReadSegment> => "rpcordma.reads",
-        rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
+        rdma_reads: XdrLinkedList<'a, ReadSegment> => "rpcordma.reads",
+        rdma_writes: XdrLinkedList<'a, WriteChunk<'a>> => "rpcordma.writes",
         rdma_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
     }
 
@@ -293,7 +295,7 @@ mod tests {
         let lists = header.chunk_lists().unwrap();
         let target = RdmaSegment { handle: Handle(0xa1), length: 0x2000, offset: 0x9c8d_f27d_0359_2000 };
         let reads = [ReadSegment { position: 180, target }];
-        assert_eq!(lists.rdma_reads, Chain::from(&reads[..]));
+        assert_eq!(lists.rdma_reads, XdrLinkedList::from(&reads[..]));
         let writes: Vec<_> = lists.rdma_writes.iter().collect();
         assert_eq!((writes.len(), writes[0].target.len(), writes[0].length()), (1, 2, 0x1800));
         assert_eq!(lists.rdma_reply.as_ref().unwrap().length(), 0x400);

@@ -7,7 +7,7 @@
 use crate::field::FieldDefinition;
 use crate::rdma_operation::Handle;
 use crate::rpc::header::Xid;
-use crate::xdr::Chain;
+use crate::xdr::XdrLinkedList;
 
 crate::xdr! { "rpcordma";
     /// clist: a chunk, and its offset in the XDR stream of the RPC message. NFS over RDMA (SIGCOMM 2003) section 4.4.
@@ -19,7 +19,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// clist_type, without the RPC message that follows the list. NFS over RDMA (SIGCOMM 2003) section 4.4.
-    struct PrototypeDialectChunkList<'a> { rc_clist: Chain<'a, Sigcomm2003PrototypeChunk> => "rpcordma.chunks" }
+    struct PrototypeDialectChunkList<'a> { rc_clist: XdrLinkedList<'a, Sigcomm2003PrototypeChunk> => "rpcordma.chunks" }
 
     /// rdma_proc. NFS over RDMA (SIGCOMM 2003) section 4.4.
     enum NfsRdmaPrototypeProc { RDMA_MSG = 0, RDMA_DONE = 1 }
@@ -49,10 +49,10 @@ impl<'a> NfsRdmaPrototypeHeader<'a> {
     );
 
     /// Returns the chunks; none in an RDMA_DONE.
-    pub fn chunks(&self) -> Chain<'a, Sigcomm2003PrototypeChunk> {
+    pub fn chunks(&self) -> XdrLinkedList<'a, Sigcomm2003PrototypeChunk> {
         match &self.rc_body {
             NfsRdmaPrototypeBody::Msg(list) => list.rc_clist,
-            NfsRdmaPrototypeBody::Done => Chain::default(),
+            NfsRdmaPrototypeBody::Done => XdrLinkedList::default(),
         }
     }
 

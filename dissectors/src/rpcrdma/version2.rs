@@ -5,7 +5,7 @@
 
 use crate::field::{FieldDefinition, FieldObserver};
 use crate::rdma_operation::Handle;
-use crate::xdr::{Chain, Cursor, List, Opaque, StructuredOpaque, Xdr, XdrError};
+use crate::xdr::{Cursor, Opaque, StructuredOpaque, Xdr, XdrArray, XdrError, XdrLinkedList};
 
 use super::header::{
     ReadSegment, RpcRdmaErrvers, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, WriteChunk,
@@ -67,7 +67,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_hdr_connprop. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.3.
-    struct Properties<'a> { rdma_props: List<'a, RpcRdma2Property<'a>> => "rpcordma.property" }
+    struct Properties<'a> { rdma_props: XdrArray<'a, RpcRdma2Property<'a>> => "rpcordma.property" }
 
     /// rpcrdma2_errcode. draft-ietf-nfsv4-rpcrdma-version-two section 7.
     enum RpcRdma2ErrCode {
@@ -107,9 +107,9 @@ crate::xdr! { "rpcordma";
     /// rpcrdma2_hdr_call_external. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.5.
     struct RpcRdma2CallExternalHeader<'a> {
         rdma_inv_handle: Handle => "rpcordma.inv_handle",
-        rdma_call: Chain<'a, ReadSegment> => "rpcordma.call",
-        rdma_reads: Chain<'a, ReadSegment> => "rpcordma.reads",
-        rdma_provisional_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
+        rdma_call: XdrLinkedList<'a, ReadSegment> => "rpcordma.call",
+        rdma_reads: XdrLinkedList<'a, ReadSegment> => "rpcordma.reads",
+        rdma_provisional_writes: XdrLinkedList<'a, WriteChunk<'a>> => "rpcordma.writes",
         rdma_provisional_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
     }
 
@@ -120,19 +120,19 @@ crate::xdr! { "rpcordma";
     /// rpcrdma2_hdr_call_inline. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.7.
     struct RpcRdma2CallInlineHeader<'a> {
         rdma_inv_handle: Handle => "rpcordma.inv_handle",
-        rdma_reads: Chain<'a, ReadSegment> => "rpcordma.reads",
-        rdma_provisional_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
+        rdma_reads: XdrLinkedList<'a, ReadSegment> => "rpcordma.reads",
+        rdma_provisional_writes: XdrLinkedList<'a, WriteChunk<'a>> => "rpcordma.writes",
         rdma_provisional_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
     }
 
     /// rpcrdma2_hdr_reply_external. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.8.
     struct RpcRdma2ReplyExternalHeader<'a> {
-        rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes",
+        rdma_writes: XdrLinkedList<'a, WriteChunk<'a>> => "rpcordma.writes",
         rdma_reply: Option<WriteChunk<'a>> => "rpcordma.reply",
     }
 
     /// rpcrdma2_hdr_reply_inline. draft-ietf-nfsv4-rpcrdma-version-two section 6.3.10.
-    struct RpcRdma2ReplyInlineHeader<'a> { rdma_writes: Chain<'a, WriteChunk<'a>> => "rpcordma.writes" }
+    struct RpcRdma2ReplyInlineHeader<'a> { rdma_writes: XdrLinkedList<'a, WriteChunk<'a>> => "rpcordma.writes" }
 
     /// The structure of a header type. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
     union RpcRdma2Body<'a> switch (htype: RpcRdma2HeaderType => "rpcordma.htype") {
@@ -184,20 +184,20 @@ impl<'a> RpcRdmaVersionedHeader<RpcRdma2Body<'a>> {
     pub fn reads(&self) -> impl Iterator<Item = ReadSegment> + use<'a> {
         let (call, reads) = match &self.rdma_body {
             RpcRdma2Body::CallExternal(call) => (call.rdma_call, call.rdma_reads),
-            RpcRdma2Body::CallInline(call) => (Chain::default(), call.rdma_reads),
-            _ => (Chain::default(), Chain::default()),
+            RpcRdma2Body::CallInline(call) => (XdrLinkedList::default(), call.rdma_reads),
+            _ => (XdrLinkedList::default(), XdrLinkedList::default()),
         };
         call.iter().chain(reads.iter())
     }
 
     /// Returns the Write list.
-    pub fn writes(&self) -> Chain<'a, WriteChunk<'a>> {
+    pub fn writes(&self) -> XdrLinkedList<'a, WriteChunk<'a>> {
         match &self.rdma_body {
             RpcRdma2Body::CallExternal(call) => call.rdma_provisional_writes,
             RpcRdma2Body::CallInline(call) => call.rdma_provisional_writes,
             RpcRdma2Body::ReplyExternal(reply) => reply.rdma_writes,
             RpcRdma2Body::ReplyInline(reply) => reply.rdma_writes,
-            _ => Chain::default(),
+            _ => XdrLinkedList::default(),
         }
     }
 

@@ -36,11 +36,11 @@ pub struct XdrList<'a, T, const IS_CHAIN: bool, const BOUND: u32> {
 }
 
 /// A counted array of at most `BOUND` items.
-pub type List<'a, T, const BOUND: u32 = { u32::MAX }> = XdrList<'a, T, false, BOUND>;
+pub type XdrArray<'a, T, const BOUND: u32 = { u32::MAX }> = XdrList<'a, T, false, BOUND>;
 
 /// A linked list of at most `BOUND` entries, each preceded by a bool: the lists of READDIR and of RPC-over-RDMA
 /// headers.
-pub type Chain<'a, T, const BOUND: u32 = { u32::MAX }> = XdrList<'a, T, true, BOUND>;
+pub type XdrLinkedList<'a, T, const BOUND: u32 = { u32::MAX }> = XdrList<'a, T, true, BOUND>;
 
 impl<'a, T, const IS_CHAIN: bool, const BOUND: u32> XdrList<'a, T, IS_CHAIN, BOUND> {
     /// Returns the number of items.
@@ -245,47 +245,50 @@ mod tests {
 
     #[test]
     fn a_counted_list_gives_its_items_again() {
-        let list: List<u32> = decode(&[0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 8]).unwrap();
+        let list: XdrArray<u32> = decode(&[0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 8]).unwrap();
         assert_eq!(list.iter().collect::<Vec<_>>(), [7, 8]);
-        assert_eq!(list, List::from(&[7u32, 8][..]));
+        assert_eq!(list, XdrArray::from(&[7u32, 8][..]));
     }
 
     #[test]
     fn a_list_that_was_decoded_before_is_the_same_again_without_a_look_at_its_items() {
         let bytes = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9];
         let mut cursor = Cursor::new(&bytes).assume_valid();
-        let list = List::<bool>::decode(&mut cursor, &ITEM, &mut NullFieldObserver).unwrap();
+        let list = XdrArray::<bool>::decode(&mut cursor, &ITEM, &mut NullFieldObserver).unwrap();
         assert_eq!((list.iter().collect::<Vec<_>>(), cursor.at()), (vec![true, false], 12));
         // Different content ends the list where decoding would have failed.
         let other = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7];
         let list =
-            List::<bool>::decode(&mut Cursor::new(&other).assume_valid(), &ITEM, &mut NullFieldObserver)
+            XdrArray::<bool>::decode(&mut Cursor::new(&other).assume_valid(), &ITEM, &mut NullFieldObserver)
                 .unwrap();
         assert_eq!(list.iter().collect::<Vec<_>>(), [true]);
-        assert!(decode::<List<bool>>(&other).is_err());
+        assert!(decode::<XdrArray<bool>>(&other).is_err());
         let short =
-            List::<u64>::decode(&mut Cursor::new(&bytes).assume_valid(), &ITEM, &mut NullFieldObserver);
+            XdrArray::<u64>::decode(&mut Cursor::new(&bytes).assume_valid(), &ITEM, &mut NullFieldObserver);
         assert!(short.is_err());
     }
 
     #[test]
     fn a_count_that_the_message_cannot_hold_is_refused_unwalked() {
-        let claimed: Result<List<u32>, _> = decode(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1]);
+        let claimed: Result<XdrArray<u32>, _> = decode(&[0xff, 0xff, 0xff, 0xff, 0, 0, 0, 1]);
         assert_eq!(claimed, Err(XdrError::TooLong { at: 0, length: u32::MAX, bound: 1 }));
     }
 
     #[test]
     fn a_chain_ends_with_false() {
-        let chain: Chain<u32> = decode(&[0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0]).unwrap();
+        let chain: XdrLinkedList<u32> = decode(&[0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0]).unwrap();
         assert_eq!(chain.iter().collect::<Vec<_>>(), [7]);
-        assert!(matches!(decode::<Chain<u32>>(&[0, 0, 0, 1, 0, 0, 0, 7]), Err(XdrError::Short { .. })));
+        assert!(matches!(
+            decode::<XdrLinkedList<u32>>(&[0, 0, 0, 1, 0, 0, 0, 7]),
+            Err(XdrError::Short { .. })
+        ));
     }
 
     #[test]
     fn lists_that_the_program_made_encode_as_those_of_a_message() {
         let mut encoder = Encoder::new();
-        Chain::<u32>::from(&[7u32][..]).encode(&mut encoder);
-        List::<u32>::from(&[8u32][..]).encode(&mut encoder);
+        XdrLinkedList::<u32>::from(&[7u32][..]).encode(&mut encoder);
+        XdrArray::<u32>::from(&[8u32][..]).encode(&mut encoder);
         assert_eq!(encoder.bytes(), [0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 8]);
     }
 }

@@ -18,7 +18,7 @@ pub use cursor::{ChunkedDataItem, Cursor, XdrError};
 pub use enclosed_structure::StructuredOpaque;
 pub use encoder::{Encoder, ReducedDataItem};
 pub(crate) use list::EncodedItemsOrSlice;
-pub use list::{Chain, List, XdrList, XdrListItems};
+pub use list::{XdrArray, XdrLinkedList, XdrList, XdrListItems};
 pub use padding::{RdmaMsgpPadding, roundup};
 pub use types::{Ddp, DdpText, Opaque, ReadPlusDdpEligibleData, Text, UndecodedMessageRest, Void};
 pub use write_chunk_pairing::ResultWriteChunkAssignment;

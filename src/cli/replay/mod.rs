@@ -45,7 +45,7 @@ pub(super) struct ReplayArgs {
 enum ReplayCommand {
     Compile(compile::TraceCompileArgs),
     Plan(plan::ReplayPlanArgs),
-    Seed(seed::FileTreeSeedArgs),
+    Seed(seed::ReplaySeedArgs),
     Run(Box<run::ReplayRunArgs>),
     Learn(learn::ToleranceLearningArgs),
 }

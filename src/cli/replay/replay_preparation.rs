@@ -31,7 +31,7 @@ use nfsrdma_replay::run::removable_names::RemovableNames;
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{RunDirectory, SeedError, SeedMode, SeededTree, removal, seed};
+use nfsrdma_replay::seed::{SeedError, SeedMode, SeededTree, ServerRunDirectory, removal, seed};
 use nfsrdma_replay::trace::{NONE, TraceError};
 
 #[derive(Debug)]
@@ -223,7 +223,7 @@ impl ReplayServerArgs {
         access: &ServerReplayDirectoryAccess<'_>,
         mut containment: Containment,
         copy: &ReplayClientCopyIdentity,
-        action: impl FnOnce(&mut dyn FileServerClient, &RunDirectory<'_>) -> T,
+        action: impl FnOnce(&mut dyn FileServerClient, &ServerRunDirectory<'_>) -> T,
     ) -> Result<T, ReplayStartError> {
         let xid = Xid(hash(access.directory.as_bytes()) as u32);
         let target = ConnectTarget {
@@ -259,7 +259,8 @@ impl ReplayServerArgs {
                 (Box::new(files), self.server.export.clone())
             }
         };
-        let result = action(&mut *files, &RunDirectory { export: &export, directory: access.directory });
+        let result =
+            action(&mut *files, &ServerRunDirectory { export: &export, directory: access.directory });
         files.close();
         Ok(result)
     }
@@ -377,7 +378,7 @@ impl ReplayServerArgs {
         path: &Path,
         trace: &mut ReplayTraceFileReader,
         files: &mut dyn FileServerClient,
-        run_directory: &RunDirectory<'_>,
+        run_directory: &ServerRunDirectory<'_>,
         seed_mode: SeedMode,
         control: &SeedingControl,
     ) -> Result<SeededTree, ReplayStartError> {

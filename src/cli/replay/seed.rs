@@ -28,7 +28,7 @@ pub(super) const EXAMPLES: &str =
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree was created\n  2  usage error, \
     invalid trace, or request refused by the server\n  3  stopped by --max-time or a signal\n  4  server unreachable\n"))]
-pub(super) struct FileTreeSeedArgs {
+pub(super) struct ReplaySeedArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
     trace: PathBuf,
@@ -41,7 +41,7 @@ pub(super) struct FileTreeSeedArgs {
     quiet: bool,
 }
 
-pub(super) fn run(args: &FileTreeSeedArgs) -> Result<ExitStatus> {
+pub(super) fn run(args: &ReplaySeedArgs) -> Result<ExitStatus> {
     require_single_server(&args.trace, &StepSelection::default(), "replay compile -Y")?;
     let mut trace = open_trace(&args.trace)?;
     let seed_mode = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };

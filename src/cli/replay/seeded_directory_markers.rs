@@ -6,7 +6,7 @@ use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClien
 use nfsrdma_replay::seed::removal::{
     RUN_MARKER, SEED_MARKER_DIRECTORY, SEEDING_MARKER_PREFIX, TRACE_MARKER_PREFIX,
 };
-use nfsrdma_replay::seed::{RunDirectory, TREE_DIRECTORY};
+use nfsrdma_replay::seed::{ServerRunDirectory, TREE_DIRECTORY};
 
 /// Returns the identifier of a trace: equal for the same captures, compiled to the same steps.
 pub(super) fn trace_marker(trace: &ReplayTraceFileReader) -> String {
@@ -18,7 +18,7 @@ pub(super) fn trace_marker(trace: &ReplayTraceFileReader) -> String {
 /// Marks the directory of a replay as seeded for a trace.
 pub(super) fn mark_seeded(
     files: &mut dyn FileServerClient,
-    run_directory: &RunDirectory<'_>,
+    run_directory: &ServerRunDirectory<'_>,
     trace: &str,
 ) -> Result<(), FileServerClientError> {
     let export = files.export(run_directory.export)?;
@@ -64,7 +64,7 @@ pub(super) struct RunDirectoryPreviousUse {
 /// Marks the begin of a replay of a trace in its directory. Returns how it was used before.
 pub(super) fn mark_run(
     files: &mut dyn FileServerClient,
-    run_directory: &RunDirectory<'_>,
+    run_directory: &ServerRunDirectory<'_>,
     trace: &str,
 ) -> Result<RunDirectoryPreviousUse, FileServerClientError> {
     let export = files.export(run_directory.export)?;
@@ -87,7 +87,7 @@ pub(super) fn mark_run(
 /// Describes a directory that is not empty, and the remedies.
 pub(super) fn describe_content(
     files: &mut dyn FileServerClient,
-    run_directory: &RunDirectory<'_>,
+    run_directory: &ServerRunDirectory<'_>,
     trace: &str,
 ) -> Result<String, FileServerClientError> {
     let name = run_directory.directory;

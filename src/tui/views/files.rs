@@ -9,7 +9,7 @@ use crate::tui::app::application_state::App;
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::model::statistics_snapshot::FileRow;
 use nfsrdma_analysis::filter::quoted;
-use nfsrdma_analysis::rates::RatesByWindow;
+use nfsrdma_analysis::rates::RatesByWindowLength;
 
 use super::drawing_primitives::{cut_top, draw_text, grouped};
 use super::table::{self, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number};
@@ -29,7 +29,7 @@ fn rate(app: &App, row: &FileRow, window: usize) -> TableCell {
 }
 
 /// Returns the rates, which are keyed by the path as captured or as displayed.
-fn rates(app: &App, row: &FileRow) -> RatesByWindow {
+fn rates(app: &App, row: &FileRow) -> RatesByWindowLength {
     let files = &app.rates().files;
     let rates = files.get(row.path.as_slice()).or_else(|| files.get(path(app, row).as_bytes()));
     rates.copied().unwrap_or_default()

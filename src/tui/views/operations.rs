@@ -11,7 +11,7 @@ use crate::tui::app::application_state::App;
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::model::statistics_snapshot::DisplayedStatistics;
 use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
-use nfsrdma_analysis::rates::RatesByWindow;
+use nfsrdma_analysis::rates::RatesByWindowLength;
 
 use super::drawing_primitives::{cut_top, draw_text, grouped};
 use super::line_wrap::wrapped_parts;
@@ -25,7 +25,7 @@ fn rate(app: &App, row: &OperationStats, window: usize) -> TableCell {
     TableCell::rate(app, &rates(app, row), window)
 }
 
-fn rates(app: &App, row: &OperationStats) -> RatesByWindow {
+fn rates(app: &App, row: &OperationStats) -> RatesByWindowLength {
     app.rates().operations.get(&row.key).copied().unwrap_or_default()
 }
 

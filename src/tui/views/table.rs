@@ -13,7 +13,7 @@ use crate::tui::app::application_state::App;
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::app::transaction_list::scrolled;
 use crate::tui::theme::Theme;
-use nfsrdma_analysis::rates::RatesByWindow;
+use nfsrdma_analysis::rates::RatesByWindowLength;
 
 use super::drawing_primitives::{ListAreas, draw_text, grouped};
 
@@ -69,12 +69,12 @@ impl TableCell {
     }
 
     /// Returns the rate of Transactions in a window.
-    pub(super) fn rate(app: &App, rates: &RatesByWindow, window: usize) -> Self {
+    pub(super) fn rate(app: &App, rates: &RatesByWindowLength, window: usize) -> Self {
         Self::Rate(app.complete_windows()[window].then_some(rates[window].transactions))
     }
 
     /// Returns the rate of bytes in a window.
-    pub(super) fn byte_rate(app: &App, rates: &RatesByWindow, window: usize) -> Self {
+    pub(super) fn byte_rate(app: &App, rates: &RatesByWindowLength, window: usize) -> Self {
         Self::ByteRate(app.complete_windows()[window].then_some(rates[window].bytes))
     }
 

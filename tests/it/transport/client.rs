@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::v4::{
     ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args,
 };
 use nfsrdma_dissectors::rpc::{Program, Xid};
-use nfsrdma_dissectors::xdr::{Ddp, List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Ddp, Opaque, Text, Void, XdrArray};
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
     CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, PayloadContentLocation, RequestedCallForm,
@@ -318,7 +318,7 @@ fn create_session(line: &mut RpcClient<'_>, minor: u32) -> Held {
         eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(owner.as_bytes()) },
         eia_flags: ExchangeIdFlags(0),
         eia_state_protect: StateProtect4A::None,
-        eia_client_impl_id: List::default(),
+        eia_client_impl_id: XdrArray::default(),
     }));
     let (clientid, sequence) = run(line, minor, &[exchange], &more(), |results| match results {
         Results::EXCHANGE_ID(outcome) => {
@@ -334,7 +334,7 @@ fn create_session(line: &mut RpcClient<'_>, minor: u32) -> Held {
         ca_maxresponsesize_cached: 4096,
         ca_maxoperations: 16,
         ca_maxrequests: 16,
-        ca_rdma_ird: List::default(),
+        ca_rdma_ird: XdrArray::default(),
     };
     let create = Args::CREATE_SESSION(Box::new(CreateSession4Args {
         csa_clientid: clientid,
@@ -343,7 +343,7 @@ fn create_session(line: &mut RpcClient<'_>, minor: u32) -> Held {
         csa_fore_chan_attrs: attributes(),
         csa_back_chan_attrs: attributes(),
         csa_cb_program: Program::NFS_CB.0,
-        csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
+        csa_sec_parms: XdrArray::from(&[CallbackSecParms4::None][..]),
     }));
     let id = run(line, minor, &[create], &more(), |results| match results {
         Results::CREATE_SESSION(outcome) => outcome.ok().unwrap().csr_sessionid,

@@ -24,7 +24,7 @@ use nfsrdma_dissectors::nfs::v4::{
     StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args, mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, Opaque, Text, Void, XdrArray};
 use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::xdr::{List, Opaque, Text};
+use nfsrdma_dissectors::xdr::{Opaque, Text, XdrArray};
 use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
@@ -159,8 +159,8 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
             offset: 0,
         }];
         // The data of a READ came in one Write chunk of two segments.
-        let chunks = [ChunkSegmentLengths { lengths: List::from(&[1024, PIECE][..]) }];
-        let none = || ChunkSegmentLengths { lengths: List::default() };
+        let chunks = [ChunkSegmentLengths { lengths: XdrArray::from(&[1024, PIECE][..]) }];
+        let none = || ChunkSegmentLengths { lengths: XdrArray::default() };
         let step = TraceStep {
             origin: TraceStepOrigin {
                 id: at as u64 + 1,
@@ -195,21 +195,21 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 head: Opaque(call),
                 body: 40,
                 end: call.len() as u32,
-                slots: List::from(&slots[..]),
-                payloads: List::default(),
+                slots: XdrArray::from(&slots[..]),
+                payloads: XdrArray::default(),
             },
             reply: TraceMessage {
                 seen: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(reply),
                 body: 24,
                 end: reply.len() as u32,
-                slots: List::default(),
-                payloads: List::from(payloads.get(..needs.len()).unwrap()),
+                slots: XdrArray::default(),
+                payloads: XdrArray::from(payloads.get(..needs.len()).unwrap()),
             },
             shape: TraceCallChunks {
                 call: none(),
-                reads: List::default(),
-                writes: List::from(chunks.get(..needs.len()).unwrap()),
+                reads: XdrArray::default(),
+                writes: XdrArray::from(chunks.get(..needs.len()).unwrap()),
                 reply: none(),
             },
             carried: CallAndReplyWireForms {
@@ -217,17 +217,17 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 reply: TraceMessageWireForm::MESSAGE,
                 credits: [128; 2],
                 rdma_error: 0,
-                returned: List::default(),
+                returned: XdrArray::default(),
                 returned_reply: 0,
             },
-            needs: TraceReplySizeLimits { message: 256, payloads: List::from(needs) },
+            needs: TraceReplySizeLimits { message: 256, payloads: XdrArray::from(needs) },
         };
         writer.step(&step).unwrap();
     }
     let captures = [Text(b"made")];
     let about = TraceProvenance {
         program: Text(b"test"),
-        captures: List::from(&captures[..]),
+        captures: XdrArray::from(&captures[..]),
         keeping: TraceFileDataRetention::HASHED,
         key: 0,
     };

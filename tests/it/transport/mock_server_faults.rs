@@ -22,7 +22,7 @@ use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayRepor
 use nfsrdma_replay::seed::file_server_client::FileServerClient;
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
+use nfsrdma_replay::seed::{SeedMode, SeededTree, ServerRunDirectory, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::RpcClientTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
@@ -89,7 +89,7 @@ impl Work {
             3 => Box::new(Nfs3Client::new(line, root)),
             _ => Box::new(Nfs4Client::new(line, "seed", &[2, 1, 0]).unwrap()),
         };
-        let place = RunDirectory { export: "/", directory: "run" };
+        let place = ServerRunDirectory { export: "/", directory: "run" };
         let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
         let mut seeded = seed(&mut contents, &mut *files, &place, mode, |_, _| Ok(())).unwrap();
         seeded.record_initial_names(&mut *files).unwrap();

@@ -12,7 +12,7 @@ use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{RunDirectory, SeedMode, seed};
+use nfsrdma_replay::seed::{SeedMode, ServerRunDirectory, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::RpcClientTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
@@ -179,7 +179,7 @@ fn a_refusal_of_set_up_is_reported_in_a_sentence() {
                 _ => Box::new(Nfs4Client::new(line, "refused", &[1]).unwrap()),
             };
             let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
-            let place = RunDirectory { export: "/", directory: "other" };
+            let place = ServerRunDirectory { export: "/", directory: "other" };
             let error = seed(&mut contents, &mut *files, &place, SeedMode::Make, |_, _| Ok(()))
                 .unwrap_err()
                 .to_string();

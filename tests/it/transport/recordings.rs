@@ -14,7 +14,7 @@ use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::trace_recording::{ReplayMessageRecorder, ReplayRunTraceRecorder};
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{RunDirectory, SeedMode, file_server_client::FileServerClient, seed};
+use nfsrdma_replay::seed::{SeedMode, ServerRunDirectory, file_server_client::FileServerClient, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_rpc::RpcClientTransport;
@@ -148,7 +148,7 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     let mut files =
         Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "recordings", &[2])
             .unwrap();
-    let place = RunDirectory { export: "/", directory: "run" };
+    let place = ServerRunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make, |_, _| Ok(())).unwrap();
     files.close();
     drop(files);
@@ -294,7 +294,7 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
     let mut containment = Containment::for_seeding("/", "run");
     let mut files =
         Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "one less", &[2]).unwrap();
-    let place = RunDirectory { export: "/", directory: "run" };
+    let place = ServerRunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make, |_, _| Ok(())).unwrap();
     files.close();
     drop(files);

@@ -20,7 +20,7 @@ use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileUserAndGroup};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{RunDirectory, SeedMode, SeededTree, seed};
+use nfsrdma_replay::seed::{SeedMode, SeededTree, ServerRunDirectory, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::RpcClientTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
@@ -331,7 +331,7 @@ fn seeded(
         Some(minor) => Box::new(Nfs4Client::new(line, "seed", &[minor]).unwrap()),
     };
     let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
-    let place = RunDirectory { export: "/", directory: "run" };
+    let place = ServerRunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make, |_, _| Ok(())).unwrap();
     files.close();
     drop(files);

@@ -21,10 +21,11 @@ use crate::second_chance_map::SecondChanceMap;
 const MAX_PAIRS: usize = 1 << 18;
 /// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;
-const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<ServerAssignedValueHash, IdentityPair>::ENTRY_BYTES
-    + SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValueHash>::ENTRY_BYTES
-    + allocated::<FirstOccurrenceOfIdentifierPair>(1)
-    + 2 * allocated::<u8>(MAX_VALUE_BYTES);
+const IDENTITY_PAIR_BYTES: usize =
+    SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValuePair>::ENTRY_BYTES
+        + SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValueHash>::ENTRY_BYTES
+        + allocated::<FirstOccurrenceOfIdentifierPair>(1)
+        + 2 * allocated::<u8>(MAX_VALUE_BYTES);
 /// Maximum number of contradicting pairs that are not reported yet, as a part of all pairs.
 const DISPUTE_PART: usize = 8;
 
@@ -104,7 +105,7 @@ struct IdentityPairOccurrences {
 
 /// A name of A with its name of B.
 #[derive(Debug)]
-struct IdentityPair {
+struct ServerAssignedValuePair {
     other: ServerAssignedValueHash,
     number: u64,
     link: IdentityPairOccurrences,
@@ -114,7 +115,7 @@ struct IdentityPair {
 #[derive(Debug)]
 pub struct CrossCaptureIdentityMap {
     /// By the name of A.
-    pairs: SecondChanceMap<ServerAssignedValueHash, IdentityPair>,
+    pairs: SecondChanceMap<ServerAssignedValueHash, ServerAssignedValuePair>,
     /// The name of A, by the name of B.
     a_by_b: SecondChanceMap<ServerAssignedValueHash, ServerAssignedValueHash>,
     /// Pairs that contradict them.
@@ -217,7 +218,7 @@ impl CrossCaptureIdentityMap {
         link: IdentityPairOccurrences,
     ) {
         self.count += 1;
-        self.pairs.insert(a, IdentityPair { other: b, number: self.count, link });
+        self.pairs.insert(a, ServerAssignedValuePair { other: b, number: self.count, link });
         self.a_by_b.insert(b, a);
     }
 

@@ -289,7 +289,7 @@ fn mixed(words: [u64; 4]) -> u64 {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PairingKeyFilehandleEquality {
+enum FilehandleComparisonResult {
     /// Equal, as far as known.
     Same,
     /// Unknown.
@@ -324,19 +324,19 @@ pub(super) struct ComparisonKeyWithFilehandleNumbers<'k> {
 }
 
 impl ComparisonKeyWithFilehandleNumbers<'_> {
-    fn filehandle_relation(&self, other: &Self) -> PairingKeyFilehandleEquality {
+    fn filehandle_relation(&self, other: &Self) -> FilehandleComparisonResult {
         if self.numbers.len() != other.numbers.len() {
-            return PairingKeyFilehandleEquality::Other;
+            return FilehandleComparisonResult::Other;
         }
-        let mut relation = PairingKeyFilehandleEquality::Same;
+        let mut relation = FilehandleComparisonResult::Same;
         let filehandles = self.key.filehandles.iter().zip(&other.key.filehandles);
         for ((a, b), (of_a, of_b)) in filehandles.zip(self.numbers.iter().zip(&other.numbers)) {
             let is_pair = *of_a != 0 && of_a == of_b;
             if !is_pair && a.origin != b.origin {
                 if *of_a != 0 || *of_b != 0 {
-                    return PairingKeyFilehandleEquality::Other;
+                    return FilehandleComparisonResult::Other;
                 }
-                relation = PairingKeyFilehandleEquality::Unknown;
+                relation = FilehandleComparisonResult::Unknown;
             }
         }
         relation
@@ -350,7 +350,7 @@ impl ComparisonKeyWithFilehandleNumbers<'_> {
 
     /// Returns `true` if both have the same arguments, and objects not known to be different.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.call == other.call && self.filehandle_relation(other) != PairingKeyFilehandleEquality::Other
+        self.call == other.call && self.filehandle_relation(other) != FilehandleComparisonResult::Other
     }
 
     /// Returns the similarity of two Calls: one equal pair outweighs all similar ones, and filehandles decide between
@@ -368,9 +368,9 @@ impl ComparisonKeyWithFilehandleNumbers<'_> {
             [3, 2, 0]
         };
         match self.filehandle_relation(other) {
-            PairingKeyFilehandleEquality::Same => same,
-            PairingKeyFilehandleEquality::Unknown => unknown,
-            PairingKeyFilehandleEquality::Other => others,
+            FilehandleComparisonResult::Same => same,
+            FilehandleComparisonResult::Unknown => unknown,
+            FilehandleComparisonResult::Other => others,
         }
     }
 }

@@ -341,7 +341,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     use nfsrdma_dissectors::nfs::Procedure;
     use nfsrdma_dissectors::nfs::v4::{self, Args, Results};
     use nfsrdma_dissectors::rpc::Program;
-    use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, StructuredOpaque, Text};
+    use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, StructuredOpaque, Text, XdrArray};
 
     let (mut store, _) = known();
     let stateid = v4::Stateid4 { seqid: 1, other: [7; 12] };
@@ -388,7 +388,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
             nfl_util: v4::NflUtil4(0x0001_0000),
             nfl_first_stripe_index: 0,
             nfl_pattern_offset: 0,
-            nfl_fh_list: List::from(&handles[..]),
+            nfl_fh_list: XdrArray::from(&handles[..]),
         })),
     }];
     let layoutget = Args::LAYOUTGET(v4::Layoutget4Args {
@@ -404,7 +404,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let given = v4::LayoutgetRes::Ok(v4::Layoutget4Resok {
         logr_return_on_close: true,
         logr_stateid: stateid.clone(),
-        logr_layout: List::from(&layouts[..]),
+        logr_layout: XdrArray::from(&layouts[..]),
     });
     let done = || Results::PUTFH(nfsrdma_dissectors::nfs::StatusUnion::Ok(nfsrdma_dissectors::xdr::Void));
     let path = infer_paths(

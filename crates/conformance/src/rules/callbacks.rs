@@ -12,7 +12,7 @@ pub(crate) const RULES: &[Rule] = &[
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let backchannel = message.transaction.connection.backchannel;
@@ -41,7 +41,7 @@ pub(crate) const RULES: &[Rule] = &[
             the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
             Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             let max_request_bytes = message.transaction.connection.backchannel.max_request_bytes?;
@@ -70,9 +70,9 @@ pub(crate) const RULES: &[Rule] = &[
             success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
         subjects: &[RequiredMessageProperty::Reverse, RequiredMessageProperty::Chunks],
         needs: &[
-            CaptureEvidenceKind::BothMessages,
-            CaptureEvidenceKind::ChunkLists,
-            CaptureEvidenceKind::NoLoss,
+            RequiredCaptureEvidence::BothMessages,
+            RequiredCaptureEvidence::ChunkLists,
+            RequiredCaptureEvidence::NoLoss,
         ],
         check: RuleCheck::Transaction(check_refusal),
         ..Rule::DEFAULT

@@ -45,7 +45,7 @@ pub(crate) const RULES: &[Rule] = &[
             that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
             0\".",
         subjects: &[RequiredMessageProperty::Version1],
-        needs: &[CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::MessageKind],
         suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::Message(|message| {
             let words = message.version1()?;
@@ -64,7 +64,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
             calls in flight, 1 granted\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::NoLoss],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
             judge_granted(message, "call")
@@ -79,7 +79,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::NoLoss],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             judge_granted(message, "reverse call")
@@ -93,7 +93,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::NoLoss],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used = message.transaction.transaction.credit_use;
@@ -120,7 +120,7 @@ pub(crate) const RULES: &[Rule] = &[
             it should keep one for that. A larger grant may raise throughput; compare the time that the server needs for a \
             Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
         subjects: &[RequiredMessageProperty::Reply],
-        needs: &[CaptureEvidenceKind::NoLoss],
+        needs: &[RequiredCaptureEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             let view = message.transaction;
@@ -153,7 +153,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A smaller grant limits throughput. The server may be short of memory, or serve more clients. Example: \
             a server grants 64 credits, and later 32: \"grant 32, 64 before\".",
         subjects: &[RequiredMessageProperty::Reply],
-        needs: &[CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call())?;
             if !message.transaction.transaction.credit_use.is_direction_known {
@@ -184,7 +184,7 @@ pub(crate) const RULES: &[Rule] = &[
             transport ends the connection; the text says if it did. Longer messages must use chunks. Example: \
             both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
         subjects: &[RequiredMessageProperty::Version1],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.record.sends == 1 && message.record.gaps.is_empty())?;
             // rpcrdma/long-reply-not-used judges a Reply that has a Reply chunk.

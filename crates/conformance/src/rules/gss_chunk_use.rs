@@ -34,7 +34,7 @@ pub(crate) const RULES: &[Rule] = &[
             verified. Long messages use a Position Zero Read chunk and a Reply chunk. Example: the data of a WRITE with \
             krb5p are in a Read chunk: \"Read chunk at Position 108 with privacy\".",
         subjects: &[RequiredMessageProperty::Protected],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Integrity => judge(message, "integrity"),
             GssPayload::Privacy => judge(message, "privacy"),
@@ -50,7 +50,7 @@ pub(crate) const RULES: &[Rule] = &[
             the mount fails. Example: the token of RPCSEC_GSS_INIT is in a Read chunk: \"Read chunk at Position 96 with a \
             control message\".",
         subjects: &[RequiredMessageProperty::Protected],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| match message.transaction.summary.payload? {
             GssPayload::Control(_) => judge(message, "a control message"),
             GssPayload::Plain | GssPayload::Integrity | GssPayload::Privacy => None,

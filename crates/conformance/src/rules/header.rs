@@ -151,7 +151,7 @@ pub(crate) const RULES: &[Rule] = &[
             have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
             second time: \"no call with this XID is in flight\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Version1],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::BothMessages],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::BothMessages],
         check: RuleCheck::MessageUnlessEvent(|event| {
             let text = "no call with this XID is in flight";
             Some(
@@ -171,7 +171,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
             has no Reply: \"another call with this XID is in flight\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::MessageUnlessEvent(|event| {
             message_verdict(
                 event,
@@ -307,7 +307,7 @@ pub(crate) const RULES: &[Rule] = &[
             never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
         subjects: &[RequiredMessageProperty::Version1],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::MessageUnlessEvent(|event| {
             Some(match header_fault(event)? {
                 RpcRdmaHeaderFault::ChunkLists(error) => {
@@ -331,7 +331,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
             Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
         subjects: &[RequiredMessageProperty::Version1],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::MessageOrEvent(
             |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
@@ -351,7 +351,7 @@ pub(crate) const RULES: &[Rule] = &[
             for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
             call of its sender\".",
         subjects: &[RequiredMessageProperty::RdmaError],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
@@ -370,7 +370,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
             flight\".",
         subjects: &[RequiredMessageProperty::RdmaError],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
             message_verdict(
                 event,
@@ -432,7 +432,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredMessageProperty::Reply,
             RequiredMessageProperty::UnusualHeader,
         ],
-        needs: &[CaptureEvidenceKind::BothMessages],
+        needs: &[RequiredCaptureEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let demanded = demanded_error(&transaction.message(RpcMessageKind::Call)?)?;
             let reply = transaction.message(RpcMessageKind::Reply)?;
@@ -463,7 +463,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredMessageProperty::Reply,
             RequiredMessageProperty::Undecodable,
         ],
-        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::WholeMessage],
+        needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::WholeMessage],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.message(RpcMessageKind::Call)?;
             call.version1()?;
@@ -501,7 +501,7 @@ pub(crate) const RULES: &[Rule] = &[
             -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
             follow the last item\".",
         subjects: &[RequiredMessageProperty::Version1],
-        needs: &[CaptureEvidenceKind::WholeMessage],
+        needs: &[RequiredCaptureEvidence::WholeMessage],
         suspects: &[RequiredMessageProperty::Undecodable],
         check: RuleCheck::Message(|message| {
             message.version1()?;

@@ -219,7 +219,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A receiver drops the packet silently. A cable, a switch or an adapter damages packets, or a device \
             rewrites fields that the ICRC covers. A capture on the sender's host may have packets whose ICRC the adapter \
             computes later. Example: a bit of the payload changed in the memory of a switch: \"wrong ICRC\".",
-        needs: &[CaptureEvidenceKind::CheckedIcrc],
+        needs: &[RequiredCaptureEvidence::CheckedIcrc],
         check: anomaly! { |checks| checks.icrcs;
             TransportAnomalyKind::BadIcrc => "wrong ICRC".to_owned()
         },

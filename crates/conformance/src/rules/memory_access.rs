@@ -33,8 +33,11 @@ macro_rules! access {
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
-const ACCESS: &[CaptureEvidenceKind] =
-    &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists, CaptureEvidenceKind::NoLoss];
+const ACCESS: &[RequiredCaptureEvidence] = &[
+    RequiredCaptureEvidence::BothMessages,
+    RequiredCaptureEvidence::ChunkLists,
+    RequiredCaptureEvidence::NoLoss,
+];
 
 /// Rules about RDMA Reads and Writes that the Requester did not permit.
 pub(crate) const ACCESS_RULES: [&str; 6] = [
@@ -157,7 +160,11 @@ pub(crate) const RULES: &[Rule] = &[
             client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
             in flight, 16 declared by the peer\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists, CaptureEvidenceKind::NoLoss],
+        needs: &[
+            RequiredCaptureEvidence::SetUp,
+            RequiredCaptureEvidence::ChunkLists,
+            RequiredCaptureEvidence::NoLoss,
+        ],
         check: RuleCheck::Absence(
             |event| {
                 let TransportAnomalyKind::ReadsInFlight { count, limit } = event.kind else {

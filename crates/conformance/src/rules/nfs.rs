@@ -213,7 +213,7 @@ pub(crate) const RULES: &[Rule] = &[
             attributes with 2; GETDEVICELIST is gone in 2. The server answers NFS4ERR_OP_ILLEGAL or NFS4ERR_NOTSUPP. \
             Example: RENEW, which ends with minor version 0, succeeds in a session: \"RENEW accepted in minor version 1\".",
         subjects: &[RequiredMessageProperty::Compound, RequiredMessageProperty::ReservedOperation],
-        needs: &[CaptureEvidenceKind::BothMessages],
+        needs: &[RequiredCaptureEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let minor_version = operations.minor_version;
@@ -344,7 +344,7 @@ pub(crate) const RULES: &[Rule] = &[
             client does not know how much was copied. Look for a back channel that is down. Example: a client starts a COPY, \
             and unmounts before CB_OFFLOAD: \"no result of 1 of 1 asynchronous copies\".",
         subjects: &[RequiredMessageProperty::Compound],
-        needs: &[CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let copies = transaction.ended_copies?;
             let (started, unreported) = (copies.started, copies.unreported);

@@ -96,7 +96,7 @@ pub(crate) const RULES: &[Rule] = &[
             Write chunk. Example: READs of files of 1,000 bytes: \"inline, the Send would have 1108 bytes of the 4096 \
             allowed\".",
         subjects: &[RequiredMessageProperty::Chunks],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(chunk_for_small),
         ..Rule::PER_CONNECTION
     },
@@ -109,7 +109,7 @@ pub(crate) const RULES: &[Rule] = &[
             take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
             with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
         subjects: &[RequiredMessageProperty::LongMessage],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(threshold_would_save),
         ..Rule::PER_CONNECTION
     },
@@ -122,7 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
             before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
             plain Send: \"1 reply without invalidation: 1 segment to invalidate locally\".",
         subjects: &[RequiredMessageProperty::Chunks],
-        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             view.version1_call()?;
             let segments = view.offered_chunks().flat_map(|chunk| &chunk.segments).count();
@@ -149,7 +149,7 @@ pub(crate) const RULES: &[Rule] = &[
             register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
             \"a chunk of 4096 bytes in 4 segments, 1024 bytes on average\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Chunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used =
@@ -185,7 +185,7 @@ pub(crate) const RULES: &[Rule] = &[
             at the server's number of receive buffers. Example: a server \
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
         subjects: &[RequiredMessageProperty::Reply],
-        needs: &[CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             let words = message.version1().filter(|_| !message.is_call() && !message.is_reverse())?;
             // rpcrdma/credit-zero judges a grant of zero.
@@ -209,7 +209,7 @@ pub(crate) const RULES: &[Rule] = &[
             Its receive buffers may not suffice for it. Example: a client requests 32 credits, later 64, and gets both: \
             \"grants 32 and 64 for requests of 32 and 64\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reply],
-        needs: &[CaptureEvidenceKind::BothMessages],
+        needs: &[RequiredCaptureEvidence::BothMessages],
         check: RuleCheck::Transaction(|view| {
             let requested = view.message(RpcMessageKind::Call)?.version1()?.credits;
             let granted = view.message(RpcMessageKind::Reply)?.version1()?.credits;
@@ -239,7 +239,7 @@ pub(crate) const RULES: &[Rule] = &[
             fewer and longer segments. Example: the server fetches a WRITE in 16 segments from a client that declared 16: \
             \"16 RDMA Reads in flight, 16 declared by the peer\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Absence(
             |event| {
                 let TransportAnomalyKind::ReadsInFlight { count, limit } = event.kind else {

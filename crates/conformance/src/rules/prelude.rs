@@ -16,7 +16,7 @@ pub(super) use nfsrdma_dissectors::xdr::XdrError;
 pub(super) use crate::finding_text::CountWithNoun;
 pub(super) use crate::message_view::ConformanceMessage;
 pub(super) use crate::read_write_view::SuccessfulReadWrite;
-pub(super) use crate::required_evidence::CaptureEvidenceKind;
+pub(super) use crate::required_evidence::RequiredCaptureEvidence;
 pub(super) use crate::rule::{Rule, RuleCheck, RuleVerdict};
 pub(super) use crate::rule_applicability::RequiredMessageProperty;
 pub(super) use crate::sequence_operation_fields::SessionChannelKind;

@@ -63,7 +63,7 @@ pub(crate) const RULES: &[Rule] = &[
             of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
             Send With Invalidate: \"invalidated, but the client did not set R\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Invalidation],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Message(|message| {
             let handle = message.record.invalidated_handle.filter(|_| !message.is_call())?;
             let set_up = message.transaction.set_up()?;
@@ -93,7 +93,7 @@ pub(crate) const RULES: &[Rule] = &[
             the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
             the second invalidates the Write chunk of the first: \"is not of this call\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Invalidation],
-        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Transaction(|transaction| {
             let handle = transaction.reply()?.invalidated_handle?;
             // An earlier copy of the Call may have offered other memory.
@@ -113,7 +113,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::MessageKind],
         suspects: &[RequiredMessageProperty::Invalidation],
         check: RuleCheck::Message(|message| {
             message.is_call().then_some(())?;
@@ -132,7 +132,7 @@ pub(crate) const RULES: &[Rule] = &[
             announce. The RFC says MUST; a warning, because no receiver is affected. Example: R is set, and the highest bit, \
             too: \"flags 0x81\".",
         subjects: &[RequiredMessageProperty::FirstOfConnection],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -155,7 +155,7 @@ pub(crate) const RULES: &[Rule] = &[
             1,024 bytes, and no remote invalidation. Example: a client sends a format that RFC 8797 does not have: \"version \
             2\".",
         subjects: &[RequiredMessageProperty::FirstOfConnection],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
@@ -176,7 +176,7 @@ pub(crate) const RULES: &[Rule] = &[
             Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
             an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
         subjects: &[RequiredMessageProperty::FirstOfConnection],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             let sides = declarations(transaction)?;
             if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
@@ -208,7 +208,7 @@ pub(crate) const RULES: &[Rule] = &[
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
             connection before\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::RepeatedCall],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             let view = message.transaction;
             message.version1().filter(|_| message.is_call() && view.transaction.retry_of.is_some())?;
@@ -236,7 +236,7 @@ pub(crate) const RULES: &[Rule] = &[
             that of NFS over TCP. The RFC says MUST; a warning, because a site may choose its ports. Example: an NFSv4 \
             client mounts with port=2049: \"port 2049\".",
         subjects: &[RequiredMessageProperty::FirstOfNfs4],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Transaction(|transaction| {
             // Once per connection: with its first Call of NFS version 4.
             if !transaction.is_nfs4() || transaction.connection.has_nfs4 {
@@ -262,7 +262,7 @@ pub(crate) const RULES: &[Rule] = &[
             reads 1,024 bytes from the server: \"1 Read chunk in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
         subjects: &[RequiredMessageProperty::Reply],
-        needs: &[CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             let view = message.transaction;

@@ -254,7 +254,7 @@ pub(crate) const RULES: &[Rule] = &[
             Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
             Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Version1],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         suspects: &[RequiredMessageProperty::ReadChunks],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
@@ -280,7 +280,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
             and the Read chunk names 82: \"Position 82\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(position_unaligned),
         ..Rule::DEFAULT
     },
@@ -294,7 +294,7 @@ pub(crate) const RULES: &[Rule] = &[
             second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
             Position 48\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(position_zero),
         ..Rule::DEFAULT
     },
@@ -306,7 +306,7 @@ pub(crate) const RULES: &[Rule] = &[
             Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
             chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(position_without_item),
         ..Rule::DEFAULT
     },
@@ -319,7 +319,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
             Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1()?;
             let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
@@ -340,7 +340,7 @@ pub(crate) const RULES: &[Rule] = &[
             and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
             bytes\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(item_length),
         ..Rule::DEFAULT
     },
@@ -352,7 +352,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The roundup costs bytes on the wire, and often a segment of its own. Example: a WRITE of 4,095 bytes \
             with one byte of roundup in the chunk: \"Read chunk of 4096 bytes, data item of 4095 bytes\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             check_item_lengths(message, |chunk, item| item % 4 == 0 || chunk != with_roundup(item))
         }),
@@ -366,7 +366,7 @@ pub(crate) const RULES: &[Rule] = &[
             are in a Read chunk, and their roundup follows the length word in the Send: \"81 bytes of payload: 1 byte of \
             roundup of a reduced item\".",
         subjects: &[RequiredMessageProperty::Chunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(roundup_left),
         ..Rule::DEFAULT
     },
@@ -378,7 +378,7 @@ pub(crate) const RULES: &[Rule] = &[
             of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
             chunk with 58 bytes, 2 more than whole words\".",
         subjects: &[RequiredMessageProperty::LongMessage],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(long_roundup),
         ..Rule::DEFAULT
     },
@@ -392,9 +392,9 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
         needs: &[
-            CaptureEvidenceKind::BothMessages,
-            CaptureEvidenceKind::ChunkLists,
-            CaptureEvidenceKind::NoLoss,
+            RequiredCaptureEvidence::BothMessages,
+            RequiredCaptureEvidence::ChunkLists,
+            RequiredCaptureEvidence::NoLoss,
         ],
         check: RuleCheck::Transaction(|view| {
             let call = view.message(RpcMessageKind::Call)?;
@@ -429,7 +429,7 @@ pub(crate) const RULES: &[Rule] = &[
             callbacks is never eligible. Example: a server returns attributes of a file in a Write chunk: \"64 bytes of \
             GETATTR in a Write chunk\".",
         subjects: &[RequiredMessageProperty::Chunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(not_eligible),
         ..Rule::DEFAULT
     },

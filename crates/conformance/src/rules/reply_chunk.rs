@@ -69,7 +69,7 @@ pub(crate) const RULES: &[Rule] = &[
             without Write chunk returns 5,000 bytes, and the server sends them inline: \"5092 bytes sent beside a Reply \
             chunk, inline threshold 4096\".",
         subjects: &[RequiredMessageProperty::Reply],
-        needs: &[CaptureEvidenceKind::SetUp],
+        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| has_unused_reply_chunk(message))?;
             if message.record.is_rdma_error() || !message.record.gaps.is_empty() {
@@ -96,7 +96,7 @@ pub(crate) const RULES: &[Rule] = &[
             payloads, and takes one. Example: a server writes the results into the Reply chunk, and sends them again in the \
             Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Chunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(reply_chunk_in_msg),
         ..Rule::DEFAULT
     },
@@ -113,7 +113,7 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredMessageProperty::Reply,
             RequiredMessageProperty::Failure,
         ],
-        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Transaction(reply_chunk_short),
         ..Rule::DEFAULT
     },
@@ -127,7 +127,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: READDIR of a small directory with a Reply chunk: \"1 Long Reply with 3044 bytes would have fitted \
             inline\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::LongMessage],
-        needs: &[CaptureEvidenceKind::SetUp, CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| !message.is_call())?;
             if !message.is_proc(RdmaProc::RDMA_NOMSG) {

@@ -14,7 +14,7 @@ pub(crate) const RULES: &[Rule] = &[
             Copies that the transport sends do not count. Example: a client repeats a COMPOUND after a timeout of 60 \
             seconds, although the connection lives: \"sent 2 times\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp
@@ -54,7 +54,7 @@ pub(crate) const RULES: &[Rule] = &[
             Call. After a lost connection, the server waits until the client repeats the Call. Example: a server answers a \
             Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Transaction(|transaction| {
             let call = transaction.call()?;
             if transaction.transaction.connection.transport == ConnectionTransport::Udp {

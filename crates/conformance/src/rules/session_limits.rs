@@ -143,9 +143,9 @@ pub(crate) const RULES: &[Rule] = &[
             8\".",
         subjects: &[RequiredMessageProperty::Sequence],
         needs: &[
-            CaptureEvidenceKind::BothMessages,
-            CaptureEvidenceKind::Session,
-            CaptureEvidenceKind::WholeMessage,
+            RequiredCaptureEvidence::BothMessages,
+            RequiredCaptureEvidence::Session,
+            RequiredCaptureEvidence::WholeMessage,
         ],
         suspects: &[RequiredMessageProperty::LargeMessage],
         check: RuleCheck::Transaction(check_sizes),
@@ -160,7 +160,7 @@ pub(crate) const RULES: &[Rule] = &[
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \
             offered, 8196 returned\".",
         subjects: &[RequiredMessageProperty::Compound, RequiredMessageProperty::CreateSession],
-        needs: &[CaptureEvidenceKind::BothMessages],
+        needs: &[RequiredCaptureEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
                 (Args::CREATE_SESSION(args), Some(Results::CREATE_SESSION(created))) => {

@@ -222,7 +222,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Requester that finds other values cannot be sure that the Reply belongs to its Call. The Linux \
             client then recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
         subjects: &[RequiredMessageProperty::Sequence],
-        needs: &[CaptureEvidenceKind::BothMessages],
+        needs: &[RequiredCaptureEvidence::BothMessages],
         suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
@@ -254,7 +254,7 @@ pub(crate) const RULES: &[Rule] = &[
             earlier session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
             first use of slot 1\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::FirstSlotUse],
-        needs: &[CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let SequenceArguments { slot, highest_slot, .. } = call.sequence;
@@ -281,7 +281,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After \
             0xffffffff comes 0. Slots of the back channel are those of the server. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
         subjects: &[RequiredMessageProperty::Sequence],
-        needs: &[CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::Session],
         suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
@@ -309,7 +309,7 @@ pub(crate) const RULES: &[Rule] = &[
             while the Responder still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
             \"sequence ID 2 on slot 0 again on the same connection\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
-        needs: &[CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
@@ -341,7 +341,7 @@ pub(crate) const RULES: &[Rule] = &[
             interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
             on slot 0\".",
         subjects: &[RequiredMessageProperty::Sequence],
-        needs: &[CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::Session],
         suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
@@ -449,7 +449,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Responder may apply other rules to the same operations, or refuse them. Example: a client mounts with \
             minor version 1 and uses the session of a mount with 2: \"minor version 1, the session is of 2\".",
         subjects: &[RequiredMessageProperty::Sequence],
-        needs: &[CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::Session],
         suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
@@ -470,7 +470,7 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
-        needs: &[CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let repeated = call.repeated_use()?;
@@ -496,7 +496,7 @@ pub(crate) const RULES: &[Rule] = &[
             without sa_cachethis or csa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
             the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
-        needs: &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::Session],
         check: RuleCheck::Transaction(check_replay),
         ..Rule::DEFAULT
     },
@@ -509,7 +509,7 @@ pub(crate) const RULES: &[Rule] = &[
             were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
             that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
         subjects: &[RequiredMessageProperty::Sequence],
-        needs: &[CaptureEvidenceKind::Session],
+        needs: &[RequiredCaptureEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             let target = call.history.target?;
@@ -545,7 +545,7 @@ pub(crate) const RULES: &[Rule] = &[
             ignore it. Example: the connection of the backchannel has ended, and the results of the next SEQUENCE have the \
             flag: \"SEQ4_STATUS_CB_PATH_DOWN\".",
         subjects: &[RequiredMessageProperty::Compound],
-        needs: &[CaptureEvidenceKind::BothMessages],
+        needs: &[RequiredCaptureEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let Results::SEQUENCE(result) = transaction.operations.results.first()? else { return None };
             let result = result.ok()?;

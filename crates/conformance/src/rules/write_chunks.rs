@@ -10,8 +10,8 @@ use super::prelude::*;
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::connection_history::REFUSED;
 
-const BOTH_LISTS: &[CaptureEvidenceKind] =
-    &[CaptureEvidenceKind::BothMessages, CaptureEvidenceKind::ChunkLists];
+const BOTH_LISTS: &[RequiredCaptureEvidence] =
+    &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists];
 
 /// Returns the segments that the Responder may write to.
 fn written_segments<'t>(
@@ -495,9 +495,9 @@ pub(crate) const RULES: &[Rule] = &[
             returns 4,096 bytes, and the RDMA Writes before it placed 4,000: \"returned 4096 bytes, 4000 written\".",
         subjects: &[RequiredMessageProperty::Chunks],
         needs: &[
-            CaptureEvidenceKind::BothMessages,
-            CaptureEvidenceKind::ChunkLists,
-            CaptureEvidenceKind::NoLoss,
+            RequiredCaptureEvidence::BothMessages,
+            RequiredCaptureEvidence::ChunkLists,
+            RequiredCaptureEvidence::NoLoss,
         ],
         check: RuleCheck::Transaction(returned_not_written),
         ..Rule::DEFAULT
@@ -574,7 +574,7 @@ pub(crate) const RULES: &[Rule] = &[
             Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::WriteChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let chunks = &message.transaction.transaction.write_chunks;
@@ -595,7 +595,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
             a Write list: \"1 Write chunk, no operation returns data for them\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::WriteChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(write_list_unneeded),
         ..Rule::DEFAULT
     },
@@ -607,7 +607,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a client requests 4,096 bytes, and registers 4,000: \"Write chunk of 4000 bytes for a READ of 4096 \
             bytes\".",
         subjects: &[RequiredMessageProperty::WriteChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))
         }),
@@ -622,7 +622,7 @@ pub(crate) const RULES: &[Rule] = &[
             requests the last 4,095 bytes of a file, and registers a word more than needed: \"Write chunk of 4096 bytes for \
             a READ of 4095 bytes\".",
         subjects: &[RequiredMessageProperty::WriteChunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Transaction(|view| {
             judge_chunk_sizes(view, |chunk, count| {
                 let fill = roundup(count as usize) as u64;
@@ -641,9 +641,9 @@ pub(crate) const RULES: &[Rule] = &[
             offset 0x20100800, also memory of XID 0x00000102\".",
         subjects: &[RequiredMessageProperty::Chunks],
         needs: &[
-            CaptureEvidenceKind::BothMessages,
-            CaptureEvidenceKind::ChunkLists,
-            CaptureEvidenceKind::NoLoss,
+            RequiredCaptureEvidence::BothMessages,
+            RequiredCaptureEvidence::ChunkLists,
+            RequiredCaptureEvidence::NoLoss,
         ],
         check: RuleCheck::Transaction(|view| {
             view.version1_call()?;
@@ -674,7 +674,7 @@ pub(crate) const RULES: &[Rule] = &[
             Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Chunks],
-        needs: &[CaptureEvidenceKind::ChunkLists],
+        needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(too_complex),
         ..Rule::DEFAULT
     },
@@ -693,9 +693,9 @@ pub(crate) const RULES: &[Rule] = &[
             RequiredMessageProperty::Compound,
         ],
         needs: &[
-            CaptureEvidenceKind::BothMessages,
-            CaptureEvidenceKind::ChunkLists,
-            CaptureEvidenceKind::WholeMessage,
+            RequiredCaptureEvidence::BothMessages,
+            RequiredCaptureEvidence::ChunkLists,
+            RequiredCaptureEvidence::WholeMessage,
         ],
         check: RuleCheck::Transaction(simple_refused),
         ..Rule::DEFAULT
@@ -709,7 +709,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Refusal],
-        needs: &[CaptureEvidenceKind::MessageKind],
+        needs: &[RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Transaction(|view| {
             let call = view.version1_call()?;
             let xid = view.transaction.xid;

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::nlm::v4::{self as nlm, Nlm4Res, Nlm4Stats, Nlm4Test
 use nfsrdma_dissectors::nfs::rpcbind::v2 as portmap;
 use nfsrdma_dissectors::nfs::{StatusUnion, StatusUnionDiscriminant};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program};
-use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Void};
+use nfsrdma_dissectors::xdr::{Cursor, Opaque, Void, XdrArray};
 
 use super::file_tree::MockFileTree;
 use super::filehandle::handle;
@@ -55,7 +55,7 @@ pub(super) fn mount(
             let results = match directory {
                 Ok(id) => StatusUnion::Ok(Mountres3Ok {
                     fhandle: Opaque(&handle(id)[..]),
-                    auth_flavors: List::from(&[MountAuthFlavor::AUTH_SYS][..]),
+                    auth_flavors: XdrArray::from(&[MountAuthFlavor::AUTH_SYS][..]),
                 }),
                 Err(MockNfsError(status)) => StatusUnion::Fail(Mountstat3(status), Void),
             };

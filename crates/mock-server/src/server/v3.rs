@@ -4,7 +4,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::*;
 use nfsrdma_dissectors::rpc::AcceptStat;
-use nfsrdma_dissectors::xdr::{Chain, Cursor, Ddp, DdpText, Opaque, Text, Void, Xdr};
+use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Opaque, Text, Void, Xdr, XdrLinkedList};
 
 use super::file_object::{MockDirectory, MockObject, MockObjectContent};
 use super::file_tree::MockFileTree;
@@ -265,7 +265,7 @@ fn readdir(server: &MockServer, args: &Readdir3Args<'_>, buffers: &mut MockReply
         Ok((entries, eof)) => {
             let entry = |(cookie, name, fileid)| Entry3 { fileid, name: Text(name), cookie };
             let list: Vec<_> = entries.into_iter().map(entry).collect();
-            let reply = Dirlist3 { entries: Chain::from(&list[..]), eof };
+            let reply = Dirlist3 { entries: XdrLinkedList::from(&list[..]), eof };
             let ok = Readdir3Resok { dir_attributes, cookieverf: VERIFIER, reply };
             Results::READDIR(StatusUnion::Ok(ok)).encode(buffers.encoder);
         }
@@ -293,7 +293,7 @@ fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, buffers: &mut M
                     name_handle: Some(Opaque(&handle[..])),
                 })
                 .collect();
-            let reply = Dirlistplus3 { entries: Chain::from(&list[..]), eof };
+            let reply = Dirlistplus3 { entries: XdrLinkedList::from(&list[..]), eof };
             let ok = Readdirplus3Resok { dir_attributes, cookieverf: VERIFIER, reply };
             Results::READDIRPLUS(StatusUnion::Ok(ok)).encode(buffers.encoder);
         }

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::flow::transaction::CapturedMessage;
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcStatus, RpcSummary};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
-use nfsrdma_dissectors::xdr::List;
+use nfsrdma_dissectors::xdr::XdrArray;
 
 use crate::trace::run_dependent_field_visitor::{VisitedNfs4Opcode, VisitedOperation};
 use crate::trace::step::{CallAndReplyWireForms, ChunkSegmentLengths, TraceCallChunks, TraceMessageWireForm};
@@ -49,7 +49,10 @@ impl CompiledChunkLengths {
     /// Returns the Read and Write chunks as lists, for [`Self::to_call_chunks`].
     pub(super) fn segment_length_lists(&self) -> [Vec<ChunkSegmentLengths<'_>>; 2] {
         [&self.reads, &self.writes].map(|chunks| {
-            chunks.iter().map(|lengths| ChunkSegmentLengths { lengths: List::from(&lengths[..]) }).collect()
+            chunks
+                .iter()
+                .map(|lengths| ChunkSegmentLengths { lengths: XdrArray::from(&lengths[..]) })
+                .collect()
         })
     }
 
@@ -58,10 +61,10 @@ impl CompiledChunkLengths {
         [reads, writes]: &'s [Vec<ChunkSegmentLengths<'s>>; 2],
     ) -> TraceCallChunks<'s> {
         TraceCallChunks {
-            call: ChunkSegmentLengths { lengths: List::from(&self.call[..]) },
-            reads: List::from(&reads[..]),
-            writes: List::from(&writes[..]),
-            reply: ChunkSegmentLengths { lengths: List::from(&self.reply[..]) },
+            call: ChunkSegmentLengths { lengths: XdrArray::from(&self.call[..]) },
+            reads: XdrArray::from(&reads[..]),
+            writes: XdrArray::from(&writes[..]),
+            reply: ChunkSegmentLengths { lengths: XdrArray::from(&self.reply[..]) },
         }
     }
 
@@ -89,7 +92,7 @@ impl CompiledChunkLengths {
                 Some(RpcStatus::RdmaError(code)) => code.number(),
                 _ => 0,
             },
-            returned: List::from(&self.returned_bytes[..]),
+            returned: XdrArray::from(&self.returned_bytes[..]),
             returned_reply: transaction.reply_chunk.as_ref().map_or(0, returned_length),
         }
     }

@@ -19,7 +19,7 @@ use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::rpc::gss::{self, GssProc};
 use nfsrdma_dissectors::rpc::{self, Credential};
-use nfsrdma_dissectors::xdr::{Cursor, List, Opaque, Text};
+use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text, XdrArray};
 
 use super::trace::file_format::{
     self, InitialFileExtent, ReplayTraceBlockKind, TraceFileDataRetention, TraceFileSystemObject,
@@ -215,7 +215,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             reply: reply.message(),
             shape: lengths.to_call_chunks(&lists),
             carried: lengths.to_transfer(transaction, &summary),
-            needs: TraceReplySizeLimits { message, payloads: List::from(&payloads[..]) },
+            needs: TraceReplySizeLimits { message, payloads: XdrArray::from(&payloads[..]) },
         };
         self.writer.step(&step)?;
         let TraceStep { caller, asked: trace_procedure, .. } = step;
@@ -253,7 +253,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
         let mut tables = self.writer.begin_tables(&TraceProvenance {
             program: Text(program.as_bytes()),
-            captures: List::from(&names[..]),
+            captures: XdrArray::from(&names[..]),
             keeping: self.keeping,
             key: self.key,
         })?;
@@ -352,8 +352,8 @@ fn object<W: Write + Seek>(
             existence: node.existence,
             step: node.step,
             file_type: node.file_type,
-            names: List::from(&names[..]),
-            handles: List::from(&node.handles[..]),
+            names: XdrArray::from(&names[..]),
+            handles: XdrArray::from(&node.handles[..]),
             server: node.server,
             size: node.size,
             is_size_known: node.is_size_known,

@@ -5,7 +5,7 @@ use std::io::{self, Seek, Write};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transaction_message_decoding::TransactionMessages;
-use nfsrdma_dissectors::xdr::{List, Opaque, roundup};
+use nfsrdma_dissectors::xdr::{Opaque, XdrArray, roundup};
 
 use super::variable_resolution::OperationFileAndOwnerVariables;
 use super::variable_table::hash;
@@ -203,8 +203,8 @@ impl CompiledMessage {
             head: Opaque(&self.head),
             body: self.body_offset,
             end: self.body_end,
-            slots: List::from(&self.slots[..]),
-            payloads: List::from(&self.payloads[..]),
+            slots: XdrArray::from(&self.slots[..]),
+            payloads: XdrArray::from(&self.payloads[..]),
         }
     }
 }

@@ -39,7 +39,7 @@ impl CompoundRunDirectoryCheck {
         match self.current {
             None
             | Some(CompoundFilehandleContainment::Zone(
-                FilehandleContainmentZone::RunDirectory
+                FilehandleContainmentZone::ServerRunDirectory
                 | FilehandleContainmentZone::TreeRoot
                 | FilehandleContainmentZone::InTree
                 | FilehandleContainmentZone::BelowTreeRoot,

@@ -19,7 +19,7 @@ pub enum FilehandleContainmentZone {
     /// The directory that the user named. Only the run's directory may be named in it.
     Export,
     /// The run's directory.
-    RunDirectory,
+    ServerRunDirectory,
     /// The root of one of the run's trees: steps up are not allowed.
     TreeRoot,
     /// In one of the run's trees, perhaps at its root: steps up are not allowed.

@@ -339,10 +339,10 @@ impl Containment {
         check_plain_name(name)?;
         match directory {
             FilehandleContainmentZone::Export if *name == *self.run_directory => {
-                Ok(FilehandleContainmentZone::RunDirectory)
+                Ok(FilehandleContainmentZone::ServerRunDirectory)
             }
             FilehandleContainmentZone::Export => Err(ContainmentViolation::Upward),
-            FilehandleContainmentZone::RunDirectory => Ok(FilehandleContainmentZone::TreeRoot),
+            FilehandleContainmentZone::ServerRunDirectory => Ok(FilehandleContainmentZone::TreeRoot),
             FilehandleContainmentZone::TreeRoot
             | FilehandleContainmentZone::InTree
             | FilehandleContainmentZone::BelowTreeRoot => Ok(FilehandleContainmentZone::BelowTreeRoot),

@@ -16,7 +16,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
-use nfsrdma_dissectors::xdr::{Ddp, DdpText, Encoder, List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Ddp, DdpText, Encoder, Opaque, Text, Void, XdrArray};
 use nfsrdma_rpc::{CallTag, DdpEligibleArgument, PayloadContentLocation};
 
 use super::*;
@@ -296,7 +296,7 @@ fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
             eia_clientowner: ClientOwner4 { co_verifier: [0; 8], co_ownerid: Opaque(name) },
             eia_flags: ExchangeIdFlags(0),
             eia_state_protect: StateProtect4A::None,
-            eia_client_impl_id: List::default(),
+            eia_client_impl_id: XdrArray::default(),
         })))
     };
     assert_eq!(exchange(b"client tag"), Ok(ReplyIdentifierKinds::State));
@@ -341,7 +341,7 @@ fn rfc7862_section_15_2_no_other_server_is_named() {
             ca_count: 0,
             ca_consecutive: true,
             ca_synchronous: true,
-            ca_source_server: List::from(servers),
+            ca_source_server: XdrArray::from(servers),
         }))
     };
     assert_eq!(copy(&[]), Ok(ReplyIdentifierKinds::State));
@@ -484,7 +484,7 @@ fn devices_above_the_limit_of_a_reply_are_counted_as_dropped() {
     let list = Results::GETDEVICELIST(StatusUnion::Ok(Getdevicelist4Resok {
         gdlr_cookie: 0,
         gdlr_cookieverf: [0; 8],
-        gdlr_deviceid_list: List::from(&devices[..]),
+        gdlr_deviceid_list: XdrArray::from(&devices[..]),
         gdlr_eof: true,
     }));
     let ask = Args::GETDEVICELIST(Getdevicelist4Args {

@@ -106,7 +106,7 @@ mod tests {
         Attribute, CbCompoundCallHead, CbGetattr4Args, CbSequence4Args, mask_and_values,
     };
     use nfsrdma_dissectors::rpc::Xid;
-    use nfsrdma_dissectors::xdr::List;
+    use nfsrdma_dissectors::xdr::XdrArray;
 
     use super::*;
 
@@ -125,7 +125,7 @@ mod tests {
             csa_slotid: 1,
             csa_highest_slotid: 2,
             csa_cachethis: false,
-            csa_referring_call_lists: List::default(),
+            csa_referring_call_lists: XdrArray::default(),
         });
         let mut encoder = call(1);
         let head = CbCompoundCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };

@@ -25,7 +25,6 @@
 mod call_operations_and_files;
 mod callback_responder;
 mod captured_open_grants;
-mod compound_server_adaptation;
 mod dependencies;
 mod engine;
 mod expected_final_tree;
@@ -42,6 +41,7 @@ pub mod reply_check;
 mod reply_statuses_and_grants;
 pub mod report;
 mod report_merge;
+mod root_and_attribute_rewriting;
 mod rpc_header_splitting;
 mod run_error;
 mod run_monitor;

@@ -10,7 +10,7 @@ use super::final_tree_check::FinalTreeCheckReport;
 use super::issue_delay_histogram::IssueDelayHistogram;
 use super::recovery;
 use super::step_outcome::FinalStepState;
-use super::trace_recording::ReplayTraceRecordingTotals;
+use super::trace_recording::RunRecordingTotals;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::FileUserAndGroup;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
@@ -205,7 +205,7 @@ pub struct ReplayReport {
     /// Owner of objects created by root, if the export squashes root.
     pub squashed: Option<FileUserAndGroup>,
     /// Totals of the recording, or the reason why it failed; `None` if not requested.
-    pub recording: Option<Result<ReplayTraceRecordingTotals, String>>,
+    pub recording: Option<Result<RunRecordingTotals, String>>,
     /// Result of the tree check after the run; `None` without one.
     pub tree_check: Option<FinalTreeCheckReport>,
 }

@@ -89,7 +89,7 @@ pub struct CallbackOrAuxiliaryCallAndReply<'a> {
 
 /// Totals of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReplayTraceRecordingTotals {
+pub struct RunRecordingTotals {
     /// Number of Calls, each with its Reply if there was one.
     pub steps: u64,
     /// Bytes of file data of Calls recorded without content, because too much was in flight.
@@ -122,7 +122,7 @@ pub trait ReplayMessageRecorder {
     ///
     /// # Errors
     /// Returns the first write error; messages after it were not recorded.
-    fn finish(self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals>;
+    fn finish(self: Box<Self>) -> io::Result<RunRecordingTotals>;
 }
 
 /// Recorder of everything sent and received, if there is one.
@@ -496,7 +496,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         self.write_exchange((name, CallDirection::Forward), of_step, [call, reply]);
     }
 
-    fn finish(mut self: Box<Self>) -> io::Result<ReplayTraceRecordingTotals> {
+    fn finish(mut self: Box<Self>) -> io::Result<RunRecordingTotals> {
         let mut unanswered: Vec<CallTag> = self.pending_calls.keys().copied().collect();
         unanswered.sort_unstable_by_key(|tag| tag.0);
         unanswered.into_iter().for_each(|tag| self.record_lost(tag, None));
@@ -507,7 +507,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         }
         let (writer, _) = trace_compiler.finish(&[name])?;
         finish(writer)?;
-        Ok(ReplayTraceRecordingTotals { steps, dropped_bytes: not_kept })
+        Ok(RunRecordingTotals { steps, dropped_bytes: not_kept })
     }
 }
 

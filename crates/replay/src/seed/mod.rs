@@ -90,14 +90,14 @@ impl From<TraceError> for SeedError {
 
 /// The location of a run on the server.
 #[derive(Clone, Debug)]
-pub struct RunDirectory<'a> {
+pub struct ServerRunDirectory<'a> {
     /// Path of the export in the URL.
     pub export: &'a str,
     /// Name of the run's directory in the export.
     pub directory: &'a str,
 }
 
-impl RunDirectory<'_> {
+impl ServerRunDirectory<'_> {
     fn check(&self) -> Result<(), SeedError> {
         let name = self.directory;
         let is_name = !name.is_empty()
@@ -259,7 +259,7 @@ pub enum SeedMode {
 pub fn seed(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
     files: &mut dyn FileServerClient,
-    location: &RunDirectory<'_>,
+    location: &ServerRunDirectory<'_>,
     mode: SeedMode,
     begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> FileOperationResult<()>,
 ) -> Result<SeededTree, SeedError> {

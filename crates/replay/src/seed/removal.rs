@@ -10,7 +10,7 @@ use std::fmt;
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 
 use super::file_server_client::{FileOperationResult, FileServerClient, FileServerClientError};
-use super::{DEPTH, NAMELESS_DIRECTORY, RunDirectory, TREE_DIRECTORY};
+use super::{DEPTH, NAMELESS_DIRECTORY, ServerRunDirectory, TREE_DIRECTORY};
 use crate::run::removable_names::RemovableNames;
 use crate::trace::file_format::TraceFileType;
 
@@ -65,7 +65,7 @@ impl std::error::Error for RunDirectoryRemovalError {}
 /// answer.
 pub fn remove(
     files: &mut dyn FileServerClient,
-    location: &RunDirectory<'_>,
+    location: &ServerRunDirectory<'_>,
     marker: &str,
     created_names: &RemovableNames,
 ) -> Result<u64, RunDirectoryRemovalError> {

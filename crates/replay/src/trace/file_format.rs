@@ -6,7 +6,7 @@
 
 use nfsrdma_dissectors::field::FieldDefinition;
 use nfsrdma_dissectors::xdr;
-use nfsrdma_dissectors::xdr::{List, Opaque, Text};
+use nfsrdma_dissectors::xdr::{Opaque, Text, XdrArray};
 
 use super::step::{MAX_LIST_LENGTH, PayloadContentState, TraceSlotValueKind};
 
@@ -79,7 +79,7 @@ xdr! { "trace";
         /// Name and version of the program that wrote the trace.
         program: Text<'a>,
         /// File names of the captures.
-        captures: List<'a, Text<'a>, 1024>,
+        captures: XdrArray<'a, Text<'a>, 1024>,
         /// The form in which file data is retained.
         keeping: TraceFileDataRetention,
         /// The key from which data is generated; 0 if none is.
@@ -172,9 +172,9 @@ xdr! { "trace";
         /// Type of the object.
         file_type: TraceFileType,
         /// Names before the first step, or the name that the object was created with; empty if no name was seen.
-        names: List<'a, TraceFileSystemObjectName<'a>, MAX_LIST_LENGTH>,
+        names: XdrArray<'a, TraceFileSystemObjectName<'a>, MAX_LIST_LENGTH>,
         /// Variables of the filehandles of the object.
-        handles: List<'a, u32, MAX_LIST_LENGTH>,
+        handles: XdrArray<'a, u32, MAX_LIST_LENGTH>,
         /// Number of the server.
         server: u32,
         /// Size before the first step in bytes; unless `is_size_known`, the end of the last range read.

@@ -2,7 +2,7 @@
 //! (RFC 4506). `docs/trace.md` shows them byte by byte.
 
 use nfsrdma_dissectors::xdr;
-use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, List, Opaque, roundup};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Opaque, XdrArray, roundup};
 
 /// Maximum number of segments of a chunk, of slots and payloads of a message, and of chunks of a Call.
 pub const MAX_LIST_LENGTH: u32 = 1 << 17;
@@ -174,9 +174,9 @@ xdr! { "trace";
         /// End of the arguments or results in the head. The RPCSEC_GSS checksum follows (RFC 2203 section 5.3.2.2).
         end: u32,
         /// Slots in ascending order, without overlap.
-        slots: List<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>,
+        slots: XdrArray<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>,
         /// Payloads in ascending order.
-        payloads: List<'a, TracePayload, MAX_LIST_LENGTH>,
+        payloads: XdrArray<'a, TracePayload, MAX_LIST_LENGTH>,
     }
 
     /// The wire form of a message.
@@ -192,16 +192,16 @@ xdr! { "trace";
     }
 
     /// Lengths of the segments of a chunk, in bytes.
-    struct ChunkSegmentLengths<'a> { lengths: List<'a, u32, MAX_LIST_LENGTH> }
+    struct ChunkSegmentLengths<'a> { lengths: XdrArray<'a, u32, MAX_LIST_LENGTH> }
 
     /// The chunks of a Call, as the Requester offers them.
     struct TraceCallChunks<'a> {
         /// The Position-Zero Read chunk of a Long Call; empty for an inline message.
         call: ChunkSegmentLengths<'a>,
         /// The Read chunks of the payloads.
-        reads: List<'a, ChunkSegmentLengths<'a>, MAX_LIST_LENGTH>,
+        reads: XdrArray<'a, ChunkSegmentLengths<'a>, MAX_LIST_LENGTH>,
         /// The Write chunks.
-        writes: List<'a, ChunkSegmentLengths<'a>, MAX_LIST_LENGTH>,
+        writes: XdrArray<'a, ChunkSegmentLengths<'a>, MAX_LIST_LENGTH>,
         /// The Reply chunk; empty if there was none.
         reply: ChunkSegmentLengths<'a>,
     }
@@ -217,7 +217,7 @@ xdr! { "trace";
         /// rdma_err of an RDMA_ERROR; 0 without one.
         rdma_error: u32,
         /// Number of bytes that the Reply returned in each Write chunk.
-        returned: List<'a, u32, MAX_LIST_LENGTH>,
+        returned: XdrArray<'a, u32, MAX_LIST_LENGTH>,
         /// Number of bytes of a Long Reply.
         returned_reply: u32,
     }
@@ -227,7 +227,7 @@ xdr! { "trace";
         /// Number of bytes of the RPC message of the Reply, without the DDP-eligible results.
         message: u32,
         /// Maximum number of bytes of content of each DDP-eligible result.
-        payloads: List<'a, u32, MAX_LIST_LENGTH>,
+        payloads: XdrArray<'a, u32, MAX_LIST_LENGTH>,
     }
 
     /// The protection of arguments and results. RFC 2203 section 5.3.2.

@@ -17,7 +17,7 @@ use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, RpcRdmaErrvers,
     VERSION, WriteChunk,
 };
-use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr, roundup};
+use nfsrdma_dissectors::xdr::{Encoder, Xdr, XdrArray, XdrLinkedList, roundup};
 
 use super::step::TraceMessageWireForm;
 
@@ -226,8 +226,8 @@ impl ReconstructedChunkLists {
     fn header(&self, sent: &ReconstructedWireMessage, xid: Xid, rdma_error: u32) -> Vec<u8> {
         let writes: Vec<_> = self.writes.iter().map(|targets| chunk(targets)).collect();
         let lists = ChunkLists {
-            rdma_reads: Chain::from(&self.reads[..]),
-            rdma_writes: Chain::from(&writes[..]),
+            rdma_reads: XdrLinkedList::from(&self.reads[..]),
+            rdma_writes: XdrLinkedList::from(&writes[..]),
             rdma_reply: self.reply.as_deref().map(chunk),
         };
         let rdma_body = match (sent.form, rdma_error) {
@@ -248,7 +248,7 @@ impl ReconstructedChunkLists {
 }
 
 fn chunk(targets: &[RdmaSegment]) -> WriteChunk<'_> {
-    WriteChunk { target: List::from(targets) }
+    WriteChunk { target: XdrArray::from(targets) }
 }
 
 fn build_message_record(

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::v4::{
     CompoundReplyHead, Createhow4, Fattr4, Nfsstat4, ObjectFh4, Open4Args, Open4Resok, OpenClaim4,
     OpenDelegation4, OpenOwner4, OpenRflags, Openflag4, Results, ShareAccess, ShareDeny, Stateid4,
 };
-use nfsrdma_dissectors::xdr::{Encoder, List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Encoder, Opaque, Text, Void, XdrArray};
 
 use super::inference::TreeInferenceStepInput;
 use super::inferred_object::InferredObjectId;
@@ -63,8 +63,8 @@ fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Enc
         head: Opaque(&bodies[at]),
         body: 0,
         end: bodies[at].len() as u32,
-        slots: List::from(&slots[at][..]),
-        payloads: List::default(),
+        slots: XdrArray::from(&slots[at][..]),
+        payloads: XdrArray::default(),
     });
     let asked = TraceProcedure {
         program: 100_003,

@@ -18,7 +18,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody};
 use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid};
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, List, Opaque, Text, Void, Xdr};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void, Xdr, XdrArray};
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::verbs::VerbsTransport;
 use nfsrdma_rpc::{ConnectOptions, RpcClientTransport, RpcClientTransportEvent, TransportConnectionId};
@@ -83,7 +83,7 @@ impl Session {
             eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(b"transport_exercise") },
             eia_flags: ExchangeIdFlags(0),
             eia_state_protect: StateProtect4A::None,
-            eia_client_impl_id: List::default(),
+            eia_client_impl_id: XdrArray::default(),
         }));
         let given = run(transport, connection, &mut xid, &[exchange], |results| match results {
             Results::EXCHANGE_ID(StatusUnion::Ok(given)) => Some((given.eir_clientid, given.eir_sequenceid)),
@@ -97,7 +97,7 @@ impl Session {
             ca_maxresponsesize_cached: 4096,
             ca_maxoperations: 16,
             ca_maxrequests: 4,
-            ca_rdma_ird: List::default(),
+            ca_rdma_ird: XdrArray::default(),
         };
         let create = Args::CREATE_SESSION(Box::new(CreateSession4Args {
             csa_clientid: clientid,
@@ -106,7 +106,7 @@ impl Session {
             csa_fore_chan_attrs: channel(),
             csa_back_chan_attrs: channel(),
             csa_cb_program: Program::NFS_CB.0,
-            csa_sec_parms: List::from(&[CallbackSecParms4::None][..]),
+            csa_sec_parms: XdrArray::from(&[CallbackSecParms4::None][..]),
         }));
         let given = run(transport, connection, &mut xid, &[create], |results| match results {
             Results::CREATE_SESSION(StatusUnion::Ok(given)) => Some((given.csr_sessionid, given.csr_flags)),

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::rdma_operation::Handle;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaSegment, ReadSegment, RpcRdma1Header, VERSION, WriteChunk,
 };
-use nfsrdma_dissectors::xdr::{Chain, Encoder, List, Xdr};
+use nfsrdma_dissectors::xdr::{Encoder, Xdr, XdrArray, XdrLinkedList};
 
 use super::chunk_plan::{CallChunkPlan, captured_form, captured_reads, captured_writes};
 use crate::outgoing_call::OutgoingRpcCall;
@@ -97,21 +97,21 @@ impl OutgoingCallChunks {
     }
 
     fn encode(&self, call: &OutgoingRpcCall<'_>, plan: &CallChunkPlan, credits: u32, encoder: &mut Encoder) {
-        let chunk = |segments| WriteChunk { target: List::from(segments) };
+        let chunk = |segments| WriteChunk { target: XdrArray::from(segments) };
         let (single_chunk, chunks): ([WriteChunk<'_>; 1], Vec<WriteChunk<'_>>);
         let writes = match self.ends.len() {
-            0 => Chain::default(),
+            0 => XdrLinkedList::default(),
             1 => {
                 single_chunk = [chunk(self.write_chunk(0))];
-                Chain::from(&single_chunk[..])
+                XdrLinkedList::from(&single_chunk[..])
             }
             count => {
                 chunks = (0..count).map(|index| chunk(self.write_chunk(index))).collect();
-                Chain::from(&chunks[..])
+                XdrLinkedList::from(&chunks[..])
             }
         };
         let lists = ChunkLists {
-            rdma_reads: Chain::from(&self.reads[..]),
+            rdma_reads: XdrLinkedList::from(&self.reads[..]),
             rdma_writes: writes,
             rdma_reply: self.has_reply.then(|| chunk(self.reply_chunk())),
         };
@@ -279,11 +279,12 @@ mod tests {
         reply: Option<&[RdmaSegment]>,
         is_nomsg: bool,
     ) -> Result<ReturnedChunkLengths, ReceivedMessageDiscardReason> {
-        let chunks: Vec<_> = writes.iter().map(|chunk| WriteChunk { target: List::from(*chunk) }).collect();
+        let chunks: Vec<_> =
+            writes.iter().map(|chunk| WriteChunk { target: XdrArray::from(*chunk) }).collect();
         let lists = ChunkLists {
-            rdma_reads: Chain::default(),
-            rdma_writes: Chain::from(&chunks[..]),
-            rdma_reply: reply.map(|chunk| WriteChunk { target: List::from(chunk) }),
+            rdma_reads: XdrLinkedList::default(),
+            rdma_writes: XdrLinkedList::from(&chunks[..]),
+            rdma_reply: reply.map(|chunk| WriteChunk { target: XdrArray::from(chunk) }),
         };
         offer().0.check(&lists, is_nomsg)
     }

@@ -2,11 +2,15 @@
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RdmaBody, RpcRdma1Header, RpcRdmaError, VERSION};
-use nfsrdma_dissectors::xdr::Chain;
+use nfsrdma_dissectors::xdr::XdrLinkedList;
 
 /// Returns a header without chunks that grants this many credits, at least 1. Section 5.2.
 pub fn answer_header(xid: Xid, credits: u32) -> RpcRdma1Header<'static> {
-    let lists = ChunkLists { rdma_reads: Chain::default(), rdma_writes: Chain::default(), rdma_reply: None };
+    let lists = ChunkLists {
+        rdma_reads: XdrLinkedList::default(),
+        rdma_writes: XdrLinkedList::default(),
+        rdma_reply: None,
+    };
     header(xid, credits, RdmaBody::Msg(lists))
 }
 

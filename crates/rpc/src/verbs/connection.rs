@@ -4,9 +4,9 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 
 use super::exposed_buffer::VerbsExposedBuffer;
 use super::memory::VerbsBuffer;
+use super::per_server_resources::PerServerVerbsResources;
 use super::queue_pair::{ConnectedTypestate, QueuePair};
 use super::reverse_responder::VerbsReverseResponder;
-use super::shared_connection_resources::PerServerVerbsResources;
 use super::window::VerbsBoundWindow;
 use super::work_queues::QueuePairDestructionProof;
 use crate::params::{NegotiatedTransportParams, RpcClientConnectionCounters, TransportCredits};

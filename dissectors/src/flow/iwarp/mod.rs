@@ -31,7 +31,7 @@ pub(super) mod tests;
 use crate::iwarp::mpa::MpaStartupFrame;
 use crate::rdma_operation::ConnectionSideAOrB;
 
-use super::by_side::BySide;
+use super::by_side::ConnectionSidePair;
 use super::connection_setup::SetUpFrame;
 use super::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use super::packet_meta::PacketMeta;
@@ -55,7 +55,7 @@ struct IwarpDirection {
 /// State of both directions of a connection.
 #[derive(Debug)]
 pub(super) struct IwarpConnection {
-    directions: BySide<IwarpDirection>,
+    directions: ConnectionSidePair<IwarpDirection>,
     shared: IwarpSharedState,
     /// `true` if a start-up frame arrived since the last call of [`IwarpConnection::take_started`].
     has_started: bool,
@@ -65,7 +65,7 @@ impl Default for IwarpConnection {
     fn default() -> Self {
         let shared =
             IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
-        Self { directions: BySide::default(), shared, has_started: false }
+        Self { directions: ConnectionSidePair::default(), shared, has_started: false }
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 
 use crate::flow::advertised_handles::{AdvertisedSegment, HandleSegments};
 use crate::flow::reliable_connection::UncapturedRdmaReadRange;
-use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaMemoryRange};
 

@@ -11,7 +11,7 @@ use crate::flow::count_categories::EvictedState;
 use crate::flow::exceptional_transport_events::{MAX_REPLY_SKEW_NS, UnexpectedRpcMessageReason};
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::transaction::{CallCreditUse, CapturedMessage, Transaction};
-use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::{
     TrackedFlowTransaction, TrackedTransactionTable, TransactionTableEntryState,
 };

@@ -5,7 +5,7 @@ use crate::flow::count_categories::{EvictedState, UndecodedReason};
 use crate::flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaMemoryAccess};
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
-use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, RetransmissionStall};
 
 use super::advertised_memory::MAX_ADJACENT;

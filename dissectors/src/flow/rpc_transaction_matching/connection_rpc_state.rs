@@ -4,11 +4,11 @@ use rustc_hash::FxHashMap;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::advertised_handles::HandleSegments;
-use crate::flow::by_side::BySide;
+use crate::flow::by_side::ConnectionSidePair;
 use crate::flow::connection_setup::NegotiatedParameters;
 use crate::flow::exceptional_transport_events::ExaminedPacketCounts;
 use crate::flow::rpcrdma2_message_continuation::PartialRpcMessageTable;
-use crate::flow::transaction_key::TransactionSlabKey;
+use crate::flow::transaction_slab_key::TransactionSlabKey;
 use crate::flow::transaction_table::TrackedTransactionTable;
 use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 use crate::rpc::Xid;
@@ -49,9 +49,9 @@ pub(in crate::flow) struct ConnectionRpcState {
     /// Dialect of the connection, once a message identified it.
     pub(super) dialect: Option<Dialect>,
     /// Version 2 properties announced by side A and by side B; `None` before the first.
-    pub(in crate::flow) properties: BySide<Option<PeerProperties>>,
+    pub(in crate::flow) properties: ConnectionSidePair<Option<PeerProperties>>,
     /// Message credits of side A and of side B in version 2.
-    pub(in crate::flow) message_credits: BySide<Version2SendCredits>,
+    pub(in crate::flow) message_credits: ConnectionSidePair<Version2SendCredits>,
     /// Messages in several Sends that are incomplete.
     pub(in crate::flow) continuations: PartialRpcMessageTable,
     /// `true` if a snap length cut the chunk lists of a message.
@@ -66,7 +66,7 @@ pub(in crate::flow) struct ConnectionRpcState {
     /// the Reply.
     pub(in crate::flow) split_transactions: Vec<(TransactionSlabKey, TransactionSlabKey)>,
     /// Credits for Calls of side A and of side B.
-    pub(super) credits: BySide<RequesterCreditState>,
+    pub(super) credits: ConnectionSidePair<RequesterCreditState>,
     /// Number of times that messages were found lost or missing from the capture.
     pub(super) losses: u64,
     /// Time of the last of them.

@@ -9,7 +9,7 @@ use crate::flow::chunk::ChunkKind;
 use crate::flow::exceptional_transport_events::{
     MAX_CAPTURE_SKEW_NS, RdmaAccessViolationReason, RdmaMemoryAccess, TransportAnomalyKind,
 };
-use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::TrackedFlowTransaction;
 use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
 

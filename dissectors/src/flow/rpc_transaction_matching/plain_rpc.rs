@@ -4,7 +4,7 @@ use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::transaction::CapturedMessage;
-use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::{RpcMessageKind, Xid};
 use crate::xdr::Cursor;

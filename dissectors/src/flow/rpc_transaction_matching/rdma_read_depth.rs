@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
-use crate::flow::by_side::BySide;
+use crate::flow::by_side::ConnectionSidePair;
 use crate::flow::connection_setup::{NegotiatedParameters, RdmaReadResources};
 use crate::flow::exceptional_transport_events::{
     ConnectionSlotTransportEvent, MAX_REPLY_SKEW_NS, TransportAnomalyKind,
 };
-use crate::flow::transaction_key::TransactionSlabKey;
+use crate::flow::transaction_slab_key::TransactionSlabKey;
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
 /// Inbound RDMA Read Queue Depth that leaves the number to the implementation. RFC 6581 section 9.1.
@@ -38,7 +38,7 @@ struct OutboundRdmaReads {
 
 /// RDMA Reads of both sides. Tracked only if transport events are recorded.
 #[derive(Debug, Default)]
-pub(super) struct RdmaReadDepthTracker(BySide<OutboundRdmaReads>);
+pub(super) struct RdmaReadDepthTracker(ConnectionSidePair<OutboundRdmaReads>);
 
 impl RdmaReadDepthTracker {
     /// Sets the maximum numbers from the set-up of a connection that `client` opened.

@@ -5,7 +5,7 @@ use crate::flow::count_categories::UndecodedReason;
 use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::packet_meta::DeliveryAnomaly;
 use crate::flow::transaction::DeliveryEvidence;
-use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::{RdmaAttribution, RetransmissionStall};
 use crate::rpc::RpcMessageKind;
 

@@ -9,7 +9,7 @@ use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::rpcrdma2_message_continuation::MultiSendRpcMessage;
 use crate::flow::transaction::RpcRdmaHeaderWords;
-use crate::flow::transaction_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaSendMessage};
 use crate::rpc::{RpcMessageKind, VERSION as RPC_VERSION, Xid};
 use crate::rpcrdma::version2::RpcRdma2HeaderType;

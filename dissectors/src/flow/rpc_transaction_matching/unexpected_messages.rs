@@ -10,7 +10,7 @@ use crate::flow::exceptional_transport_events::{
     RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason,
 };
 use crate::flow::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
-use crate::flow::transaction_key::TransactionSlabKey;
+use crate::flow::transaction_slab_key::TransactionSlabKey;
 use crate::flow::transaction_table::TrackedFlowTransaction;
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaSendMessage};
 use crate::rpc::{RpcMessageKind, RpcMsg, Xid};

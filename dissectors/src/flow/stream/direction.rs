@@ -9,10 +9,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::flow::by_side::BySide;
+use crate::flow::by_side::ConnectionSidePair;
 use crate::flow::duplicate_frames::VaryingIpIdDetector;
 use crate::flow::packet_meta::{DeliveryAnomaly, PacketMeta};
-use crate::flow::transaction_key::TransactionSlabKey;
+use crate::flow::transaction_slab_key::TransactionSlabKey;
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, RetransmissionStall};
 use crate::rpc::RpcMessageKind;
@@ -102,15 +102,15 @@ struct PreviousTcpIncarnationRange {
 /// next one has begun.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::flow) struct PreviousStreamIncarnation {
-    directions: BySide<Option<PreviousTcpIncarnationRange>>,
+    directions: ConnectionSidePair<Option<PreviousTcpIncarnationRange>>,
     /// Time of its last SYN or new bytes.
     last_time: Timestamp,
 }
 
 impl PreviousStreamIncarnation {
-    pub(in crate::flow) fn new(BySide([a, b]): &BySide<TcpStreamDirection>) -> Self {
+    pub(in crate::flow) fn new(ConnectionSidePair([a, b]): &ConnectionSidePair<TcpStreamDirection>) -> Self {
         let last_time = a.last.max(a.syn_time).max(b.last).max(b.syn_time);
-        Self { directions: BySide([a.to_previous(), b.to_previous()]), last_time }
+        Self { directions: ConnectionSidePair([a.to_previous(), b.to_previous()]), last_time }
     }
 
     /// Returns `true` if a segment of `sender` is a copy of one of the previous incarnation. `directions` are those of
@@ -118,7 +118,7 @@ impl PreviousStreamIncarnation {
     pub(in crate::flow) fn contains_copy(
         &self,
         sender: ConnectionSideAOrB,
-        directions: &BySide<TcpStreamDirection>,
+        directions: &ConnectionSidePair<TcpStreamDirection>,
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::captured_frame::Timestamp;
-use crate::flow::transaction_key::TransactionSlabKey;
+use crate::flow::transaction_slab_key::TransactionSlabKey;
 use crate::net::TcpSequence;
 use crate::rpc::RpcMessageKind;
 

@@ -9,7 +9,7 @@ pub mod v3;
 
 use crate::nfs::v2::Fhandle;
 use crate::nfs::v3::NfsFh3;
-use crate::xdr::{Chain, List, Text};
+use crate::xdr::{Text, XdrArray, XdrLinkedList};
 
 /// dirpath: path of a directory on the server. RFC 1813 section 5.1.4.
 pub type Dirpath<'a> = Text<'a, 1024>;
@@ -69,11 +69,11 @@ crate::xdr! { "mount";
     /// mountres3_ok. RFC 1813 section 5.2.1.
     struct Mountres3Ok<'a> {
         fhandle: NfsFh3<'a> => "nfs.fhandle",
-        auth_flavors: List<'a, MountAuthFlavor> => "mount.flavor",
+        auth_flavors: XdrArray<'a, MountAuthFlavor> => "mount.flavor",
     }
 
     /// mountlist. RFC 1813 section 5.2.2.
-    struct Mountlist<'a> { mountlist: Chain<'a, Mountbody<'a>> => "mount.dump.entry" }
+    struct Mountlist<'a> { mountlist: XdrLinkedList<'a, Mountbody<'a>> => "mount.dump.entry" }
 
     /// mountbody: a client and the directory that it mounted. RFC 1813 section 5.2.2.
     struct Mountbody<'a> {
@@ -82,12 +82,12 @@ crate::xdr! { "mount";
     }
 
     /// exports. RFC 1813 section 5.2.5.
-    struct MountExports<'a> { exports: Chain<'a, Exportnode<'a>> => "mount.export.entry" }
+    struct MountExports<'a> { exports: XdrLinkedList<'a, Exportnode<'a>> => "mount.export.entry" }
 
     /// exportnode: a file system, and the groups allowed to mount it. RFC 1813 section 5.2.5.
     struct Exportnode<'a> {
         ex_dir: Dirpath<'a> => "mount.export.directory",
-        ex_groups: Chain<'a, Groupnode<'a>> => "mount.export.groups",
+        ex_groups: XdrLinkedList<'a, Groupnode<'a>> => "mount.export.groups",
     }
 
     /// groupnode. RFC 1813 section 5.2.5.

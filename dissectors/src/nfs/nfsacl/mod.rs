@@ -6,7 +6,7 @@
 pub mod v2;
 pub mod v3;
 
-use crate::xdr::List;
+use crate::xdr::XdrArray;
 
 crate::xdr! { "nfsacl";
     /// Parts of the lists that are requested or returned.
@@ -39,9 +39,9 @@ crate::xdr! { "nfsacl";
     struct Secattr<'a> {
         mask: AclMask,
         aclcnt: u32,
-        aclent: List<'a, Aclent, 1024>,
+        aclent: XdrArray<'a, Aclent, 1024>,
         dfaclcnt: u32,
-        dfaclent: List<'a, Aclent, 1024> => "nfsacl.aclent",
+        dfaclent: XdrArray<'a, Aclent, 1024> => "nfsacl.aclent",
     }
 }
 

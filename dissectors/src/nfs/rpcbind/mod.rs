@@ -9,7 +9,7 @@ pub mod v4;
 
 use crate::rpc::program::Program;
 use crate::rpc::universal_address::UniversalAddress;
-use crate::xdr::{Chain, Opaque, Text};
+use crate::xdr::{Opaque, Text, XdrLinkedList};
 
 crate::xdr! { "portmap";
     /// rpcb: a program and its address. RFC 1833 section 2.1.
@@ -24,7 +24,7 @@ crate::xdr! { "portmap";
     }
 
     /// rpcblist_ptr. RFC 1833 section 2.1.
-    struct Rpcblist<'a> { rpcblist: Chain<'a, Rpcb<'a>> => "portmap.rpcb" }
+    struct Rpcblist<'a> { rpcblist: XdrLinkedList<'a, Rpcb<'a>> => "portmap.rpcb" }
 
     /// rpcb_rmtcallargs: the call to forward; the arguments are in the XDR of the program. RFC 1833 section 2.1.
     struct RpcbRmtcallargs<'a> {

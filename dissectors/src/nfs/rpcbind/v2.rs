@@ -1,7 +1,7 @@
 //! Version 2, the port mapper: TCP and UDP ports. RFC 1833 section 3.
 
 use crate::rpc::program::Program;
-use crate::xdr::{Chain, Opaque, Void};
+use crate::xdr::{Opaque, Void, XdrLinkedList};
 
 use super::RpcbindSetRes;
 
@@ -16,7 +16,7 @@ crate::xdr! { "portmap";
     struct GetportRes { port: u32 }
 
     /// pmaplist. RFC 1833 section 3.1.
-    struct Pmaplist<'a> { pmaplist: Chain<'a, Mapping> => "portmap.map" }
+    struct Pmaplist<'a> { pmaplist: XdrLinkedList<'a, Mapping> => "portmap.map" }
 
     /// call_args: the call to forward; the arguments are in the XDR of the program. RFC 1833 section 3.1.
     struct PmapCallitArgs<'a> { prog: Program, vers: u32 => "portmap.version", proc: u32, args: Opaque<'a> }

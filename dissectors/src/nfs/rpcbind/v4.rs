@@ -2,7 +2,7 @@
 
 use crate::rpc::program::Program;
 use crate::rpc::universal_address::UniversalAddress;
-use crate::xdr::{Chain, Text, Void};
+use crate::xdr::{Text, Void, XdrLinkedList};
 
 use super::{
     Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr,
@@ -22,7 +22,7 @@ crate::xdr! { "portmap";
     }
 
     /// rpcb_entry_list_ptr. RFC 1833 section 2.1.
-    struct RpcbEntryList<'a> { rpcb_entry_list: Chain<'a, RpcbEntry<'a>> => "portmap.rpcb_entry" }
+    struct RpcbEntryList<'a> { rpcb_entry_list: XdrLinkedList<'a, RpcbEntry<'a>> => "portmap.rpcb_entry" }
 
     /// rpcbs_addrlist: the number of address requests for a program. RFC 1833 section 2.1.
     struct RpcbsAddrlist<'a> {
@@ -51,8 +51,8 @@ crate::xdr! { "portmap";
         info: [i32; 13],
         setinfo: i32,
         unsetinfo: i32,
-        addrinfo: Chain<'a, RpcbsAddrlist<'a>>,
-        rmtinfo: Chain<'a, RpcbsRmtcalllist<'a>>,
+        addrinfo: XdrLinkedList<'a, RpcbsAddrlist<'a>>,
+        rmtinfo: XdrLinkedList<'a, RpcbsRmtcalllist<'a>>,
     }
 
     /// rpcb_stat_byvers, an array; items are named after their indices here. RFC 1833 section 2.1.

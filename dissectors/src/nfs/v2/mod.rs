@@ -3,7 +3,7 @@
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver};
 use crate::nfs::status_union::StatusUnion;
-use crate::xdr::{Chain, Cursor, Ddp, DdpText, Encoder, Text, Void, Xdr, XdrError};
+use crate::xdr::{Cursor, Ddp, DdpText, Encoder, Text, Void, Xdr, XdrError, XdrLinkedList};
 
 /// fhandle: identifier of a file or directory, opaque to the client. RFC 1094 section 2.3.3.
 pub type Fhandle = [u8; 32];
@@ -218,7 +218,7 @@ crate::xdr! { "nfs";
 
     /// readdirok. RFC 1094 section 2.2.17.
     struct Readdir2Ok<'a> {
-        entries: Chain<'a, Entry2<'a>> => "nfs.readdir.entry",
+        entries: XdrLinkedList<'a, Entry2<'a>> => "nfs.readdir.entry",
         eof: bool => "nfs.readdir.eof",
     }
 

@@ -1,7 +1,7 @@
 //! NFS version 3. RFC 1813.
 
 use crate::nfs::status_union::StatusUnion;
-use crate::xdr::{Chain, Ddp, DdpText, Opaque, Text, Void};
+use crate::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrLinkedList};
 
 /// Version number of NFSv3 in program 100003. RFC 1813 section 2.1.
 pub const VERSION: u32 = 3;
@@ -355,7 +355,7 @@ crate::xdr! { "nfs";
 
     /// dirlist3. RFC 1813 section 3.3.16.
     struct Dirlist3<'a> {
-        entries: Chain<'a, Entry3<'a>> => "nfs.readdir.entry",
+        entries: XdrLinkedList<'a, Entry3<'a>> => "nfs.readdir.entry",
         eof: bool => "nfs.readdir.eof",
     }
 
@@ -375,7 +375,7 @@ crate::xdr! { "nfs";
 
     /// dirlistplus3. RFC 1813 section 3.3.17.
     struct Dirlistplus3<'a> {
-        entries: Chain<'a, Entryplus3<'a>> => "nfs.readdir.entry",
+        entries: XdrLinkedList<'a, Entryplus3<'a>> => "nfs.readdir.entry",
         eof: bool => "nfs.readdir.eof",
     }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::field::NullFieldObserver;
 use crate::nfs::example_messages::{FieldOrderChecker, holds, lay_out};
 use crate::nfs::{self, StatusUnionDiscriminant};
-use crate::xdr::{Chain, ChunkedDataItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError};
+use crate::xdr::{ChunkedDataItem, Cursor, Ddp, DdpText, Encoder, Opaque, Text, XdrError, XdrLinkedList};
 
 const FH: NfsFh3<'static> = Opaque(b"handle7");
 const VERF: Verifier3 = *b"verifier";
@@ -258,12 +258,12 @@ fn rfc1813_section_3_3_16_readdir_chains_its_entries() {
         Entry3 { fileid: 128, name: Text(b"."), cookie: 10 },
         Entry3 { fileid: 200, name: Text(b"sub"), cookie: 1 << 33 },
     ];
-    let reply = Dirlist3 { entries: Chain::from(&entries[..]), eof: true };
+    let reply = Dirlist3 { entries: XdrLinkedList::from(&entries[..]), eof: true };
     let ok = Readdir3Resok { dir_attributes: None, cookieverf: VERF, reply };
     let bytes = lay_out![0, 0, VERF, 1, 128u64, ".", 10u64, 1, 200u64, "sub", 1u64 << 33, 0, 1];
     results(Procedure::READDIR, &bytes, &Results::READDIR(StatusUnion::Ok(ok)));
 
-    let empty = Dirlist3 { entries: Chain::default(), eof: false };
+    let empty = Dirlist3 { entries: XdrLinkedList::default(), eof: false };
     let ok = Readdir3Resok { dir_attributes: Some(FATTR), cookieverf: VERF, reply: empty };
     results(Procedure::READDIR, &lay_out![0, 1, fattr(), VERF, 0, 0], &Results::READDIR(StatusUnion::Ok(ok)));
     let bad = StatusUnion::Fail(Nfsstat3::NFS3ERR_BAD_COOKIE, DirAttributes3Resfail { dir_attributes: None });
@@ -285,7 +285,7 @@ fn rfc1813_section_3_3_17_readdirplus_entries_may_have_attributes_and_handles() 
     };
     let entries =
         [entry(b"file", Some(FATTR), Some(FH)), entry(b"bare", None, None), entry(b"half", None, Some(FH))];
-    let reply = Dirlistplus3 { entries: Chain::from(&entries[..]), eof: true };
+    let reply = Dirlistplus3 { entries: XdrLinkedList::from(&entries[..]), eof: true };
     let ok = Readdirplus3Resok { dir_attributes: Some(FATTR), cookieverf: VERF, reply };
     let bytes = lay_out![
         lay_out![0, 1, fattr(), VERF],

@@ -1,6 +1,6 @@
 //! Types of individual attributes.
 
-use crate::xdr::{List, Text};
+use crate::xdr::{Text, XdrArray};
 
 use super::bitmap::NamedBitmap;
 use super::bitmap::bits;
@@ -24,7 +24,7 @@ crate::xdr! { "nfs";
     flags Aclflag4 { ACL4_AUTO_INHERIT = 0x1, ACL4_PROTECTED = 0x2, ACL4_DEFAULTED = 0x4 }
 
     /// nfsacl41. RFC 8881 sections 6.2.2 and 6.2.3.
-    struct Nfsacl41<'a> { na41_flag: Aclflag4 => "nfs.acl.flags", na41_aces: List<'a, Nfsace4<'a>> }
+    struct Nfsacl41<'a> { na41_flag: Aclflag4 => "nfs.acl.flags", na41_aces: XdrArray<'a, Nfsace4<'a>> }
 
     /// mode_masked4. RFC 8881 section 6.2.5.
     struct ModeMasked4 { mm_value_to_set: Mode4, mm_mask_bits: Mode4 }
@@ -51,13 +51,13 @@ crate::xdr! { "nfs";
     struct ThresholdItem4<'a> { thi_layout_type: Layouttype4 => "nfs.layouttype", thi_hints: BitmapKeyedValues<'a, Threshold, Thresholds> }
 
     /// mdsthreshold4. RFC 8881 section 3.3.23.
-    struct Mdsthreshold4<'a> { mth_hints: List<'a, ThresholdItem4<'a>> => "nfs.fattr4.threshold_item" }
+    struct Mdsthreshold4<'a> { mth_hints: XdrArray<'a, ThresholdItem4<'a>> => "nfs.fattr4.threshold_item" }
 
     /// retention_get4. RFC 8881 section 5.13.1.
-    struct RetentionGet4<'a> { rg_duration: u64, rg_begin_time: List<'a, Nfstime4, 1> }
+    struct RetentionGet4<'a> { rg_duration: u64, rg_begin_time: XdrArray<'a, Nfstime4, 1> }
 
     /// retention_set4. RFC 8881 section 5.13.2.
-    struct RetentionSet4<'a> { rs_enable: bool, rs_duration: List<'a, u64, 1> }
+    struct RetentionSet4<'a> { rs_enable: bool, rs_duration: XdrArray<'a, u64, 1> }
 
     /// fs_charset_cap4. RFC 8881 section 14.4.
     flags FsCharsetCap4 { FSCHARSET_CAP4_CONTAINS_NON_UTF8 = 0x1, FSCHARSET_CAP4_ALLOWS_ONLY_UTF8 = 0x2 }

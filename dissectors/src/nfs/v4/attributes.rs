@@ -1,6 +1,6 @@
 //! File attributes: table of all attributes, and fattr4. RFC 7530 section 5, RFC 8881 section 5, RFC 7862 section 12.
 
-use crate::xdr::{List, Text};
+use crate::xdr::{Text, XdrArray};
 
 use super::attribute_value_types::{
     Aclsupport, ChangeAttrType4, FhExpireType, Fs4Status, FsCharsetCap4, Mdsthreshold4, ModeMasked4,
@@ -37,7 +37,7 @@ items! { "nfs.fattr4", attrmask => "nfs.attr_mask", attr_vals => "nfs.attr_vals"
     9 UNIQUE_HANDLES unique_handles(bool) => "nfs.fattr4_unique_handles", "RFC 8881 section 5.8.1.10";
     10 LEASE_TIME lease_time(u32), "RFC 8881 section 5.8.1.11";
     11 RDATTR_ERROR rdattr_error(Nfsstat4) => "nfs.nfsstat4", "RFC 8881 section 5.8.1.12";
-    12 ACL acl(List<'a, Nfsace4<'a>>), "RFC 8881 section 6.2.1";
+    12 ACL acl(XdrArray<'a, Nfsace4<'a>>), "RFC 8881 section 6.2.1";
     13 ACLSUPPORT aclsupport(Aclsupport), "RFC 8881 section 6.2.1.2";
     14 ARCHIVE archive(bool) => "nfs.fattr4_archive", "RFC 8881 section 5.8.2.1";
     15 CANSETTIME cansettime(bool) => "nfs.fattr4_cansettime", "RFC 8881 section 5.8.2.2";
@@ -87,9 +87,9 @@ items! { "nfs.fattr4", attrmask => "nfs.attr_mask", attr_vals => "nfs.attr_vals"
     59 SACL sacl(Nfsacl41<'a>), "RFC 8881 section 6.2.3";
     60 CHANGE_POLICY change_policy(ChangePolicy4), "RFC 8881 section 5.8.2.5";
     61 FS_STATUS fs_status(Fs4Status<'a>), "RFC 8881 section 5.8.2.14";
-    62 FS_LAYOUT_TYPES fs_layout_types(List<'a, Layouttype4>) => "nfs.layouttype", "RFC 8881 section 5.12.1";
+    62 FS_LAYOUT_TYPES fs_layout_types(XdrArray<'a, Layouttype4>) => "nfs.layouttype", "RFC 8881 section 5.12.1";
     63 LAYOUT_HINT layout_hint(Layouthint4<'a>), "RFC 8881 section 5.12.4";
-    64 LAYOUT_TYPES layout_types(List<'a, Layouttype4>) => "nfs.layouttype", "RFC 8881 section 5.12.5";
+    64 LAYOUT_TYPES layout_types(XdrArray<'a, Layouttype4>) => "nfs.layouttype", "RFC 8881 section 5.12.5";
     65 LAYOUT_BLKSIZE layout_blksize(u32), "RFC 8881 section 5.12.3";
     66 LAYOUT_ALIGNMENT layout_alignment(u32), "RFC 8881 section 5.12.2";
     67 FS_LOCATIONS_INFO fs_locations_info(FsLocationsInfo4<'a>), "RFC 8881 section 5.8.2.13";

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName, NullFieldObserver};
-use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, Xdr, XdrArray, XdrError};
 
 /// Names of the bits of a bitmap.
 pub trait BitNames {
@@ -89,7 +89,7 @@ pub const MAX_WORDS: u32 = 1 << 16;
 ///
 /// Observers receive every word as a mask with names.
 pub struct NamedBitmap<'a, N> {
-    words: List<'a, u32, MAX_WORDS>,
+    words: XdrArray<'a, u32, MAX_WORDS>,
     names: PhantomData<N>,
 }
 
@@ -102,7 +102,7 @@ impl<N> Copy for NamedBitmap<'_, N> {}
 
 impl<N> Default for NamedBitmap<'_, N> {
     fn default() -> Self {
-        Self { words: List::default(), names: PhantomData }
+        Self { words: XdrArray::default(), names: PhantomData }
     }
 }
 
@@ -115,13 +115,13 @@ impl<N> PartialEq for NamedBitmap<'_, N> {
 
 impl<'a, N> From<&'a [u32]> for NamedBitmap<'a, N> {
     fn from(words: &'a [u32]) -> Self {
-        Self { words: List::from(words), names: PhantomData }
+        Self { words: XdrArray::from(words), names: PhantomData }
     }
 }
 
 impl<'a, N> NamedBitmap<'a, N> {
     /// Returns the words as in the message.
-    pub fn words(&self) -> List<'a, u32, MAX_WORDS> {
+    pub fn words(&self) -> XdrArray<'a, u32, MAX_WORDS> {
         self.words
     }
 
@@ -182,7 +182,7 @@ impl<'a, N: BitNames> Xdr<'a> for NamedBitmap<'a, N> {
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let at = cursor.position();
-        let words = List::<u32, MAX_WORDS>::decode(cursor, field, &mut NullFieldObserver)?;
+        let words = XdrArray::<u32, MAX_WORDS>::decode(cursor, field, &mut NullFieldObserver)?;
         if O::is_enabled() {
             if words.is_empty() {
                 observer.value(field, at..at + 4, FieldValue::Flags(0, &[]));

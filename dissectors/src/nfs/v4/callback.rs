@@ -1,6 +1,6 @@
 //! Callbacks from server to client. RFC 7530 section 17, RFC 8881 section 20, RFC 7862 section 16.
 
-use crate::xdr::List;
+use crate::xdr::XdrArray;
 
 use super::attributes::Bitmap4;
 use super::bitmap::bits;
@@ -51,7 +51,7 @@ crate::xdr! { "nfs";
     struct CbNotify4Args<'a> {
         cna_stateid: Stateid4 => "nfs.stateid",
         cna_fh: NfsFh4<'a> => "nfs.fhandle",
-        cna_changes: List<'a, Notify4<'a>>,
+        cna_changes: XdrArray<'a, Notify4<'a>>,
     }
 
     /// CB_PUSH_DELEG4args. RFC 8881 section 20.5.1.
@@ -69,7 +69,7 @@ crate::xdr! { "nfs";
     /// referring_call_list4. RFC 8881 section 20.9.1.
     struct ReferringCallList4<'a> {
         rcl_sessionid: Sessionid4 => "nfs.session_id4",
-        rcl_referring_calls: List<'a, ReferringCall4>,
+        rcl_referring_calls: XdrArray<'a, ReferringCall4>,
     }
 
     /// CB_SEQUENCE4args. RFC 8881 section 20.9.1.
@@ -79,7 +79,7 @@ crate::xdr! { "nfs";
         csa_slotid: Slotid4 => "nfs.slotid",
         csa_highest_slotid: Slotid4 => "nfs.high_slotid",
         csa_cachethis: bool => "nfs.cachethis4",
-        csa_referring_call_lists: List<'a, ReferringCallList4<'a>>,
+        csa_referring_call_lists: XdrArray<'a, ReferringCallList4<'a>>,
     }
 
     /// CB_SEQUENCE4resok. RFC 8881 section 20.9.2.
@@ -98,7 +98,7 @@ crate::xdr! { "nfs";
     struct CbNotifyLock4Args<'a> { cnla_fh: NfsFh4<'a> => "nfs.fhandle", cnla_lock_owner: LockOwner4<'a> }
 
     /// CB_NOTIFY_DEVICEID4args. RFC 8881 section 20.12.1.
-    struct CbNotifyDeviceid4Args<'a> { cnda_changes: List<'a, NotifyDeviceid4<'a>> }
+    struct CbNotifyDeviceid4Args<'a> { cnda_changes: XdrArray<'a, NotifyDeviceid4<'a>> }
 
     /// offload_info4. RFC 7862 section 16.1.1.
     union OffloadInfo4<'a> switch (coa_status: Nfsstat4 => "nfs.nfsstat4") {

@@ -1,6 +1,6 @@
 //! Server-side copies. RFC 7862 section 15.
 
-use crate::xdr::{List, Text};
+use crate::xdr::{Text, XdrArray};
 
 use super::address::Netaddr4;
 use super::io::WriteResponse4;
@@ -28,7 +28,7 @@ crate::xdr! { "nfs";
         ca_count: Length4 => "nfs.length4",
         ca_consecutive: bool => "nfs.consecutive",
         ca_synchronous: bool => "nfs.synchronous",
-        ca_source_server: List<'a, Netloc4<'a>> => "nfs.netloc",
+        ca_source_server: XdrArray<'a, Netloc4<'a>> => "nfs.netloc",
     }
 
     /// copy_requirements4, the member cr_requirements of COPY4res with NFS4ERR_OFFLOAD_NO_REQS. RFC 7862 section
@@ -48,7 +48,7 @@ crate::xdr! { "nfs";
     struct CopyNotify4Resok<'a> {
         cnr_lease_time: Duration4,
         cnr_stateid: Stateid4 => "nfs.stateid",
-        cnr_source_server: List<'a, Netloc4<'a>> => "nfs.netloc",
+        cnr_source_server: XdrArray<'a, Netloc4<'a>> => "nfs.netloc",
     }
 
     /// OFFLOAD_CANCEL4args. RFC 7862 section 15.8.1.
@@ -60,7 +60,7 @@ crate::xdr! { "nfs";
     /// OFFLOAD_STATUS4resok. RFC 7862 section 15.9.2.
     struct OffloadStatus4Resok<'a> {
         osr_count: Length4 => "nfs.length4",
-        osr_complete: List<'a, Nfsstat4, 1> => "nfs.offload_status",
+        osr_complete: XdrArray<'a, Nfsstat4, 1> => "nfs.offload_status",
     }
 
     /// CLONE4args. RFC 7862 section 15.13.1.

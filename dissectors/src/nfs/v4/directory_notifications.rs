@@ -3,7 +3,7 @@
 use super::attributes::Fattr4;
 use super::bitmap_keyed_values::{BitmapKeyedValues, items};
 use super::types::{Component4, NfsCookie4, Verifier4};
-use crate::xdr::List;
+use crate::xdr::XdrArray;
 
 /// notify4 of directories. RFC 8881 section 20.4.1.
 pub type Notify4<'a> = BitmapKeyedValues<'a, Notification<'a>, Notifications>;
@@ -20,10 +20,10 @@ crate::xdr! { "nfs";
 
     /// notify_add4. RFC 8881 section 20.4.1.
     struct NotifyAdd4<'a> {
-        nad_old_entry: List<'a, NotifyRemove4<'a>, 1>,
+        nad_old_entry: XdrArray<'a, NotifyRemove4<'a>, 1>,
         nad_new_entry: NotifyEntry4<'a>,
-        nad_new_entry_cookie: List<'a, NfsCookie4, 1> => "nfs.cookie4",
-        nad_prev_entry: List<'a, PrevEntry4<'a>, 1>,
+        nad_new_entry_cookie: XdrArray<'a, NfsCookie4, 1> => "nfs.cookie4",
+        nad_prev_entry: XdrArray<'a, PrevEntry4<'a>, 1>,
         nad_last_entry: bool,
     }
 

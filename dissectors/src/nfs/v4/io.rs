@@ -1,6 +1,6 @@
 //! Operations on file contents. RFC 8881 section 18, RFC 7862 section 15.
 
-use crate::xdr::{Ddp, List, Opaque, ReadPlusDdpEligibleData};
+use crate::xdr::{Ddp, Opaque, ReadPlusDdpEligibleData, XdrArray};
 
 use super::bitmap::NamedBitmap;
 use super::bitmap::bits;
@@ -86,7 +86,7 @@ crate::xdr! { "nfs";
     /// read_plus_res4. RFC 7862 section 15.10.2.
     struct ReadPlusRes4<'a> {
         rpr_eof: bool => "nfs.eof",
-        rpr_contents: List<'a, ReadPlusContent<'a>> => "nfs.contents",
+        rpr_contents: XdrArray<'a, ReadPlusContent<'a>> => "nfs.contents",
     }
 
     /// SEEK4args. RFC 7862 section 15.11.1.
@@ -119,7 +119,7 @@ crate::xdr! { "nfs";
 
     /// write_response4 of COPY, WRITE_SAME and CB_OFFLOAD. RFC 7862 section 15.2.2.
     struct WriteResponse4<'a> {
-        wr_callback_id: List<'a, Stateid4, 1> => "nfs.stateid",
+        wr_callback_id: XdrArray<'a, Stateid4, 1> => "nfs.stateid",
         wr_count: Length4 => "nfs.length4",
         wr_committed: StableHow4 => "nfs.stable_how4",
         wr_writeverf: Verifier4 => "nfs.verifier4",

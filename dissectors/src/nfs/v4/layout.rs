@@ -17,7 +17,7 @@ pub use flex_files::*;
 pub use objects::*;
 pub use scsi::*;
 
-use crate::xdr::{List, Opaque, StructuredOpaque};
+use crate::xdr::{Opaque, StructuredOpaque, XdrArray};
 
 use super::bitmap::NamedBitmap;
 use super::device_notifications::DeviceNotifications;
@@ -110,7 +110,7 @@ crate::xdr! { "nfs";
     struct Getdevicelist4Resok<'a> {
         gdlr_cookie: NfsCookie4 => "nfs.cookie4",
         gdlr_cookieverf: Verifier4 => "nfs.cookie_verf4",
-        gdlr_deviceid_list: List<'a, Deviceid4> => "nfs.deviceid",
+        gdlr_deviceid_list: XdrArray<'a, Deviceid4> => "nfs.deviceid",
         gdlr_eof: bool => "nfs.eof",
     }
 
@@ -159,7 +159,7 @@ crate::xdr! { "nfs";
     struct Layoutget4Resok<'a> {
         logr_return_on_close: bool => "nfs.retclose4",
         logr_stateid: Stateid4 => "nfs.stateid",
-        logr_layout: List<'a, Layout4<'a>>,
+        logr_layout: XdrArray<'a, Layout4<'a>>,
     }
 
     /// LAYOUTGET4res, with NFS4ERR_LAYOUTTRYLATER. RFC 8881 section 18.43.2.
@@ -257,7 +257,7 @@ crate::xdr! { "nfs";
         lea_offset: Offset4 => "nfs.offset4",
         lea_length: Length4 => "nfs.length4",
         lea_stateid: Stateid4 => "nfs.stateid",
-        lea_errors: List<'a, DeviceError4>,
+        lea_errors: XdrArray<'a, DeviceError4>,
     }
 
     /// LAYOUTSTATS4args. RFC 7862 section 15.7.1.

@@ -2,7 +2,7 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
-use crate::xdr::{Cursor, Encoder, List, Opaque, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrArray, XdrError};
 
 use super::address::ServerName;
 use super::types::Pathname4;
@@ -10,14 +10,14 @@ use super::types::Pathname4;
 crate::xdr! { "nfs";
     /// fs_location4. RFC 8881 section 11.16.
     struct FsLocation4<'a> {
-        server: List<'a, ServerName<'a>> => "nfs.server",
+        server: XdrArray<'a, ServerName<'a>> => "nfs.server",
         rootpath: Pathname4<'a> => "nfs.pathname.component",
     }
 
     /// fs_locations4. RFC 8881 section 11.16.
     struct FsLocations4<'a> {
         fs_root: Pathname4<'a> => "nfs.pathname.component",
-        locations: List<'a, FsLocation4<'a>> => "nfs.fattr4.fs_location",
+        locations: XdrArray<'a, FsLocation4<'a>> => "nfs.fattr4.fs_location",
     }
 
     /// fs_locations_server4. RFC 8881 section 11.17.1.
@@ -29,7 +29,7 @@ crate::xdr! { "nfs";
 
     /// fs_locations_item4. RFC 8881 section 11.17.3.
     struct FsLocationsItem4<'a> {
-        fli_entries: List<'a, FsLocationsServer4<'a>>,
+        fli_entries: XdrArray<'a, FsLocationsServer4<'a>>,
         fli_rootpath: Pathname4<'a> => "nfs.pathname.component",
     }
 
@@ -41,7 +41,7 @@ crate::xdr! { "nfs";
         fli_flags: FliFlags,
         fli_valid_for: i32,
         fli_fs_root: Pathname4<'a> => "nfs.pathname.component",
-        fli_items: List<'a, FsLocationsItem4<'a>>,
+        fli_items: XdrArray<'a, FsLocationsItem4<'a>>,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Byte-range locks and their stateids. RFC 7530 section 16, RFC 8881 section 18.
 
-use crate::xdr::List;
+use crate::xdr::XdrArray;
 
 use super::status::Nfsstat4;
 use super::status::results;
@@ -71,10 +71,10 @@ crate::xdr! { "nfs";
     struct FreeStateid4Args { fsa_stateid: Stateid4 => "nfs.stateid" }
 
     /// TEST_STATEID4args. RFC 8881 section 18.48.1.
-    struct TestStateid4Args<'a> { ts_stateids: List<'a, Stateid4> => "nfs.stateid" }
+    struct TestStateid4Args<'a> { ts_stateids: XdrArray<'a, Stateid4> => "nfs.stateid" }
 
     /// TEST_STATEID4resok. RFC 8881 section 18.48.2.
-    struct TestStateid4Resok<'a> { tsr_status_codes: List<'a, Nfsstat4> => "nfs.nfsstat4" }
+    struct TestStateid4Resok<'a> { tsr_status_codes: XdrArray<'a, Nfsstat4> => "nfs.nfsstat4" }
 }
 
 results! {

@@ -1,6 +1,6 @@
 //! Operations on names, filehandles and attributes. RFC 7530 section 16, RFC 8881 section 18.
 
-use crate::xdr::{Chain, DdpText, List, Opaque};
+use crate::xdr::{DdpText, Opaque, XdrArray, XdrLinkedList};
 
 use super::attributes::{Bitmap4, Fattr4};
 use super::status::Nfsstat4;
@@ -80,7 +80,7 @@ crate::xdr! { "nfs";
     }
 
     /// dirlist4. RFC 8881 section 18.23.2.
-    struct Dirlist4<'a> { entries: Chain<'a, Entry4<'a>>, eof: bool => "nfs.dirlist4.eof" }
+    struct Dirlist4<'a> { entries: XdrLinkedList<'a, Entry4<'a>>, eof: bool => "nfs.dirlist4.eof" }
 
     /// READDIR4resok. RFC 8881 section 18.23.2.
     struct Readdir4Resok<'a> { cookieverf: Verifier4 => "nfs.verifier4", reply: Dirlist4<'a> }
@@ -117,7 +117,7 @@ crate::xdr! { "nfs";
     }
 
     /// SECINFO4resok. RFC 8881 section 18.29.2.
-    struct Secinfo4Resok<'a> { resok4: List<'a, Secinfo4<'a>> => "nfs.flavors.info" }
+    struct Secinfo4Resok<'a> { resok4: XdrArray<'a, Secinfo4<'a>> => "nfs.flavors.info" }
 
     /// secinfo_style4. RFC 8881 section 18.45.1.
     enum SecinfoStyle4 { SECINFO_STYLE4_CURRENT_FH = 0, SECINFO_STYLE4_PARENT = 1 }

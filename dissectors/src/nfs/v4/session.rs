@@ -1,6 +1,6 @@
 //! Clients, sessions and leases. RFC 7530 section 16, RFC 8881 section 18.
 
-use crate::xdr::{List, Opaque, Text};
+use crate::xdr::{Opaque, Text, XdrArray};
 
 use super::address::Netaddr4;
 use super::bitmap::NamedBitmap;
@@ -46,7 +46,7 @@ crate::xdr! { "nfs";
         machinename: Text<'a, 255> => "nfs.machinename4",
         uid: u32 => "nfs.uid4",
         gid: u32 => "nfs.gid4",
-        gids: List<'a, u32, 16> => "nfs.gid4",
+        gids: XdrArray<'a, u32, 16> => "nfs.gid4",
     }
 
     /// callback_sec_parms4. RFC 8881 section 18.33.1.
@@ -59,7 +59,7 @@ crate::xdr! { "nfs";
     /// BACKCHANNEL_CTL4args. RFC 8881 section 18.33.1.
     struct BackchannelCtl4Args<'a> {
         bca_cb_program: u32 => "nfs.cb_program",
-        bca_sec_parms: List<'a, CallbackSecParms4<'a>>,
+        bca_sec_parms: XdrArray<'a, CallbackSecParms4<'a>>,
     }
 
     /// channel_dir_from_client4. RFC 8881 section 18.34.1.
@@ -115,8 +115,8 @@ crate::xdr! { "nfs";
     /// ssv_sp_parms4. RFC 8881 section 18.35.1.
     struct SsvSpParms4<'a> {
         ssp_ops: StateProtectOps4<'a>,
-        ssp_hash_algs: List<'a, Opaque<'a>> => "nfs.sp_parms4_hash_algs",
-        ssp_encr_algs: List<'a, Opaque<'a>> => "nfs.sp_parms4_encr_algs",
+        ssp_hash_algs: XdrArray<'a, Opaque<'a>> => "nfs.sp_parms4_hash_algs",
+        ssp_encr_algs: XdrArray<'a, Opaque<'a>> => "nfs.sp_parms4_encr_algs",
         ssp_window: u32 => "nfs.state_protect_window",
         ssp_num_gss_handles: u32 => "nfs.state_protect_num_gss_handles",
     }
@@ -136,7 +136,7 @@ crate::xdr! { "nfs";
         eia_clientowner: ClientOwner4<'a>,
         eia_flags: ExchangeIdFlags => "nfs.exchange_id.call_flags",
         eia_state_protect: StateProtect4A<'a>,
-        eia_client_impl_id: List<'a, NfsImplId4<'a>, 1>,
+        eia_client_impl_id: XdrArray<'a, NfsImplId4<'a>, 1>,
     }
 
     /// ssv_prot_info4. RFC 8881 section 18.35.2.
@@ -146,7 +146,7 @@ crate::xdr! { "nfs";
         spi_encr_alg: u32 => "nfs.prot_info4_encr_alg",
         spi_ssv_len: u32 => "nfs.prot_info4_svv_length",
         spi_window: u32 => "nfs.prot_info4_spi_window",
-        spi_handles: List<'a, Opaque<'a>> => "nfs.gsshandle4",
+        spi_handles: XdrArray<'a, Opaque<'a>> => "nfs.gsshandle4",
     }
 
     /// state_protect4_r. RFC 8881 section 18.35.2.
@@ -164,7 +164,7 @@ crate::xdr! { "nfs";
         eir_state_protect: StateProtect4R<'a>,
         eir_server_owner: ServerOwner4<'a>,
         eir_server_scope: Opaque<'a, 1024> => "nfs.scope",
-        eir_server_impl_id: List<'a, NfsImplId4<'a>, 1>,
+        eir_server_impl_id: XdrArray<'a, NfsImplId4<'a>, 1>,
     }
 
     /// channel_attrs4. RFC 8881 section 18.36.1.
@@ -175,7 +175,7 @@ crate::xdr! { "nfs";
         ca_maxresponsesize_cached: Count4 => "nfs.maxrespsizecached4",
         ca_maxoperations: Count4 => "nfs.maxops4",
         ca_maxrequests: Count4 => "nfs.maxreqs4",
-        ca_rdma_ird: List<'a, u32, 1> => "nfs.rdmachanattrs4",
+        ca_rdma_ird: XdrArray<'a, u32, 1> => "nfs.rdmachanattrs4",
     }
 
     /// csa_flags and csr_flags. RFC 8881 section 18.36.1.
@@ -192,7 +192,7 @@ crate::xdr! { "nfs";
         csa_fore_chan_attrs: ChannelAttrs4<'a>,
         csa_back_chan_attrs: ChannelAttrs4<'a>,
         csa_cb_program: u32 => "nfs.cb_program",
-        csa_sec_parms: List<'a, CallbackSecParms4<'a>>,
+        csa_sec_parms: XdrArray<'a, CallbackSecParms4<'a>>,
     }
 
     /// CREATE_SESSION4resok. RFC 8881 section 18.36.2.

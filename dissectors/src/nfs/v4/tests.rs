@@ -11,7 +11,7 @@ use self::examples::{every_call, every_callback, every_callback_reply, every_rep
 use super::*;
 use crate::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use crate::nfs::{StatusUnion, StatusUnionDiscriminant};
-use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, Opaque, Text, Xdr, XdrArray, XdrError};
 
 /// Observer that records fields.
 #[derive(Default)]
@@ -255,6 +255,6 @@ fn layout_reply(lo_content: LayoutContent4<'_>) -> Results<'_> {
     Results::LAYOUTGET(LayoutgetRes::Ok(Layoutget4Resok {
         logr_return_on_close: false,
         logr_stateid: Stateid4 { seqid: 0, other: [0; 12] },
-        logr_layout: List::from(layouts),
+        logr_layout: XdrArray::from(layouts),
     }))
 }

@@ -1,7 +1,7 @@
 //! Data types common to all operations. RFC 7530 section 2, RFC 8881 section 3, RFC 7863.
 
 pub use crate::rpc::auth::Flavor;
-use crate::xdr::{List, Opaque, Text};
+use crate::xdr::{Opaque, Text, XdrArray};
 
 /// changeid4. RFC 8881 section 3.2.
 pub type Changeid4 = u64;
@@ -22,7 +22,7 @@ pub type NfsFh4<'a> = Opaque<'a, 128>;
 /// offset4. RFC 8881 section 3.2.
 pub type Offset4 = u64;
 /// pathname4. RFC 8881 section 3.2.
-pub type Pathname4<'a> = List<'a, Component4<'a>>;
+pub type Pathname4<'a> = XdrArray<'a, Component4<'a>>;
 /// seqid4. RFC 8881 section 3.2.
 pub type Seqid4 = u32;
 /// sequenceid4. RFC 8881 section 3.2.

@@ -1,6 +1,6 @@
 //! Extended attributes. RFC 8276.
 
-use crate::xdr::{List, Opaque};
+use crate::xdr::{Opaque, XdrArray};
 
 use super::types::{ChangeInfo4, Component4, Count4, NfsCookie4};
 
@@ -33,7 +33,7 @@ crate::xdr! { "nfs";
     /// LISTXATTRS4resok. RFC 8276 section 8.4.3.2.
     struct Listxattrs4Resok<'a> {
         lxr_cookie: NfsCookie4 => "nfs.lisxtattr.cookie",
-        lxr_names: List<'a, Component4<'a>> => "nfs.xattr.key",
+        lxr_names: XdrArray<'a, Component4<'a>> => "nfs.xattr.key",
         lxr_eof: bool => "nfs.lisxtattr.eof",
     }
 

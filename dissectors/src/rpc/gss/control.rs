@@ -4,7 +4,7 @@
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::rpc::message_kind::RpcMessageKind::{self, *};
-use crate::xdr::{Cursor, Encoder, List, Opaque, Text, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, Opaque, Text, Xdr, XdrArray, XdrError};
 
 use super::protection::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
 
@@ -36,8 +36,8 @@ crate::xdr! { "rpc.authgss";
     /// rgss2_bind_chan_res. RFC 5403 section 3.3.
     union Rgss2BindChanRes<'a> switch (rbcr_stat: Rgss2BindChanStatus) {
         RGSS2_BIND_CHAN_OK => Ok,
-        RGSS2_BIND_CHAN_PREF_NOTSUPP => PrefNotsupp(List<'a, Text<'a>>) as rbcr_pref_list,
-        RGSS2_BIND_CHAN_HASH_NOTSUPP => HashNotsupp(List<'a, Opaque<'a>>) as rbcr_oid_list,
+        RGSS2_BIND_CHAN_PREF_NOTSUPP => PrefNotsupp(XdrArray<'a, Text<'a>>) as rbcr_pref_list,
+        RGSS2_BIND_CHAN_HASH_NOTSUPP => HashNotsupp(XdrArray<'a, Opaque<'a>>) as rbcr_oid_list,
     }
 
     /// rgss2_bind_chan_verf_res: the verifier of its Reply. RFC 5403 section 3.3.
@@ -69,7 +69,7 @@ crate::xdr! { "rpc.authgss";
     struct Rgss3CreateArgs<'a> {
         rca_mp_auth: Option<GssMpAuth<'a>>,
         rca_chan_bind_mic: Option<Opaque<'a>>,
-        rca_assertions: List<'a, Rgss3Assertion<'a>>,
+        rca_assertions: XdrArray<'a, Rgss3Assertion<'a>>,
     }
 
     /// rgss3_create_res. RFC 7861 section 2.7.1.
@@ -77,21 +77,21 @@ crate::xdr! { "rpc.authgss";
         rcr_handle: Opaque<'a>,
         rcr_mp_auth: Option<GssMpAuth<'a>>,
         rcr_chan_bind_mic: Option<Opaque<'a>>,
-        rcr_assertions: List<'a, Rgss3Assertion<'a>>,
+        rcr_assertions: XdrArray<'a, Rgss3Assertion<'a>>,
     }
 
     /// rgss3_list_args. RFC 7861 section 2.7.2.
-    struct Rgss3ListArgs<'a> { rla_list_what: List<'a, Rgss3AssertionType> }
+    struct Rgss3ListArgs<'a> { rla_list_what: XdrArray<'a, Rgss3AssertionType> }
 
     /// rgss3_list_item_u. RFC 7861 section 2.7.2.
     union Rgss3ListItem<'a> switch (itype: Rgss3AssertionType) {
-        LABEL => Labels(List<'a, Rgss3Label<'a>>) as rli_labels,
-        PRIVS => Rgss3Privs(List<'a, Rgss3Privs<'a>>) as rli_privs,
+        LABEL => Labels(XdrArray<'a, Rgss3Label<'a>>) as rli_labels,
+        PRIVS => Rgss3Privs(XdrArray<'a, Rgss3Privs<'a>>) as rli_privs,
         default => Ext(Opaque<'a>) as rli_ext,
     }
 
     /// rgss3_list_res: a list of rgss3_list_item_u. RFC 7861 section 2.7.2.
-    struct Rgss3ListRes<'a> { items: List<'a, Rgss3ListItem<'a>> => "rpc.authgss.list_item" }
+    struct Rgss3ListRes<'a> { items: XdrArray<'a, Rgss3ListItem<'a>> => "rpc.authgss.list_item" }
 }
 
 /// Control message type of a NULL Call and its Reply. DESTROY and BIND_CHANNEL are not included; their body is empty.

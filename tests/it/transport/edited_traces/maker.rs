@@ -316,7 +316,7 @@ impl Maker<'_> {
                     ca_count: 0,
                     ca_consecutive: true,
                     ca_synchronous: true,
-                    ca_source_server: List::from(&servers[..self.random.below(2)]),
+                    ca_source_server: XdrArray::from(&servers[..self.random.below(2)]),
                 }),
                 33 => Args::COPY_NOTIFY(CopyNotify4Args {
                     cna_src_stateid: self.stateid(),
@@ -326,7 +326,7 @@ impl Maker<'_> {
                     eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(VICTIM) },
                     eia_flags: ExchangeIdFlags(0),
                     eia_state_protect: StateProtect4A::None,
-                    eia_client_impl_id: List::default(),
+                    eia_client_impl_id: XdrArray::default(),
                 })),
                 _ => Args::SETCLIENTID(Setclientid4Args {
                     client: NfsClientId4 {
@@ -455,15 +455,15 @@ impl Maker<'_> {
             has_session |= draft.has_session;
             is_v4 |= draft.asked.version == 4;
             let given = self.given();
-            let none = || ChunkSegmentLengths { lengths: List::default() };
+            let none = || ChunkSegmentLengths { lengths: XdrArray::default() };
             let reply = [0u8; 160];
             let call = TraceMessage {
                 seen: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(&draft.head),
                 body: 60,
                 end: draft.head.len() as u32,
-                slots: List::from(&draft.slots[..]),
-                payloads: List::from(&draft.payloads[..]),
+                slots: XdrArray::from(&draft.slots[..]),
+                payloads: XdrArray::from(&draft.payloads[..]),
             };
             each(&call);
             let step = TraceStep {
@@ -498,13 +498,13 @@ impl Maker<'_> {
                     head: Opaque(&reply),
                     body: 24,
                     end: 160,
-                    slots: List::from(&given[..]),
-                    payloads: List::default(),
+                    slots: XdrArray::from(&given[..]),
+                    payloads: XdrArray::default(),
                 },
                 shape: TraceCallChunks {
                     call: none(),
-                    reads: List::default(),
-                    writes: List::default(),
+                    reads: XdrArray::default(),
+                    writes: XdrArray::default(),
                     reply: none(),
                 },
                 carried: CallAndReplyWireForms {
@@ -512,17 +512,17 @@ impl Maker<'_> {
                     reply: TraceMessageWireForm::MESSAGE,
                     credits: [1; 2],
                     rdma_error: 0,
-                    returned: List::default(),
+                    returned: XdrArray::default(),
                     returned_reply: 0,
                 },
-                needs: TraceReplySizeLimits { message: 2048, payloads: List::from(&[64][..]) },
+                needs: TraceReplySizeLimits { message: 2048, payloads: XdrArray::from(&[64][..]) },
             };
             writer.step(&step).unwrap();
         }
         let captures = [Text(b"edited")];
         let about = TraceProvenance {
             program: Text(b"test"),
-            captures: List::from(&captures[..]),
+            captures: XdrArray::from(&captures[..]),
             keeping: TraceFileDataRetention::HASHED,
             key: 0,
         };

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::v4::{
     ExchangeIdFlags, Nfsstat4, Operation, Results, Sequence4Resok, SequenceStatusFlags, ServerOwner4,
     Sessionid4, SetclientidConfirm, SetclientidRes, StateProtect4R,
 };
-use nfsrdma_dissectors::xdr::{List, Opaque, Void};
+use nfsrdma_dissectors::xdr::{Opaque, Void, XdrArray};
 
 use super::super::mock_server::MockServer;
 use super::compound::{MockCompound, OPERATIONS};
@@ -231,7 +231,7 @@ fn exchange_id(
         eir_state_protect: StateProtect4R::None,
         eir_server_owner: ServerOwner4 { so_minor_id: 0, so_major_id: Opaque(b"loopback") },
         eir_server_scope: Opaque(b"loopback"),
-        eir_server_impl_id: List::default(),
+        eir_server_impl_id: XdrArray::default(),
     };
     compound.succeed(Results::EXCHANGE_ID, Box::new(ok))
 }
@@ -259,7 +259,7 @@ fn create_session(
         ca_maxresponsesize_cached: requested.ca_maxresponsesize_cached.min(bytes),
         ca_maxoperations: requested.ca_maxoperations.min(operations),
         ca_maxrequests: requested.ca_maxrequests.clamp(1, slots),
-        ca_rdma_ird: List::default(),
+        ca_rdma_ird: XdrArray::default(),
     };
     let bytes = server.session_bytes.unwrap_or(server.tree.io_bytes.max(1 << 20) + 4096);
     let operations = server.operations.unwrap_or(OPERATIONS);

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Nfsstat4, ObjectFh4, Read4Args, Read4Resok, Readdir4Args, Readdir4Resok, Readlink4Resok, Rename4Resok,
     Results, Secinfo4, Secinfo4Resok, Setattr4Res, Stateid4, Write4Args, Write4Resok, mask_and_values,
 };
-use nfsrdma_dissectors::xdr::{Chain, Ddp, DdpText, List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrArray, XdrLinkedList};
 
 use super::super::file_object::{MockDirectory, MockObjectContent};
 use super::super::file_tree::MockFileTree;
@@ -158,7 +158,7 @@ pub(super) fn step(
         Args::SECINFO(args) => {
             tree.lookup(compound.current()?, args.name.0)?;
             let flavors = [Secinfo4::Other(Flavor::AUTH_SYS)];
-            let ok = Secinfo4Resok { resok4: List::from(&flavors[..]) };
+            let ok = Secinfo4Resok { resok4: XdrArray::from(&flavors[..]) };
             // RFC 8881 section 2.6.3.1.1.8: the current filehandle is consumed.
             if compound.minor > 0 {
                 compound.current = None;
@@ -168,7 +168,7 @@ pub(super) fn step(
         Args::SECINFO_NO_NAME(_) => {
             compound.current()?;
             let flavors = [Secinfo4::Other(Flavor::AUTH_SYS)];
-            let ok = Secinfo4Resok { resok4: List::from(&flavors[..]) };
+            let ok = Secinfo4Resok { resok4: XdrArray::from(&flavors[..]) };
             compound.current = None;
             compound.succeed(Results::SECINFO_NO_NAME, ok)
         }
@@ -258,7 +258,7 @@ fn readdir(
             attrs: Fattr4::new(Bitmap4::from(&words[..]), Opaque(values)),
         })
         .collect();
-    let reply = Dirlist4 { entries: Chain::from(&entries[..]), eof };
+    let reply = Dirlist4 { entries: XdrLinkedList::from(&entries[..]), eof };
     compound.succeed(Results::READDIR, Readdir4Resok { cookieverf: VERIFIER, reply })
 }
 

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{
     OpenDelegation4, OpenReadDelegation4, OpenRflags, OpenStateid4Resok, Openflag4, Results, ShareAccess,
     Stateid4, TestStateid4Resok, words_for_bits,
 };
-use nfsrdma_dissectors::xdr::{List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Opaque, Text, Void, XdrArray};
 
 use super::super::file_object::MockObjectContent;
 use super::super::filehandle::MockFileId;
@@ -123,7 +123,7 @@ pub(super) fn step(
                 .iter()
                 .map(|stateid| state.find(&stateid, minor).err().unwrap_or(Nfsstat4::NFS4_OK))
                 .collect();
-            let ok = TestStateid4Resok { tsr_status_codes: List::from(&statuses[..]) };
+            let ok = TestStateid4Resok { tsr_status_codes: XdrArray::from(&statuses[..]) };
             compound.succeed(Results::TEST_STATEID, ok)
         }
         _ => Err(Nfsstat4::NFS4ERR_NOTSUPP),

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{
     OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Readdir4Args, Remove4Args, Rename4Args,
     Sequence4Args, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args,
 };
-use nfsrdma_dissectors::xdr::{Ddp, Encoder, List, Opaque, Text, Void};
+use nfsrdma_dissectors::xdr::{Ddp, Encoder, Opaque, Text, Void, XdrArray};
 
 use super::super::call_operations_and_files::{CallOperationsAndFiles, StepTitleCache};
 use super::super::options::{ReplayOrder, ReplayPace};
@@ -183,7 +183,7 @@ fn copy(from: u32, to: u32, ca_dst_offset: u64, ca_count: u64) -> Made {
             ca_count,
             ca_consecutive: false,
             ca_synchronous: true,
-            ca_source_server: List::default(),
+            ca_source_server: XdrArray::default(),
         }))
 }
 
@@ -241,7 +241,7 @@ impl Book {
             })
             .collect();
         let (start, end) = made.span.unwrap_or((u64::from(self.count) * 10, u64::from(self.count) * 10 + 5));
-        let none = || ChunkSegmentLengths { lengths: List::default() };
+        let none = || ChunkSegmentLengths { lengths: XdrArray::default() };
         let step = TraceStep {
             origin: TraceStepOrigin {
                 id: 1,
@@ -276,21 +276,21 @@ impl Book {
                 head: Opaque(&head),
                 body: 0,
                 end: head.len() as u32,
-                slots: List::from(&calls[..]),
-                payloads: List::from(&payloads[..]),
+                slots: XdrArray::from(&calls[..]),
+                payloads: XdrArray::from(&payloads[..]),
             },
             reply: TraceMessage {
                 seen: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(b""),
                 body: 0,
                 end: 0,
-                slots: List::from(&replies[..]),
-                payloads: List::default(),
+                slots: XdrArray::from(&replies[..]),
+                payloads: XdrArray::default(),
             },
             shape: TraceCallChunks {
                 call: none(),
-                reads: List::default(),
-                writes: List::default(),
+                reads: XdrArray::default(),
+                writes: XdrArray::default(),
                 reply: none(),
             },
             carried: CallAndReplyWireForms {
@@ -298,10 +298,10 @@ impl Book {
                 reply: TraceMessageWireForm::RECORD,
                 credits: [0; 2],
                 rdma_error: 0,
-                returned: List::default(),
+                returned: XdrArray::default(),
                 returned_reply: 0,
             },
-            needs: TraceReplySizeLimits { message: 0, payloads: List::default() },
+            needs: TraceReplySizeLimits { message: 0, payloads: XdrArray::default() },
         };
         let mut parts = CallOperationsAndFiles::default();
         parts.read(&step, &mut self.titles);

@@ -26,11 +26,11 @@ use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
 
-use super::super::compound_server_adaptation::OperationWithSubstituteOpenStateid;
 use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::recovery::MAX_RESENDS;
 use super::super::recovery::calls::{RecoveryCallResult, RecoveryReply, encode_compound};
 use super::super::recovery::recoverable_client_state::{RecoverableDelegation, substitute_owner};
+use super::super::root_and_attribute_rewriting::OperationWithSubstituteOpenStateid;
 use super::super::run_error::ReplayRunError;
 use super::live_call_builder::LiveCallBuilder;
 use super::replay_engine::ReplayEngine;

@@ -11,11 +11,11 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{ReplyWriteChunkReceivedData, TransportReply};
 
-use super::super::compound_server_adaptation::NO_DELEGATION_REASON;
 use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::live_values::LiveServerSession;
 use super::super::recovery::{self, MAX_RESENDS};
 use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndSessionGrants};
+use super::super::root_and_attribute_rewriting::NO_DELEGATION_REASON;
 use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
 use super::connections::ConnectionSessionBinding;

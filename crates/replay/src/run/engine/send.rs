@@ -7,7 +7,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody, AuthSys, Flavor};
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};
-use nfsrdma_dissectors::xdr::{Encoder, List, Text, Xdr};
+use nfsrdma_dissectors::xdr::{Encoder, Text, Xdr, XdrArray};
 use nfsrdma_rpc::{
     CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation,
     PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, SubmitError,
@@ -15,10 +15,10 @@ use nfsrdma_rpc::{
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::captured_open_grants::CapturedStepOpenGrants;
-use super::super::compound_server_adaptation::{self, NO_DELEGATION_REASON, rewrite_compound};
 use super::super::dependencies::effects::OperationEffect;
 use super::super::file_divergence::{FileDivergence, record_divergence};
 use super::super::recovery;
+use super::super::root_and_attribute_rewriting::{self, NO_DELEGATION_REASON, rewrite_compound};
 use super::super::step_outcome::StepOutcome;
 use super::super::trace_recording::{ReplayRecorderSentCall, with_recorder};
 use super::live_call_builder::LiveCallBuilder;
@@ -175,7 +175,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             true => self.callback_address(&step, number, transport),
             false => None,
         };
-        let live_server = compound_server_adaptation::CompoundRewriteContext {
+        let live_server = root_and_attribute_rewriting::CompoundRewriteContext {
             root,
             supported: self.context.seeded.supported.as_deref().filter(|_| !self.context.options.strict),
             opens: &opens,
@@ -444,7 +444,7 @@ pub(super) fn replacement_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u
 /// Encodes the AUTH_SYS header of a Call to a program, version and procedure.
 pub(super) fn unsigned_header((prog, vers, proc): (Program, u32, u32), xid: Xid, encoder: &mut Encoder) {
     let machinename = Text(crate::PROGRAM.as_bytes());
-    let sys = AuthSys { stamp: 0, machinename, uid: 0, gid: 0, gids: List::default() };
+    let sys = AuthSys { stamp: 0, machinename, uid: 0, gid: 0, gids: XdrArray::default() };
     let body = rpc::RpcMsgBody::Call(rpc::CallBody {
         rpcvers: rpc::VERSION,
         prog,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use nfsrdma_dissectors::xdr::{Cursor, List, Opaque};
+use nfsrdma_dissectors::xdr::{Cursor, Opaque, XdrArray};
 use nfsrdma_rpc::{CallTag, TransportConnectionId};
 use rustc_hash::FxHashSet;
 
@@ -182,7 +182,7 @@ impl OwnedTraceStep {
         for (slots, message) in self.slots.iter_mut().zip([&mut step.call, &mut step.reply]) {
             slots.clear();
             slots.extend(message.slots.iter());
-            message.slots = List::from(&**slots);
+            message.slots = XdrArray::from(&**slots);
         }
         self.heads = [&step.call, &step.reply].map(|message| {
             let head = message.head.0;
@@ -215,7 +215,7 @@ impl OwnedTraceStep {
         let messages = [&mut step.call, &mut step.reply];
         for ((message, head), slots) in messages.into_iter().zip(&self.heads).zip(&self.slots) {
             message.head = Opaque(self.bytes.get(head.clone())?);
-            message.slots = List::from(&**slots);
+            message.slots = XdrArray::from(&**slots);
         }
         let [of_call, of_reply, call_chunk, reads, writes, reply_chunk, returned, needed] = self.lists;
         step.call.payloads = self.list(of_call)?;
@@ -229,14 +229,14 @@ impl OwnedTraceStep {
         Some(step)
     }
 
-    fn list<T, const BOUND: u32>(&self, (at, count): (usize, u32)) -> Option<List<'_, T, BOUND>> {
+    fn list<T, const BOUND: u32>(&self, (at, count): (usize, u32)) -> Option<XdrArray<'_, T, BOUND>> {
         let mut cursor = Cursor::new(&self.bytes).assume_valid();
         cursor.take(at).ok()?;
-        Some(List::again(cursor, count))
+        Some(XdrArray::again(cursor, count))
     }
 }
 
-fn list_position<T, const BOUND: u32>(list: &List<'_, T, BOUND>) -> (usize, u32) {
+fn list_position<T, const BOUND: u32>(list: &XdrArray<'_, T, BOUND>) -> (usize, u32) {
     list.begins().map_or((0, 0), |at| (at, list.len()))
 }
 
@@ -246,10 +246,10 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
         head: Opaque(&[]),
         body: source.body,
         end: source.end,
-        slots: List::default(),
-        payloads: List::default(),
+        slots: XdrArray::default(),
+        payloads: XdrArray::default(),
     };
-    let no_segments = || ChunkSegmentLengths { lengths: List::default() };
+    let no_segments = || ChunkSegmentLengths { lengths: XdrArray::default() };
     TraceStep {
         origin: step.origin.clone(),
         caller: step.caller.clone(),
@@ -258,12 +258,12 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
         reply: message(&step.reply),
         shape: TraceCallChunks {
             call: no_segments(),
-            reads: List::default(),
-            writes: List::default(),
+            reads: XdrArray::default(),
+            writes: XdrArray::default(),
             reply: no_segments(),
         },
-        carried: CallAndReplyWireForms { returned: List::default(), ..step.carried.clone() },
-        needs: TraceReplySizeLimits { payloads: List::default(), ..step.needs.clone() },
+        carried: CallAndReplyWireForms { returned: XdrArray::default(), ..step.carried.clone() },
+        needs: TraceReplySizeLimits { payloads: XdrArray::default(), ..step.needs.clone() },
     }
 }
 

@@ -17,7 +17,7 @@ use super::super::options::ReplayOptions;
 use super::super::reply_check::ReplyChecker;
 use super::super::reply_check::reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
 use super::super::step_outcome::StepOutcome;
-use super::super::{compound_server_adaptation, recovery, tolerance_rules};
+use super::super::{recovery, root_and_attribute_rewriting, tolerance_rules};
 use super::changes_by_uncaptured_clients::{detect_outside_change, is_data_unchanged_except};
 use super::lock_stateid_change_detection::LiveLockStateidChangeDetector;
 use super::recorded_reply::{recorded_items, unprotected_reply};
@@ -267,7 +267,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         let path_of = |file: u32| tree.and_then(|tree| tree.path(file));
         let supported = self.seeded.supported.as_deref().filter(|_| !self.options.strict);
         let may_return = |index: usize, attribute: &str| {
-            compound_server_adaptation::may_return_attribute(&step.call, supported, index, attribute)
+            root_and_attribute_rewriting::may_return_attribute(&step.call, supported, index, attribute)
         };
         let verdict = self.checker.check(&ReplyPair {
             step: entry.id.step,

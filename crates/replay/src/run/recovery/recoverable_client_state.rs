@@ -647,7 +647,7 @@ fn subtract_range(ranges: &mut Vec<RecoverableLockRange>, removed: RecoverableLo
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::nfs::v4::{ServerOwner4, StateProtect4R};
-    use nfsrdma_dissectors::xdr::{List, Opaque};
+    use nfsrdma_dissectors::xdr::{Opaque, XdrArray};
 
     use super::*;
 
@@ -682,7 +682,7 @@ mod tests {
                 eir_state_protect: StateProtect4R::None,
                 eir_server_owner: ServerOwner4 { so_minor_id: 0, so_major_id: Opaque(b"") },
                 eir_server_scope: Opaque(b""),
-                eir_server_impl_id: List::default(),
+                eir_server_impl_id: XdrArray::default(),
             });
             state.clients.get(&7).map(|client| client.sequence)
         };

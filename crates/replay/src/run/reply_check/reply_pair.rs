@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nfsrdma_analysis::comparison::difference::{Difference, TransactionCaptureLocation};
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, List};
+use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, XdrArray};
 use rustc_hash::FxHashMap;
 
 use crate::run::call_operations_and_files::CallOperationsAndFiles;
@@ -58,7 +58,7 @@ impl ReplyPair<'_> {
 pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) parts: &'a CallOperationsAndFiles,
     /// Slots of the recorded Call and of the recorded Reply.
-    pub(in crate::run) slots: [List<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>; 2],
+    pub(in crate::run) slots: [XdrArray<'a, SubstitutableMessageSlot, MAX_LIST_LENGTH>; 2],
     /// Sequence number among all steps of the run.
     pub(in crate::run) step_turn: u64,
     /// Capture time of the Call in nanoseconds since 1970.

@@ -1,7 +1,7 @@
 use std::time::Instant;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_dissectors::xdr::{Cursor, List};
+use nfsrdma_dissectors::xdr::{Cursor, XdrArray};
 use rustc_hash::FxHashMap;
 
 use super::*;
@@ -89,7 +89,7 @@ impl Execution<'_> {
             files: &files,
             execution: Some(ReplyCheckStepContext {
                 parts: &parts,
-                slots: [List::default(), List::default()],
+                slots: [XdrArray::default(), XdrArray::default()],
                 step_turn: self.turn,
                 // Recorded times are not of the day of the capture.
                 call_time_ns: u64::MAX,

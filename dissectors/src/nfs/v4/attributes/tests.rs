@@ -32,14 +32,17 @@ fn laid_out(text: &str) -> Vec<u8> {
 fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
     let names = [Text(b"export"), Text(b"home")];
     let servers = [ServerName(Text(b"one.example")), ServerName(Text(b"192.0.2.2.78.81"))];
-    let locations = [FsLocation4 { server: List::from(&servers[..]), rootpath: List::from(&names[..]) }];
+    let locations =
+        [FsLocation4 { server: XdrArray::from(&servers[..]), rootpath: XdrArray::from(&names[..]) }];
     let entries = [FsLocationsServer4 {
         fls_currency: -1,
         fls_info: FlsInfo(Opaque(&[2, 1])),
         fls_server: ServerName(Text(b"three.example")),
     }];
-    let items =
-        [FsLocationsItem4 { fli_entries: List::from(&entries[..]), fli_rootpath: List::from(&names[..]) }];
+    let items = [FsLocationsItem4 {
+        fli_entries: XdrArray::from(&entries[..]),
+        fli_rootpath: XdrArray::from(&names[..]),
+    }];
     let (hint_words, hints) =
         mask_and_values(&[Threshold::READ_SIZE(4096), Threshold::WRITE_IOSIZE(1 << 20)]);
     let hints = BitmapKeyedValues::new(Bitmap4::from(&hint_words[..]), Opaque(&hints));
@@ -47,9 +50,9 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
     let (aces, times, durations) = ([ACE, ACE], [TIME], [u64::MAX]);
     let layouts = [Layouttype4::LAYOUT4_NFSV4_1_FILES, Layouttype4::LAYOUT4_SCSI];
     let words = [0xffff_ffff, 1];
-    let acl = Nfsacl41 { na41_flag: Aclflag4::ACL4_PROTECTED, na41_aces: List::from(&aces[..]) };
-    let retention_get = RetentionGet4 { rg_duration: 9, rg_begin_time: List::from(&times[..]) };
-    let retention_set = RetentionSet4 { rs_enable: true, rs_duration: List::from(&durations[..]) };
+    let acl = Nfsacl41 { na41_flag: Aclflag4::ACL4_PROTECTED, na41_aces: XdrArray::from(&aces[..]) };
+    let retention_get = RetentionGet4 { rg_duration: 9, rg_begin_time: XdrArray::from(&times[..]) };
+    let retention_set = RetentionSet4 { rs_enable: true, rs_duration: XdrArray::from(&durations[..]) };
     test(&[
         (Attribute::SUPPORTED_ATTRS(Bitmap4::from(&words[..])), "00000002 ffffffff 00000001"),
         (Attribute::TYPE(NfsFtype4::NF4LNK), "00000005"),
@@ -63,7 +66,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         (Attribute::UNIQUE_HANDLES(true), "00000001"),
         (Attribute::LEASE_TIME(90), "0000005a"),
         (Attribute::RDATTR_ERROR(Nfsstat4::NFS4ERR_MOVED), "00002723"),
-        (Attribute::ACL(List::from(&aces[..])), "00000002 $entry $entry"),
+        (Attribute::ACL(XdrArray::from(&aces[..])), "00000002 $entry $entry"),
         (Attribute::ACLSUPPORT(Aclsupport::ACL4_SUPPORT_AUDIT_ACL), "00000004"),
         (Attribute::ARCHIVE(true), "00000001"),
         (Attribute::CANSETTIME(true), "00000001"),
@@ -77,8 +80,8 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         (Attribute::FILES_TOTAL(23), "00000000 00000017"),
         (
             Attribute::FS_LOCATIONS(FsLocations4 {
-                fs_root: List::from(&names[..]),
-                locations: List::from(&locations[..]),
+                fs_root: XdrArray::from(&names[..]),
+                locations: XdrArray::from(&locations[..]),
             }),
             "$path 00000001 00000002 0000000b 'one.example' 00 0000000f '192.0.2.2.78.81' 00 $path",
         ),
@@ -132,7 +135,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
             }),
             "00000000 00000003 00000001 'a' 000000 00000002 'bc' 0000 fffffffb $when",
         ),
-        (Attribute::FS_LAYOUT_TYPES(List::from(&layouts[..])), "00000002 00000001 00000005"),
+        (Attribute::FS_LAYOUT_TYPES(XdrArray::from(&layouts[..])), "00000002 00000001 00000005"),
         (
             Attribute::LAYOUT_HINT(Layouthint4::Files(StructuredOpaque::Known(Nfsv41FileLayouthint4 {
                 nflh_care: FilelayoutHintCare4::NFLH4_CARE_STRIPE_COUNT,
@@ -141,20 +144,20 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
             }))),
             "00000001 0000000c 00000080 00000000 00000004",
         ),
-        (Attribute::LAYOUT_TYPES(List::from(&layouts[..])), "00000002 00000001 00000005"),
+        (Attribute::LAYOUT_TYPES(XdrArray::from(&layouts[..])), "00000002 00000001 00000005"),
         (Attribute::LAYOUT_BLKSIZE(4096), "00001000"),
         (Attribute::LAYOUT_ALIGNMENT(512), "00000200"),
         (
             Attribute::FS_LOCATIONS_INFO(FsLocationsInfo4 {
                 fli_flags: FliFlags::FSLI4IF_VAR_SUB,
                 fli_valid_for: 1800,
-                fli_fs_root: List::from(&names[..]),
-                fli_items: List::from(&items[..]),
+                fli_fs_root: XdrArray::from(&names[..]),
+                fli_items: XdrArray::from(&items[..]),
             }),
             "00000001 00000708 $path 00000001 00000001 ffffffff 00000002 0201 0000 0000000d 'three.example' 000000 $path",
         ),
         (
-            Attribute::MDSTHRESHOLD(Mdsthreshold4 { mth_hints: List::from(&thresholds[..]) }),
+            Attribute::MDSTHRESHOLD(Mdsthreshold4 { mth_hints: XdrArray::from(&thresholds[..]) }),
             "00000001 00000004 00000001 00000009 00000010 00000000 00001000 00000000 00100000",
         ),
         (Attribute::RETENTION_GET(retention_get.clone()), "00000000 00000009 00000001 $when"),

@@ -1,7 +1,7 @@
 //! Block layout type, LAYOUT4_BLOCK_VOLUME. RFC 5663 section 2.
 
 use crate::nfs::v4::types::{Deviceid4, Length4, Offset4};
-use crate::xdr::{List, Opaque};
+use crate::xdr::{Opaque, XdrArray};
 
 crate::xdr! { "nfs";
     /// pnfs_block_sig_component4: a signature on the disk. RFC 5663 section 2.2.1.
@@ -14,16 +14,16 @@ crate::xdr! { "nfs";
     }
 
     /// pnfs_block_simple_volume_info4: signatures that identify the disk. RFC 5663 section 2.2.2.
-    struct PnfsBlockSimpleVolumeInfo4<'a> { bsv_ds: List<'a, PnfsBlockSigComponent4<'a>, 16> }
+    struct PnfsBlockSimpleVolumeInfo4<'a> { bsv_ds: XdrArray<'a, PnfsBlockSigComponent4<'a>, 16> }
 
     /// pnfs_block_slice_volume_info4; a volume is an index into the volume list. RFC 5663 section 2.2.2.
     struct PnfsBlockSliceVolumeInfo4 { bsv_start: Offset4, bsv_length: Length4, bsv_volume: u32 }
 
     /// pnfs_block_concat_volume_info4. RFC 5663 section 2.2.2.
-    struct PnfsBlockConcatVolumeInfo4<'a> { bcv_volumes: List<'a, u32> }
+    struct PnfsBlockConcatVolumeInfo4<'a> { bcv_volumes: XdrArray<'a, u32> }
 
     /// pnfs_block_stripe_volume_info4. RFC 5663 section 2.2.2.
-    struct PnfsBlockStripeVolumeInfo4<'a> { bsv_stripe_unit: Length4, bsv_volumes: List<'a, u32> }
+    struct PnfsBlockStripeVolumeInfo4<'a> { bsv_stripe_unit: Length4, bsv_volumes: XdrArray<'a, u32> }
 
     /// pnfs_block_volume4. RFC 5663 section 2.2.2.
     union PnfsBlockVolume4<'a> switch (type: PnfsBlockVolumeType4 => "nfs.bv_type") {
@@ -34,7 +34,7 @@ crate::xdr! { "nfs";
     }
 
     /// pnfs_block_deviceaddr4: the content of da_addr_body. RFC 5663 section 2.2.2.
-    struct PnfsBlockDeviceaddr4<'a> { bda_volumes: List<'a, PnfsBlockVolume4<'a>> }
+    struct PnfsBlockDeviceaddr4<'a> { bda_volumes: XdrArray<'a, PnfsBlockVolume4<'a>> }
 
     /// pnfs_block_extent_state4. RFC 5663 section 2.3.
     enum PnfsBlockExtentState4 {
@@ -52,10 +52,10 @@ crate::xdr! { "nfs";
     }
 
     /// pnfs_block_layout4: the content of loc_body. RFC 5663 section 2.3.
-    struct PnfsBlockLayout4<'a> { blo_extents: List<'a, PnfsBlockExtent4> }
+    struct PnfsBlockLayout4<'a> { blo_extents: XdrArray<'a, PnfsBlockExtent4> }
 
     /// pnfs_block_layoutupdate4: the content of lou_body of LAYOUTCOMMIT. RFC 5663 section 2.3.2.
-    struct PnfsBlockLayoutupdate4<'a> { blu_commit_list: List<'a, PnfsBlockExtent4> }
+    struct PnfsBlockLayoutupdate4<'a> { blu_commit_list: XdrArray<'a, PnfsBlockExtent4> }
 
     /// pnfs_block_layouthint4: the content of loh_body. RFC 5663 section 2.3.
     struct PnfsBlockLayouthint4 {

@@ -4,7 +4,7 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Count4, Deviceid4, NfsFh4, Offset4};
-use crate::xdr::{Cursor, Encoder, List, Xdr, XdrError};
+use crate::xdr::{Cursor, Encoder, Xdr, XdrArray, XdrError};
 
 crate::xdr! { "nfs";
     /// nfsv4_1_file_layout4: the content of loc_body. RFC 8881 section 13.3.
@@ -13,16 +13,16 @@ crate::xdr! { "nfs";
         nfl_util: NflUtil4 => "nfs.nfl_util",
         nfl_first_stripe_index: u32 => "nfs.nfl_first_stripe_index",
         nfl_pattern_offset: Offset4 => "nfs.offset4",
-        nfl_fh_list: List<'a, NfsFh4<'a>> => "nfs.fhandle",
+        nfl_fh_list: XdrArray<'a, NfsFh4<'a>> => "nfs.fhandle",
     }
 
     /// multipath_list4: the addresses of one data server. RFC 8881 section 13.3.
-    struct MultipathList4<'a> { multipath_list: List<'a, Netaddr4<'a>> => "nfs.multipath_list" }
+    struct MultipathList4<'a> { multipath_list: XdrArray<'a, Netaddr4<'a>> => "nfs.multipath_list" }
 
     /// nfsv4_1_file_layout_ds_addr4: the content of da_addr_body. RFC 8881 section 13.3.
     struct Nfsv41FileLayoutDsAddr4<'a> {
-        nflda_stripe_indices: List<'a, u32> => "nfs.deviceidx",
-        nflda_multipath_ds_list: List<'a, MultipathList4<'a>>,
+        nflda_stripe_indices: XdrArray<'a, u32> => "nfs.deviceidx",
+        nflda_multipath_ds_list: XdrArray<'a, MultipathList4<'a>>,
     }
 
     /// filelayout_hint_care4: the valid members of the hint. RFC 8881 section 13.3.

@@ -2,7 +2,7 @@
 
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Bool, Deviceid4, Duration4, Length4, NfsFh4, Offset4, Stateid4};
-use crate::xdr::{List, Text};
+use crate::xdr::{Text, XdrArray};
 
 use super::device_report::{DeviceError4, IoInfo4};
 use super::files::MultipathList4;
@@ -20,7 +20,7 @@ crate::xdr! { "nfs";
     /// ff_device_addr4: the content of da_addr_body. RFC 8435 section 4.1.
     struct FfDeviceAddr4<'a> {
         ffda_netaddrs: MultipathList4<'a>,
-        ffda_versions: List<'a, FfDeviceVersions4>,
+        ffda_versions: XdrArray<'a, FfDeviceVersions4>,
     }
 
     /// ff_flags4. RFC 8435 section 5.1.
@@ -34,18 +34,18 @@ crate::xdr! { "nfs";
         ffds_deviceid: Deviceid4 => "nfs.deviceid",
         ffds_efficiency: u32 => "nfs.nff_mirror_eff",
         ffds_stateid: Stateid4 => "nfs.stateid",
-        ffds_fh_vers: List<'a, NfsFh4<'a>> => "nfs.fhandle",
+        ffds_fh_vers: XdrArray<'a, NfsFh4<'a>> => "nfs.fhandle",
         ffds_user: Text<'a> => "nfs.ff.synthetic_owner",
         ffds_group: Text<'a> => "nfs.ff.synthetic_owner_group",
     }
 
     /// ff_mirror4. RFC 8435 section 5.1.
-    struct FfMirror4<'a> { ffm_data_servers: List<'a, FfDataServer4<'a>> }
+    struct FfMirror4<'a> { ffm_data_servers: XdrArray<'a, FfDataServer4<'a>> }
 
     /// ff_layout4: the content of loc_body. RFC 8435 section 5.1.
     struct FfLayout4<'a> {
         ffl_stripe_unit: Length4 => "nfs.stripeunit",
-        ffl_mirrors: List<'a, FfMirror4<'a>>,
+        ffl_mirrors: XdrArray<'a, FfMirror4<'a>>,
         ffl_flags: FfFlags4 => "nfs.ff.layout_flags",
         /// In seconds.
         ffl_stats_collect_hint: u32 => "nfs.ff.stats_collect_hint",
@@ -56,7 +56,7 @@ crate::xdr! { "nfs";
         ffie_offset: Offset4 => "nfs.ff.ioerrs_offset",
         ffie_length: Length4 => "nfs.ff.ioerrs_length",
         ffie_stateid: Stateid4 => "nfs.stateid",
-        ffie_errors: List<'a, DeviceError4>,
+        ffie_errors: XdrArray<'a, DeviceError4>,
     }
 
     /// ff_io_latency4. RFC 8435 section 9.2.1.
@@ -93,8 +93,8 @@ crate::xdr! { "nfs";
 
     /// ff_layoutreturn4: the content of lrf_body. RFC 8435 section 9.3.
     struct FfLayoutreturn4<'a> {
-        fflr_ioerr_report: List<'a, FfIoerr4<'a>>,
-        fflr_iostats_report: List<'a, FfIostats4<'a>>,
+        fflr_ioerr_report: XdrArray<'a, FfIoerr4<'a>>,
+        fflr_iostats_report: XdrArray<'a, FfIostats4<'a>>,
     }
 
     /// ff_mirrors_hint. RFC 8435 section 10.

@@ -2,7 +2,7 @@
 
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Bool, Deviceid4, Length4};
-use crate::xdr::{List, Opaque, Text};
+use crate::xdr::{Opaque, Text, XdrArray};
 
 crate::xdr! { "nfs";
     /// pnfs_osd_objid4: an object, identified by device, partition and number. RFC 5664 section 3.1.
@@ -73,7 +73,7 @@ crate::xdr! { "nfs";
         olo_map: PnfsOsdDataMap4,
         /// Index of the first listed component in the file.
         olo_comps_index: u32 => "nfs.osd.comps_index",
-        olo_components: List<'a, PnfsOsdObjectCred4<'a>>,
+        olo_components: XdrArray<'a, PnfsOsdObjectCred4<'a>>,
     }
 
     /// pnfs_osd_deltaspaceused4: the change of the file's space usage in bytes. RFC 5664 section 6.1.
@@ -104,7 +104,7 @@ crate::xdr! { "nfs";
     }
 
     /// pnfs_osd_layoutreturn4: the content of lrf_body. RFC 5664 section 8.3.
-    struct PnfsOsdLayoutreturn4<'a> { olr_ioerr_report: List<'a, PnfsOsdIoerr4> }
+    struct PnfsOsdLayoutreturn4<'a> { olr_ioerr_report: XdrArray<'a, PnfsOsdIoerr4> }
 
     /// pnfs_osd_layouthint4: the content of loh_body. Every hint is optional. RFC 5664 section 9.1.
     struct PnfsOsdLayouthint4 {

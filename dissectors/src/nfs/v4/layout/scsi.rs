@@ -1,7 +1,7 @@
 //! SCSI layout type, LAYOUT4_SCSI. RFC 8154 section 2.
 
 use crate::nfs::v4::types::{Deviceid4, Length4, Offset4};
-use crate::xdr::{List, Opaque};
+use crate::xdr::{Opaque, XdrArray};
 
 crate::xdr! { "nfs";
     /// pnfs_scsi_code_set: as in the device identification VPD page. RFC 8154 section 2.3.
@@ -34,12 +34,12 @@ crate::xdr! { "nfs";
     }
 
     /// pnfs_scsi_concat_volume_info4. RFC 8154 section 2.3.
-    struct PnfsScsiConcatVolumeInfo4<'a> { scv_volumes: List<'a, u32> => "nfs.devaddr.scsi_volume_ref_index" }
+    struct PnfsScsiConcatVolumeInfo4<'a> { scv_volumes: XdrArray<'a, u32> => "nfs.devaddr.scsi_volume_ref_index" }
 
     /// pnfs_scsi_stripe_volume_info4. RFC 8154 section 2.3.
     struct PnfsScsiStripeVolumeInfo4<'a> {
         ssv_stripe_unit: Length4 => "nfs.devaddr.ssv_stripe_unit",
-        ssv_volumes: List<'a, u32> => "nfs.devaddr.scsi_volume_ref_index",
+        ssv_volumes: XdrArray<'a, u32> => "nfs.devaddr.scsi_volume_ref_index",
     }
 
     /// pnfs_scsi_volume4. RFC 8154 section 2.3.
@@ -51,7 +51,7 @@ crate::xdr! { "nfs";
     }
 
     /// pnfs_scsi_deviceaddr4: the content of da_addr_body. RFC 8154 section 2.3.
-    struct PnfsScsiDeviceaddr4<'a> { sda_volumes: List<'a, PnfsScsiVolume4<'a>> }
+    struct PnfsScsiDeviceaddr4<'a> { sda_volumes: XdrArray<'a, PnfsScsiVolume4<'a>> }
 
     /// pnfs_scsi_extent_state4. RFC 8154 section 2.4.
     enum PnfsScsiExtentState4 {
@@ -68,7 +68,7 @@ crate::xdr! { "nfs";
     }
 
     /// pnfs_scsi_layout4: the content of loc_body. RFC 8154 section 2.4.
-    struct PnfsScsiLayout4<'a> { sl_extents: List<'a, PnfsScsiExtent4> }
+    struct PnfsScsiLayout4<'a> { sl_extents: XdrArray<'a, PnfsScsiExtent4> }
 
     /// pnfs_scsi_range4. RFC 8154 section 2.4.
     struct PnfsScsiRange4 {
@@ -77,7 +77,7 @@ crate::xdr! { "nfs";
     }
 
     /// pnfs_scsi_layoutupdate4: the content of lou_body of LAYOUTCOMMIT. RFC 8154 section 2.4.
-    struct PnfsScsiLayoutupdate4<'a> { slu_commit_list: List<'a, PnfsScsiRange4> }
+    struct PnfsScsiLayoutupdate4<'a> { slu_commit_list: XdrArray<'a, PnfsScsiRange4> }
 
     /// pnfs_scsi_layouthint4: the content of loh_body. RFC 8154 section 2.4.
     struct PnfsScsiLayouthint4 {

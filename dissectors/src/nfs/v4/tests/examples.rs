@@ -10,7 +10,7 @@ mod state;
 
 use super::super::*;
 use crate::nfs::StatusUnion;
-use crate::xdr::{Chain, Ddp, DdpText, List, Opaque, ReadPlusDdpEligibleData, Text, Void};
+use crate::xdr::{Ddp, DdpText, Opaque, ReadPlusDdpEligibleData, Text, Void, XdrArray, XdrLinkedList};
 
 const SECONDS: Nfstime4 = Nfstime4 { seconds: 1_700_000_000, nseconds: 7 };
 const SPAN: Duration4 = Duration4 { seconds: 1_700_000_000, nseconds: 7 };
@@ -35,8 +35,8 @@ pub(super) fn slice<T>(items: impl Into<Vec<T>>) -> &'static [T] {
     Box::leak(items.into().into_boxed_slice())
 }
 
-fn list<T: Clone, const BOUND: u32>(items: impl Into<Vec<T>>) -> List<'static, T, BOUND> {
-    List::from(slice(items))
+fn list<T: Clone, const BOUND: u32>(items: impl Into<Vec<T>>) -> XdrArray<'static, T, BOUND> {
+    XdrArray::from(slice(items))
 }
 
 fn bitmap<N>(words: &[u32]) -> Bitmap4<'static, N> {
@@ -70,7 +70,7 @@ fn channel_attrs() -> ChannelAttrs4<'static> {
     }
 }
 
-fn sec_parms() -> List<'static, CallbackSecParms4<'static>> {
+fn sec_parms() -> XdrArray<'static, CallbackSecParms4<'static>> {
     list([
         CallbackSecParms4::None,
         CallbackSecParms4::Sys(AuthsysParms {
@@ -110,7 +110,7 @@ fn write_response() -> WriteResponse4<'static> {
     }
 }
 
-fn locations() -> List<'static, Netloc4<'static>> {
+fn locations() -> XdrArray<'static, Netloc4<'static>> {
     list([Netloc4::Name(Text(b"host")), Netloc4::Url(Text(b"nfs://host/")), Netloc4::Netaddr(netaddr())])
 }
 

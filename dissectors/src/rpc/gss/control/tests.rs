@@ -50,7 +50,7 @@ fn rfc5403_section_3_3_the_verifiers_of_bind_channel_hold_its_arguments_and_resu
 
     let prefixes = [Text(&b"tls-"[..])];
     let other = Rgss2BindChanVerfRes {
-        rbcvr_res: Rgss2BindChanRes::PrefNotsupp(List::from(&prefixes[..])),
+        rbcvr_res: Rgss2BindChanRes::PrefNotsupp(XdrArray::from(&prefixes[..])),
         rbcvr_mic: Opaque(b"mic!"),
     };
     let bytes = b"\0\0\0\x18\0\0\0\x01\0\0\0\x01\0\0\0\x04tls-\0\0\0\x04mic!";
@@ -58,7 +58,7 @@ fn rfc5403_section_3_3_the_verifiers_of_bind_channel_hold_its_arguments_and_resu
 
     let hashes = [Opaque(&b"\x2b\x0e"[..])];
     let other = Rgss2BindChanVerfRes {
-        rbcvr_res: Rgss2BindChanRes::HashNotsupp(List::from(&hashes[..])),
+        rbcvr_res: Rgss2BindChanRes::HashNotsupp(XdrArray::from(&hashes[..])),
         rbcvr_mic: Opaque(b"mic!"),
     };
     let bytes = b"\0\0\0\x18\0\0\0\x02\0\0\0\x01\0\0\0\x02\x2b\x0e\0\0\0\0\0\x04mic!";
@@ -87,14 +87,14 @@ fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
     let args = Rgss3CreateArgs {
         rca_mp_auth: Some(auth.clone()),
         rca_chan_bind_mic: Some(Opaque(b"bind")),
-        rca_assertions: List::from(&assertions[..]),
+        rca_assertions: XdrArray::from(&assertions[..]),
     };
     reads(&[&head[..], &tail].concat(), &args);
     let results = Rgss3CreateRes {
         rcr_handle: Opaque(b"new!"),
         rcr_mp_auth: Some(auth),
         rcr_chan_bind_mic: None,
-        rcr_assertions: List::from(&assertions[..]),
+        rcr_assertions: XdrArray::from(&assertions[..]),
     };
     let head = b"\0\0\0\x04new!\0\0\0\x01\0\0\0\x02hd\0\0\0\0\0\x04mic!\0\0\0\0";
     reads(&[&head[..], &tail].concat(), &results);
@@ -103,13 +103,15 @@ fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
 #[test]
 fn rfc7861_section_2_7_2_list_tells_what_can_be_asserted() {
     let what = [Rgss3AssertionType::LABEL, Rgss3AssertionType::PRIVS];
-    let args = Rgss3ListArgs { rla_list_what: List::from(&what[..]) };
+    let args = Rgss3ListArgs { rla_list_what: XdrArray::from(&what[..]) };
     reads(b"\0\0\0\x02\0\0\0\0\0\0\0\x01", &args);
     let (labels, privs) = ([LABEL], [PRIVS]);
-    let items =
-        [Rgss3ListItem::Labels(List::from(&labels[..])), Rgss3ListItem::Rgss3Privs(List::from(&privs[..]))];
+    let items = [
+        Rgss3ListItem::Labels(XdrArray::from(&labels[..])),
+        Rgss3ListItem::Rgss3Privs(XdrArray::from(&privs[..])),
+    ];
     let bytes = [b"\0\0\0\x02\0\0\0\0\0\0\0\x01", LABEL_BYTES, b"\0\0\0\x01\0\0\0\x01", PRIVS_BYTES].concat();
-    reads(&bytes, &Rgss3ListRes { items: List::from(&items[..]) });
+    reads(&bytes, &Rgss3ListRes { items: XdrArray::from(&items[..]) });
 }
 
 #[test]

@@ -75,7 +75,7 @@ enum AttributeModificationLikelihood {
 }
 
 #[derive(Clone, Debug)]
-struct LastAttributeValuePair {
+struct LastCapturedAndLiveAttribute {
     values: [u128; 2],
     likelihood: AttributeModificationLikelihood,
     /// Number of reads since, or in flight with its Call: each may have updated the access time.
@@ -109,7 +109,7 @@ pub(in crate::run) struct FinalAttributeDifference {
 #[derive(Debug, Default)]
 struct ReplyCheckFileState {
     turn: u64,
-    ordered: [Option<LastAttributeValuePair>; ORDERED_ATTRIBUTES],
+    ordered: [Option<LastCapturedAndLiveAttribute>; ORDERED_ATTRIBUTES],
     /// Lower bounds of the change attribute and of the time of last change.
     floors: [AttributeValueLowerBound; RISING_ATTRIBUTES],
     fileid: Option<[u128; 2]>,
@@ -574,7 +574,7 @@ impl AttributeRelationCheckState {
         let unchanged_since =
             last_pair.as_ref().filter(|pair| pair.values[1] == now[1]).map(|known| known.received);
         let first_received = unchanged_since.unwrap_or(context.times[1]);
-        *entry = Some(LastAttributeValuePair {
+        *entry = Some(LastCapturedAndLiveAttribute {
             values: now,
             likelihood: AttributeModificationLikelihood::None,
             reads,

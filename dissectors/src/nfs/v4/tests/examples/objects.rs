@@ -115,7 +115,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         (
             Results::READDIR(StatusUnion::Ok(Readdir4Resok {
                 cookieverf: VERIFIER,
-                reply: Dirlist4 { entries: Chain::from(entries), eof: true },
+                reply: Dirlist4 { entries: XdrLinkedList::from(entries), eof: true },
             })),
             "00000000 $verifier 00000001 00000000 00000003 $name $fattr 00000001 00000000 00000004 $name $fattr 00000000 00000001",
         ),

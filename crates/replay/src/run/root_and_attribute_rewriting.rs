@@ -282,7 +282,7 @@ mod tests {
         CbClient4, ClientOwner4, CompoundCallHead, Create4Args, Createtype4, ExchangeId4Args, Getattr4Args,
         ModeUmask4, NfsClientId4, NfsFtype4, Setclientid4Args, StateProtectOps4,
     };
-    use nfsrdma_dissectors::xdr::{List, Text, Void};
+    use nfsrdma_dissectors::xdr::{Text, Void, XdrArray};
 
     use super::*;
 
@@ -342,7 +342,7 @@ mod tests {
                 eia_clientowner: ClientOwner4 { co_verifier: [7; 8], co_ownerid: Opaque(b"me") },
                 eia_flags: ExchangeIdFlags(flags),
                 eia_state_protect,
-                eia_client_impl_id: List::default(),
+                eia_client_impl_id: XdrArray::default(),
             }))])
         };
         let ops =
