@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 
 use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use serde_json::Value;
 
@@ -49,31 +50,62 @@ table! {
 }
 
 /// JSON keys of names in NFSv4, and of offsets.
-const NAMES: [&str; 8] =
-    ["objname", "file", "target", "oldname", "newname", "gxa_name", "sxa_key", "rxa_name"];
+const NAMES: [&str; 8] = [
+    field_labels::OBJNAME,
+    field_labels::FILE,
+    field_labels::TARGET,
+    field_labels::OLDNAME,
+    field_labels::NEWNAME,
+    field_labels::GXA_NAME,
+    field_labels::SXA_KEY,
+    field_labels::RXA_NAME,
+];
 const OFFSETS: [&str; 11] = [
-    "offset",
-    "aa_offset",
-    "da_offset",
-    "sa_offset",
-    "rpa_offset",
-    "ca_src_offset",
-    "cl_src_offset",
-    "loca_offset",
-    "loga_offset",
-    "lsa_offset",
-    "l_offset",
+    field_labels::OFFSET,
+    field_labels::AA_OFFSET,
+    field_labels::DA_OFFSET,
+    field_labels::SA_OFFSET,
+    field_labels::RPA_OFFSET,
+    field_labels::CA_SRC_OFFSET,
+    field_labels::CL_SRC_OFFSET,
+    field_labels::LOCA_OFFSET,
+    field_labels::LOGA_OFFSET,
+    field_labels::LSA_OFFSET,
+    field_labels::L_OFFSET,
 ];
 /// JSON keys of byte counts.
-const COUNTS: [&str; 8] =
-    ["count", "rpa_count", "ca_count", "cl_count", "aa_length", "da_length", "loga_length", "lsa_length"];
+const COUNTS: [&str; 8] = [
+    field_labels::COUNT,
+    field_labels::RPA_COUNT,
+    field_labels::CA_COUNT,
+    field_labels::CL_COUNT,
+    field_labels::AA_LENGTH,
+    field_labels::DA_LENGTH,
+    field_labels::LOGA_LENGTH,
+    field_labels::LSA_LENGTH,
+];
 /// JSON keys of the filehandle that a procedure applies to, and of the one that it returns.
-const HANDLES: [&str; 6] = ["object", "file", "dir", "symlink", "fsroot", "fh"];
-const RESULT_HANDLE_KEYS: [&str; 4] = ["object", "obj", "file", "fhandle"];
+const HANDLES: [&str; 6] = [
+    field_labels::OBJECT,
+    field_labels::FILE,
+    field_labels::DIR,
+    field_labels::SYMLINK,
+    field_labels::FSROOT,
+    field_labels::FH,
+];
+const RESULT_HANDLE_KEYS: [&str; 4] =
+    [field_labels::OBJECT, field_labels::OBJ, field_labels::FILE, field_labels::FHANDLE];
 /// JSON keys of the filehandle in a callback.
-const CALLBACK_HANDLE_KEYS: [&str; 6] = ["fh", "lor_fh", "cna_fh", "cpda_fh", "cnla_fh", "coa_fh"];
+const CALLBACK_HANDLE_KEYS: [&str; 6] = [
+    field_labels::FH,
+    field_labels::LOR_FH,
+    field_labels::CNA_FH,
+    field_labels::CPDA_FH,
+    field_labels::CNLA_FH,
+    field_labels::COA_FH,
+];
 /// JSON keys of nested arguments: the source of RENAME and LINK, the lock of NLM.
-const NESTED_KEYS: [&str; 3] = ["from", "alock", "lock"];
+const NESTED_KEYS: [&str; 2] = [field_labels::FROM, field_labels::ALOCK];
 
 fn text<'r>(value: &'r Value, keys: &[&str]) -> Option<Cow<'r, str>> {
     keys.iter().find_map(|key| value.get(*key)?.as_str()).map(Cow::from)
@@ -101,16 +133,17 @@ impl CompoundFilehandles {
     /// Applies an operation.
     fn follow(&mut self, operation: Operation, entry: &Value) {
         let keeps_filehandle = || {
-            let claim = entry.get("claim").and_then(Value::as_str);
+            let claim = entry.get(field_labels::CLAIM).and_then(Value::as_str);
             claim.is_some_and(|claim| claim.ends_with("_FH") || claim == "CLAIM_PREVIOUS")
         };
         match operation {
             Operation::PUTFH => {
-                self.current = text(entry, &["object"]).map(Cow::into_owned);
+                self.current = text(entry, &[field_labels::OBJECT]).map(Cow::into_owned);
                 self.name = None;
             }
             Operation::GETFH => {
-                self.current = text(entry, &["object"]).map(Cow::into_owned).or(self.current.take())
+                self.current =
+                    text(entry, &[field_labels::OBJECT]).map(Cow::into_owned).or(self.current.take())
             }
             Operation::SAVEFH => self.saved.clone_from(&self.current),
             Operation::RESTOREFH => {
@@ -149,11 +182,11 @@ pub(super) fn for_each_row<E>(
     let mut handles = CompoundFilehandles::default();
     for ((at, position), entry) in (0..).zip(0..).zip(&entries) {
         let op = entry.get("op").and_then(Value::as_str).unwrap_or_default();
-        let status = text(entry, &["status"]);
+        let status = text(entry, &[field_labels::STATUS]);
         let operation = Operation::from_name(op);
         let is_given = operation == Some(Operation::GETFH);
         let filehandle = match operation {
-            Some(Operation::PUTFH) => text(entry, &["object"]),
+            Some(Operation::PUTFH) => text(entry, &[field_labels::OBJECT]),
             None if CbOperation::from_name(op).is_some() => text(entry, &CALLBACK_HANDLE_KEYS),
             _ => None,
         };
@@ -162,12 +195,12 @@ pub(super) fn for_each_row<E>(
             position,
             op: op.into(),
             filehandle: filehandle.or(handles.current.as_deref().map(Cow::from)),
-            result_filehandle: if is_given { text(entry, &["object"]) } else { None },
+            result_filehandle: if is_given { text(entry, &[field_labels::OBJECT]) } else { None },
             name: if is_given { handles.name.as_deref().map(Cow::from) } else { text(entry, &NAMES) },
             offset: number(entry, &OFFSETS),
             count: number(entry, &COUNTS),
-            data: number(entry, &["data"]),
-            eof: entry.get("eof").and_then(Value::as_bool),
+            data: number(entry, &[field_labels::DATA]),
+            eof: entry.get(field_labels::EOF).and_then(Value::as_bool),
             path: names.operation_paths(at).path.map(String::from_utf8_lossy),
             detail: entry.to_string().into(),
             status,
@@ -194,7 +227,7 @@ fn procedure<E>(
         NESTED_KEYS.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
     };
     let nested_text = |keys: &[&str]| nested_value(keys).and_then(Value::as_str).map(Cow::from);
-    let data = number(&arguments, &["data"]).or_else(|| number(&results, &["data"]));
+    let data = number(&arguments, &[field_labels::DATA]).or_else(|| number(&results, &[field_labels::DATA]));
     let detail = serde_json::json!({ "arguments": arguments, "results": results }).to_string();
     write_row(&OperationRow {
         transaction,
@@ -203,11 +236,12 @@ fn procedure<E>(
         status: line::status(summary),
         filehandle: text(&arguments, &HANDLES).or_else(|| nested_text(&HANDLES)),
         result_filehandle: text(&results, &RESULT_HANDLE_KEYS),
-        name: text(&arguments, &["name"]).or_else(|| nested_text(&["name"])),
-        offset: number(&arguments, &["offset"]).or_else(|| unsigned(nested_value(&["l_offset"])?)),
-        count: number(&arguments, &["count"]),
+        name: text(&arguments, &[field_labels::NAME]).or_else(|| nested_text(&[field_labels::NAME])),
+        offset: number(&arguments, &[field_labels::OFFSET])
+            .or_else(|| unsigned(nested_value(&[field_labels::L_OFFSET])?)),
+        count: number(&arguments, &[field_labels::COUNT]),
         data,
-        eof: results.get("eof").and_then(Value::as_bool),
+        eof: results.get(field_labels::EOF).and_then(Value::as_bool),
         path: names.paths().path.map(String::from_utf8_lossy),
         detail: detail.into(),
         of: PhantomData,

@@ -5,6 +5,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::nfs::field_labels;
 
 /// A sessionid4 (RFC 8881 section 3.2).
 pub type SessionId = [u8; 16];
@@ -34,15 +35,21 @@ impl<'a> FieldObserver<'a> for SequenceFields {
     fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
         match (field.label, value) {
             (
-                "sa_sessionid" | "csa_sessionid" | "bctsr_sessid" | "csr_sessionid",
+                field_labels::SA_SESSIONID
+                | field_labels::CSA_SESSIONID
+                | field_labels::BCTSR_SESSID
+                | field_labels::CSR_SESSIONID,
                 FieldValue::Bytes(bytes),
             ) => {
                 self.session = self.session.or(bytes.try_into().ok());
             }
-            ("sa_slotid" | "csa_slotid", FieldValue::Unsigned(slot)) => {
+            (field_labels::SA_SLOTID | field_labels::CSA_SLOTID, FieldValue::Unsigned(slot)) => {
                 self.slot = self.slot.or(u32::try_from(slot).ok());
             }
-            ("sr_target_highest_slotid" | "csr_target_highest_slotid", FieldValue::Unsigned(slot)) => {
+            (
+                field_labels::SR_TARGET_HIGHEST_SLOTID | field_labels::CSR_TARGET_HIGHEST_SLOTID,
+                FieldValue::Unsigned(slot),
+            ) => {
                 self.target_highest_slot = self.target_highest_slot.or(u32::try_from(slot).ok());
             }
             _ => {}

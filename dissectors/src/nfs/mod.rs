@@ -8,6 +8,7 @@ use crate::field::registry::FieldRegistry;
 
 #[cfg(test)]
 mod example_messages;
+pub mod field_labels;
 pub mod mount;
 pub mod nfsacl;
 pub mod nlm;

@@ -3,6 +3,7 @@
 use std::str;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_names};
+use nfsrdma_dissectors::nfs::field_labels;
 use serde::ser::{Serialize, Serializer};
 
 use super::field_buffer::{BufferedField, BufferedFieldContent};
@@ -13,14 +14,14 @@ const MAX_OPAQUE_BYTES: usize = 1_024;
 
 /// Labels of data items and remainders of which only the length is shown.
 const LENGTH_ONLY_LABELS: [&str; 9] = [
-    "data",
-    "d_data",
-    "adb_pattern",
-    "gxr_value",
-    "sxa_value",
+    field_labels::DATA,
+    field_labels::D_DATA,
+    field_labels::ADB_PATTERN,
+    field_labels::GXR_VALUE,
+    field_labels::SXA_VALUE,
     "attr_vals",
     "notify_vals",
-    "hint_vals",
+    "thi_hintlist",
     "undecoded",
 ];
 
@@ -187,7 +188,7 @@ fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S:
 /// Returns `true` if the numbers of a field are 64-bit identifiers: client ids, change ids and cookies. They use all
 /// bits, and JSON readers with floating point numbers would round them.
 fn is_identifier(field: &FieldDefinition) -> bool {
-    ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
+    [field_labels::CLIENTID, "changeid", field_labels::COOKIE].iter().any(|name| field.name.contains(name))
 }
 
 /// Largest integer that JSON readers with floating point numbers, such as jq, represent exactly: RFC 8259 section 6.
@@ -260,7 +261,7 @@ fn is_length_only(item: &BufferedField<'_>) -> bool {
 /// Returns `true` for modes, which are written in octal digits instead of bit names.
 fn is_mode(item: &BufferedField<'_>) -> bool {
     matches!(item.field.name, field_names::NFS_MODE | field_names::NFS_MODE3 | field_names::NFS_FATTR4_UMASK)
-        || matches!(item.field.label, "mm_value_to_set" | "mm_mask_bits")
+        || matches!(item.field.label, field_labels::MM_VALUE_TO_SET | field_labels::MM_MASK_BITS)
 }
 
 /// Returns the names of a mask, or of all words of a bitmap.

@@ -7,13 +7,24 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_names};
+use nfsrdma_dissectors::nfs::field_labels;
 
 /// Maximum number of entry names of a directory in a line.
 const MAX_NAMES: u64 = 1_000;
 
 /// Structures whose fields are flattened into those of the operation.
-const FLATTENED: [&str; 10] =
-    ["objtype", "openhow", "how", "claim", "reply", "what", "where", "symlink", "object", "link"];
+const FLATTENED: [&str; 10] = [
+    field_labels::OBJTYPE,
+    field_labels::OPENHOW,
+    field_labels::HOW,
+    field_labels::CLAIM,
+    field_labels::REPLY,
+    field_labels::WHAT,
+    "where",
+    field_labels::SYMLINK,
+    field_labels::OBJECT,
+    field_labels::LINK,
+];
 
 /// Field of the values of a `fattr4`, whose own name is used for the names of the attributes.
 static ATTRIBUTES: FieldDefinition =
@@ -147,7 +158,7 @@ impl<'a> MessageFieldBuffer<'a> {
                 Some(procedure) if procedure == field.label => EnteredStructure::Flattened(field),
                 Some(_) => self.push_group(field),
             },
-            Some(_) if field.label == "entries" => {
+            Some(_) if field.label == field_labels::ENTRIES => {
                 if let Some(BufferedField {
                     content: BufferedFieldContent::Value(FieldValue::Unsigned(count)),
                     ..
@@ -209,7 +220,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => {}
             None if self.procedure.is_none() || field.name.starts_with("rpc") => {}
-            _ if field.label == "entries" => {
+            _ if field.label == field_labels::ENTRIES => {
                 self.entries = self.items.len();
                 self.push(field, BufferedFieldContent::Value(FieldValue::Unsigned(0)));
                 self.push(&NAMES, BufferedFieldContent::List);
@@ -222,12 +233,12 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
         match self.levels.last().copied() {
             Some(EnteredStructure::Ignored) => {}
             Some(EnteredStructure::Entry) => {
-                if field.label == "name" && self.entry_count() <= MAX_NAMES {
+                if field.label == field_labels::NAME && self.entry_count() <= MAX_NAMES {
                     self.push(&NAMES, BufferedFieldContent::Value(value));
                 }
             }
             // The line itself has the header of a COMPOUND and the status of a procedure.
-            None if self.procedure.is_none() || field.label == "status" => {}
+            None if self.procedure.is_none() || field.label == field_labels::STATUS => {}
             None if field.name.starts_with("rpc") => {}
             Some(EnteredStructure::Operation) if self.is_operation_empty() && is_operation_header(field) => {
                 if let (Some(operation), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
@@ -239,7 +250,9 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
                 }
             }
             // The type of the object that CREATE makes is named after the union.
-            Some(EnteredStructure::Flattened(union)) if union.label == "objtype" && field.label == "type" => {
+            Some(EnteredStructure::Flattened(union))
+                if union.label == field_labels::OBJTYPE && field.label == field_labels::TYPE =>
+            {
                 self.push(union, BufferedFieldContent::Value(value));
             }
             Some(EnteredStructure::Recorded(group)) if field.label == "attrmask" => {
@@ -253,5 +266,5 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
 /// Returns `true` if a field is the number of an operation or its status.
 fn is_operation_header(field: &FieldDefinition) -> bool {
     matches!(field.name, field_names::NFS_OPCODE | field_names::NFS_CB_OPERATION | field_names::NFS_NFSSTAT4)
-        && matches!(field.label, "op" | "status")
+        && matches!(field.label, "op" | field_labels::STATUS)
 }

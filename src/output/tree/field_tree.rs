@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_names};
+use nfsrdma_dissectors::nfs::field_labels;
 
 use crate::output::style::{Glyphs, Style, TerminalOutputStyles};
 use crate::output::units::{CalendarTime, DateTimeUtc};
@@ -231,7 +232,7 @@ impl FieldTree {
     fn format_time(&self, children: &[usize]) -> Option<String> {
         let [seconds, nanoseconds] = children else { return None };
         let (seconds, nanoseconds) = (&self.nodes[*seconds], &self.nodes[*nanoseconds]);
-        if (seconds.field.label, nanoseconds.field.label) != ("seconds", "nseconds") {
+        if (seconds.field.label, nanoseconds.field.label) != (field_labels::SECONDS, field_labels::NSECONDS) {
             return None;
         }
         let nanosecond = u32::try_from(nanoseconds.number?).ok().filter(|ns| *ns < 1_000_000_000)?;
@@ -247,7 +248,8 @@ impl FieldTree {
             if let Some(code) = children.first() {
                 text.push_str(&self.nodes[*code].text);
             }
-            let status = children.get(1).filter(|status| self.nodes[**status].field.label == "status");
+            let status =
+                children.get(1).filter(|status| self.nodes[**status].field.label == field_labels::STATUS);
             if let Some(status) = status {
                 let name = self.nodes[*status].text.split(' ').next().unwrap_or_default();
                 let _ = write!(text, ": {name}");
@@ -256,7 +258,7 @@ impl FieldTree {
             self.inline_children(at, own_children);
         } else {
             let names: &[&str] = match self.nodes[at].field.label {
-                "entries" => &["name"],
+                field_labels::ENTRIES => &[field_labels::NAME],
                 _ => layer_headings::summary(self.nodes[at].field),
             };
             let mut inlined = 0;

@@ -6,6 +6,7 @@ use super::field_equality::{
 };
 use super::options::ComparisonOptions;
 use super::record::{ComparableTransaction, ComparedFieldValue, FieldPath};
+use nfsrdma_dissectors::nfs::field_labels;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordComparisonPolicy {
@@ -123,5 +124,13 @@ impl RecordComparisonPolicy {
 /// Returns `true` if a field is an NFSv4 attribute, part of a `fattr4` (RFC 8881 section 3.3.7).
 fn is_attribute(path: &FieldPath) -> bool {
     let mut parents = path.text.split('.').rev().skip(1);
-    parents.any(|name| matches!(name, "obj_attributes" | "attrs" | "createattrs" | "cva_attrs"))
+    parents.any(|name| {
+        matches!(
+            name,
+            field_labels::OBJ_ATTRIBUTES
+                | field_labels::ATTRS
+                | field_labels::CREATEATTRS
+                | field_labels::CVA_ATTRS
+        )
+    })
 }

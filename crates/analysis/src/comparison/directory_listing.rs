@@ -1,5 +1,6 @@
 //! Directory entries, matched by name: a missing entry does not shift those that follow.
 
+use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -21,7 +22,7 @@ impl<'e> ComparedDirectoryListing<'e> {
     pub(super) fn find(entries: &[&'e ComparableMessageField]) -> Option<Self> {
         let is_name = |entry: &&&ComparableMessageField| {
             entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Name)
-                && entry.path.text.rsplit('.').nth(1) == Some("entries")
+                && entry.path.text.rsplit('.').nth(1) == Some(field_labels::ENTRIES)
         };
         let name = entries.iter().find(is_name)?;
         let prefix = name.path.text.get(..name.path.text.len() - name.path.leaf().len())?;

@@ -4,6 +4,7 @@
 //! identity, or a value that the server may choose, needs one more rule. `docs/comparison.md` shows the table, and a
 //! test compares the two.
 
+use nfsrdma_dissectors::nfs::field_labels;
 use std::sync::LazyLock;
 
 use rustc_hash::FxHashMap;
@@ -317,7 +318,7 @@ pub(super) fn pattern_covers(pattern: &str, field: &str) -> bool {
 fn is_set_time(field: &str, parent: &str) -> bool {
     let leaf = parent.rsplit('.').next().unwrap_or_default();
     match field.rsplit_once('.').map_or("", |(group, _)| group) {
-        "nfs.nfstime3" | "nfs.nfstime4" => leaf == "time",
+        "nfs.nfstime3" | "nfs.nfstime4" => leaf == field_labels::TIME,
         "nfs.timeval" => true,
         _ => false,
     }

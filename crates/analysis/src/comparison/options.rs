@@ -6,6 +6,7 @@ use super::ignore_keys;
 use super::record::ComparedFieldValue;
 use crate::filter::catalog::nearest;
 use crate::filter::error::proposal;
+use nfsrdma_dissectors::nfs::field_labels;
 
 /// A word of `--ignore` or `--only`: a kind of difference (`count`), a field by its filter name (`nfs.fattr4.size`,
 /// `nfs.fattr4.*`), or an operation (`READDIR`).
@@ -169,7 +170,10 @@ impl ComparisonOptions {
         let varies = |key: &&IgnoreKey| match key {
             // A time that a Call sets is an argument.
             IgnoreKey::Field(pattern) => {
-                matches!(requirement_of_field(pattern, "time", true), FieldEqualityRequirement::Varies(_))
+                matches!(
+                    requirement_of_field(pattern, field_labels::TIME, true),
+                    FieldEqualityRequirement::Varies(_)
+                )
             }
             IgnoreKey::Kind(_) | IgnoreKey::Operation(_) => false,
         };

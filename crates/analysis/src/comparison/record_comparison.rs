@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
@@ -240,11 +241,11 @@ impl PairComparison<'_> {
             self.differences.iter().filter(|(_, difference)| difference.kind == DifferenceKind::Identity);
         let other_paths: Vec<_> = identities
             .filter_map(|(position, difference)| {
-                Some((*position, difference.path.strip_suffix("other")?.to_owned()))
+                Some((*position, difference.path.strip_suffix(field_labels::OTHER)?.to_owned()))
             })
             .collect();
         self.differences.retain(|(position, difference)| {
-            let prefix = difference.path.strip_suffix("seqid");
+            let prefix = difference.path.strip_suffix(field_labels::SEQID);
             !prefix
                 .is_some_and(|prefix| other_paths.iter().any(|(at, other)| at == position && other == prefix))
         });
@@ -373,8 +374,9 @@ impl RecordComparer<'_> {
         // READ_PLUS has its data in parts; their hash is that of a READ.
         let is_both_plus = a.name == b.name && a.is_operation(Operation::READ_PLUS);
         let is_skipped = |entry: &&ComparableMessageField| {
-            is_plus && (entry.path.text.contains("rpr_contents") || entry.path.text.contains("rpc_"))
-                || is_both_plus && &*entry.path.text == "data"
+            is_plus
+                && (entry.path.text.contains(field_labels::RPR_CONTENTS) || entry.path.text.contains("rpc_"))
+                || is_both_plus && &*entry.path.text == field_labels::DATA
                 || entry.path.field == OPERATION_COUNT_FIELD
         };
         let of_a: Vec<_> = a.entries.iter().filter(|entry| !is_skipped(entry)).collect();
@@ -636,7 +638,9 @@ fn has_same_path(
     }
     // NFSv4.2 has a mode together with the umask to apply (RFC 8275 section 3).
     if equivalence.is_other_minor {
-        let plain = |entry: &ComparableMessageField| entry.path.text.replace("mode_umask.mu_mode", "mode");
+        let plain = |entry: &ComparableMessageField| {
+            entry.path.text.replace("mode_umask.mu_mode", field_labels::MODE)
+        };
         return plain(a) == plain(b);
     }
     // READ and READ_PLUS have the same fields with different prefixes.

@@ -12,6 +12,7 @@ use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
 };
+use nfsrdma_dissectors::nfs::field_labels;
 
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -64,7 +65,7 @@ impl Default for ComparableTransactionRecorder {
     fn default() -> Self {
         let root = Rc::new(FieldPath::new("", "", FieldEqualityRequirement::Equal(DifferenceKind::Argument)));
         let data = Rc::new(FieldPath::new(
-            "data",
+            field_labels::DATA,
             field_names::NFS_DATA,
             FieldEqualityRequirement::Equal(DifferenceKind::Data),
         ));

@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, field_names};
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Attributes;
 
 /// Maximum number of tokens of a message: more than the entries of the largest READDIRPLUS of Linux.
@@ -84,7 +85,7 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     }
 
     fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
-        if field.label == "entries" {
+        if field.label == field_labels::ENTRIES {
             self.push(PathInferenceToken::Entry);
         }
     }
@@ -96,7 +97,9 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
             (field_names::NFS_OPCODE | field_names::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
                 self.push(PathInferenceToken::Operation(number as u32));
             }
-            (field_names::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == "status" => {
+            (field_names::NFS_NFSSTAT4, FieldValue::Enum(number, _))
+                if field.label == field_labels::STATUS =>
+            {
                 self.push(PathInferenceToken::Status(number as u32));
             }
             (field_names::NFS_FHANDLE, FieldValue::Bytes(bytes)) => {

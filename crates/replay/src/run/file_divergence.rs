@@ -4,6 +4,7 @@
 //! Later differences are explained by them, byte by byte and field by field. A status is explained only if the
 //! operation can fail because of a missing name or the size.
 
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::FxHashMap;
 
@@ -150,10 +151,10 @@ impl FileDivergence {
             DifferenceKind::Offset if operation == Some(Operation::SEEK) => has_content,
             DifferenceKind::Data | DifferenceKind::Name => self.names,
             _ => match difference.path.rsplit('.').next().unwrap_or_default() {
-                "size" => self.size,
-                "eof" | "sr_eof" => has_content,
-                "numlinks" | "nlink" => self.names,
-                "lxr_eof" => self.xattrs,
+                field_labels::SIZE => self.size,
+                field_labels::EOF | field_labels::SR_EOF => has_content,
+                field_labels::NUMLINKS | field_labels::NLINK => self.names,
+                field_labels::LXR_EOF => self.xattrs,
                 _ => difference.kind == DifferenceKind::Result && self.attributes,
             },
         }

@@ -8,6 +8,7 @@ pub mod file;
 pub mod inference;
 
 use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{Operation, SequenceStatusFlags};
 use nfsrdma_dissectors::nfs::{mount, rpcbind, v3, v4};
 
@@ -104,19 +105,23 @@ pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<
 /// Returns the rule of results of an operation of NFSv4, or of the procedure of NFSv3 with the same name.
 fn rule_of_v4(operation: v4::Operation, path: &str) -> Option<BuiltInToleranceRule> {
     use v4::Operation as Op;
-    let is_status = path == "status";
+    let is_status = path == field_labels::STATUS;
     Some(match operation {
-        Op::CREATE_SESSION if !is_status && path != "csr_sessionid" => SESSION_LIMITS,
+        Op::CREATE_SESSION if !is_status && path != field_labels::CSR_SESSIONID => SESSION_LIMITS,
         Op::EXCHANGE_ID | Op::SETCLIENTID if !is_status => SERVER_IDENTITY,
         Op::SECINFO | Op::SECINFO_NO_NAME if !is_status => SECURITY_FLAVORS,
         Op::OPEN if path.starts_with("delegation.") => DELEGATION,
         Op::GET_DIR_DELEGATION | Op::WANT_DELEGATION if !is_status => DELEGATION,
-        Op::OPEN if path == "rflags" => OPEN_FLAGS,
-        Op::ACCESS if path == "supported" => ACCESS_SUPPORTED,
-        Op::OPEN | Op::CREATE | Op::SETATTR if path.ends_with("attrset") || path == "attrsset" => ATTRSET,
-        Op::SEQUENCE if path == "sr_status_flags" => STATUS_FLAGS,
+        Op::OPEN if path == field_labels::RFLAGS => OPEN_FLAGS,
+        Op::ACCESS if path == field_labels::SUPPORTED => ACCESS_SUPPORTED,
+        Op::OPEN | Op::CREATE | Op::SETATTR
+            if path.ends_with(field_labels::ATTRSET) || path == field_labels::ATTRSSET =>
+        {
+            ATTRSET
+        }
+        Op::SEQUENCE if path == field_labels::SR_STATUS_FLAGS => STATUS_FLAGS,
         Op::COPY if is_copy_mode(path) => COPY_MODE,
-        Op::READ_PLUS if path != "data" && path.contains("rpr_contents") => SEGMENTS,
+        Op::READ_PLUS if path != field_labels::DATA && path.contains(field_labels::RPR_CONTENTS) => SEGMENTS,
         _ => return None,
     })
 }
@@ -126,16 +131,16 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
     use mount::v3::Procedure as Mount;
     use rpcbind::v4::Procedure as Rpcbind;
     use v3::Procedure as Nfs;
-    let is_status = path == "status";
+    let is_status = path == field_labels::STATUS;
     let is_address = rpcbind::v2::Procedure::from_name(name) == Some(rpcbind::v2::Procedure::GETPORT)
         || matches!(Rpcbind::from_name(name), Some(Rpcbind::GETADDR | Rpcbind::GETADDRLIST));
     Some(match (Nfs::from_name(name), Mount::from_name(name)) {
         (Some(Nfs::FSINFO | Nfs::PATHCONF | Nfs::FSSTAT), _)
-            if !is_status && !path.starts_with("obj_attributes") =>
+            if !is_status && !path.starts_with(field_labels::OBJ_ATTRIBUTES) =>
         {
             CAPABILITIES
         }
-        (_, Some(Mount::MNT)) if path.contains("flavor") => SECURITY_FLAVORS,
+        (_, Some(Mount::MNT)) if path.contains(field_labels::FLAVOR) => SECURITY_FLAVORS,
         // Exports with their permissions, and addresses of programs.
         (_, Some(Mount::EXPORT | Mount::DUMP)) if !is_status => SERVER_IDENTITY,
         _ if is_address && !is_status => SERVER_IDENTITY,
@@ -144,7 +149,7 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
 }
 
 fn is_copy_mode(path: &str) -> bool {
-    ["consecutive", "synchronous", "callback"].iter().any(|word| path.contains(word))
+    ["consecutive", "synchronous", field_labels::CALLBACK].iter().any(|word| path.contains(word))
 }
 
 fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
@@ -164,38 +169,38 @@ fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
 
 /// Attributes that describe capabilities of a file system. RFC 8881 section 5.
 const CAPABILITY_ATTRIBUTES: &[&str] = &[
-    "supported_attrs",
-    "suppattr_exclcreat",
-    "fh_expire_type",
-    "link_support",
-    "symlink_support",
-    "named_attr",
-    "unique_handles",
-    "aclsupport",
-    "archive",
-    "cansettime",
-    "case_insensitive",
-    "case_preserving",
-    "chown_restricted",
-    "homogeneous",
-    "maxfilesize",
-    "maxlink",
-    "maxname",
-    "maxread",
-    "maxwrite",
-    "no_trunc",
-    "change_attr_type",
-    "clone_blksize",
-    "layout_blksize",
-    "layout_alignment",
-    "fs_layout_type",
-    "fs_charset_cap",
-    "xattr_support",
-    "change_policy",
-    "fs_status",
-    "retention_get",
-    "sec_label",
-    "time_delta",
+    field_labels::SUPPORTED_ATTRS,
+    field_labels::SUPPATTR_EXCLCREAT,
+    field_labels::FH_EXPIRE_TYPE,
+    field_labels::LINK_SUPPORT,
+    field_labels::SYMLINK_SUPPORT,
+    field_labels::NAMED_ATTR,
+    field_labels::UNIQUE_HANDLES,
+    field_labels::ACLSUPPORT,
+    field_labels::ARCHIVE,
+    field_labels::CANSETTIME,
+    field_labels::CASE_INSENSITIVE,
+    field_labels::CASE_PRESERVING,
+    field_labels::CHOWN_RESTRICTED,
+    field_labels::HOMOGENEOUS,
+    field_labels::MAXFILESIZE,
+    field_labels::MAXLINK,
+    field_labels::MAXNAME,
+    field_labels::MAXREAD,
+    field_labels::MAXWRITE,
+    field_labels::NO_TRUNC,
+    field_labels::CHANGE_ATTR_TYPE,
+    field_labels::CLONE_BLKSIZE,
+    field_labels::LAYOUT_BLKSIZE,
+    field_labels::LAYOUT_ALIGNMENT,
+    field_labels::FS_LAYOUT_TYPES,
+    field_labels::FS_CHARSET_CAP,
+    field_labels::XATTR_SUPPORT,
+    field_labels::CHANGE_POLICY,
+    field_labels::FS_STATUS,
+    field_labels::RETENTION_GET,
+    field_labels::SEC_LABEL,
+    field_labels::TIME_DELTA,
 ];
 
 /// Returns `true` if two statuses of an operation are the same refusal for a client.

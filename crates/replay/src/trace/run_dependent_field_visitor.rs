@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_names};
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
@@ -142,11 +143,13 @@ fn identity_kind(identity: MappedIdentifierType, label: &str, is_reply: bool) ->
         MappedIdentifierType::Session => TraceSlotValueKind::SESSION,
         MappedIdentifierType::Cookie => TraceSlotValueKind::COOKIE,
         MappedIdentifierType::Verifier => match label {
-            "setclientid_confirm" => TraceSlotValueKind::CONFIRM_VERIFIER,
-            "verifier" | "co_verifier" => TraceSlotValueKind::CLIENT_VERIFIER,
-            "createverf" | "cva_verf" => TraceSlotValueKind::CREATE_VERIFIER,
-            "verf" if !is_reply => TraceSlotValueKind::CREATE_VERIFIER,
-            "verf" | "writeverf" | "wr_writeverf" => TraceSlotValueKind::WRITE_VERIFIER,
+            field_labels::SETCLIENTID_CONFIRM => TraceSlotValueKind::CONFIRM_VERIFIER,
+            field_labels::VERIFIER | field_labels::CO_VERIFIER => TraceSlotValueKind::CLIENT_VERIFIER,
+            field_labels::CREATEVERF | field_labels::CVA_VERF => TraceSlotValueKind::CREATE_VERIFIER,
+            field_labels::VERF if !is_reply => TraceSlotValueKind::CREATE_VERIFIER,
+            field_labels::VERF | field_labels::WRITEVERF | field_labels::WR_WRITEVERF => {
+                TraceSlotValueKind::WRITE_VERIFIER
+            }
             _ => TraceSlotValueKind::COOKIE_VERIFIER,
         },
         MappedIdentifierType::Owner => TraceSlotValueKind::OWNER,
@@ -163,17 +166,35 @@ fn identity_kind(identity: MappedIdentifierType, label: &str, is_reply: bool) ->
 /// Returns the slot kind of a count, by its name in the RFC.
 fn count_kind(field: &str, label: &str, operation: VisitedNfs4Opcode) -> Option<TraceSlotValueKind> {
     Some(match (field, label) {
-        (_, "sa_sequenceid" | "sr_sequenceid" | "csa_sequenceid" | "csr_sequenceid") => {
-            TraceSlotValueKind::SEQUENCE_ID
+        (
+            _,
+            field_labels::SA_SEQUENCEID
+            | field_labels::SR_SEQUENCEID
+            | field_labels::CSA_SEQUENCEID
+            | field_labels::CSR_SEQUENCEID,
+        ) => TraceSlotValueKind::SEQUENCE_ID,
+        (
+            _,
+            field_labels::SA_SLOTID
+            | field_labels::SR_SLOTID
+            | field_labels::CSA_SLOTID
+            | field_labels::CSR_SLOTID,
+        ) => TraceSlotValueKind::SLOT_ID,
+        (_, field_labels::SA_HIGHEST_SLOTID | field_labels::CSA_HIGHEST_SLOTID) => {
+            TraceSlotValueKind::HIGHEST_SLOT_ID
         }
-        (_, "sa_slotid" | "sr_slotid" | "csa_slotid" | "csr_slotid") => TraceSlotValueKind::SLOT_ID,
-        (_, "sa_highest_slotid" | "csa_highest_slotid") => TraceSlotValueKind::HIGHEST_SLOT_ID,
-        (_, "csa_sequence" | "csr_sequence" | "eir_sequenceid") => TraceSlotValueKind::CREATE_SEQUENCE,
+        (_, field_labels::CSA_SEQUENCE | field_labels::CSR_SEQUENCE | field_labels::EIR_SEQUENCEID) => {
+            TraceSlotValueKind::CREATE_SEQUENCE
+        }
         (field_names::NFS_LOCK_SEQID, _) => TraceSlotValueKind::LOCK_SEQID,
-        (field_names::NFS_SEQID, "seqid") if operation == VisitedNfs4Opcode::Fore(Operation::LOCKU) => {
+        (field_names::NFS_SEQID, field_labels::SEQID)
+            if operation == VisitedNfs4Opcode::Fore(Operation::LOCKU) =>
+        {
             TraceSlotValueKind::LOCK_SEQID
         }
-        (field_names::NFS_SEQID, "seqid" | "open_seqid") => TraceSlotValueKind::OPEN_SEQID,
+        (field_names::NFS_SEQID, field_labels::SEQID | field_labels::OPEN_SEQID) => {
+            TraceSlotValueKind::OPEN_SEQID
+        }
         (field_names::NFS_STATEID_SEQID, _) => TraceSlotValueKind::STATEID_SEQID,
         _ => return None,
     })
@@ -256,14 +277,16 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             });
         }
         let is_time = match field.label {
-            "guard" => !self.is_reply,
-            "ctime" => self.is_reply && !self.is_in_entry && !self.labels.contains(&"before"),
+            field_labels::GUARD => !self.is_reply,
+            field_labels::CTIME => {
+                self.is_reply && !self.is_in_entry && !self.labels.contains(&field_labels::BEFORE)
+            }
             _ => false,
         };
         if is_time && field.kind == FieldKind::Time {
             self.add_slot_field(at..at + 8, TraceSlotValueKind::CHANGE, None, field.label);
         }
-        if field.label == "entries" {
+        if field.label == field_labels::ENTRIES {
             self.close_entry();
             if !self.is_in_entry {
                 self.scope_start = self.slot_fields.len();
@@ -277,7 +300,7 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
 
     fn leave(&mut self, at: usize) {
         self.paths.pop();
-        if self.labels.pop() == Some("entries") {
+        if self.labels.pop() == Some(field_labels::ENTRIES) {
             self.close_entry();
         }
         if let Some(body) = &mut self.body
@@ -338,14 +361,14 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
                 }
             }
             (field_names::NFS_DATA, FieldValue::Bytes(content))
-                if matches!(field.label, "data" | "d_data") =>
+                if matches!(field.label, field_labels::DATA | field_labels::D_DATA) =>
             {
                 self.data.push(MessageDataItem {
                     at: bytes.start + 4,
                     padding_bytes: bytes.len().saturating_sub(4 + content.len()),
                     length_bytes: content.len() as u32,
                     is_inline: true,
-                    is_eligible: field.label == "data",
+                    is_eligible: field.label == field_labels::DATA,
                     is_text: false,
                     bytes: Some(content),
                     operation,
@@ -362,7 +385,7 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             ) => {
                 if let Some(operation) = self.operations.last_mut() {
                     // Each part of READ_PLUS has its own offset.
-                    if operation.offset.is_none() || field.label == "d_offset" {
+                    if operation.offset.is_none() || field.label == field_labels::D_OFFSET {
                         operation.offset = Some(at);
                     }
                 }
@@ -370,14 +393,19 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             (_, FieldValue::Unsigned(count))
                 if matches!(
                     field.label,
-                    "count" | "maxcount" | "rpa_count" | "lxa_maxcount" | "loga_maxcount" | "gdia_maxcount"
+                    field_labels::COUNT
+                        | field_labels::MAXCOUNT
+                        | field_labels::RPA_COUNT
+                        | field_labels::LXA_MAXCOUNT
+                        | field_labels::LOGA_MAXCOUNT
+                        | field_labels::GDIA_MAXCOUNT
                 ) =>
             {
                 if let Some(operation) = self.operations.last_mut() {
                     operation.count = Some(count as u32);
                 }
             }
-            (_, FieldValue::Text(name)) if self.is_in_entry && field.label == "name" => {
+            (_, FieldValue::Text(name)) if self.is_in_entry && field.label == field_labels::NAME => {
                 self.entry_name_hash = Some(fnv1a(FNV_OFFSET_BASIS, name));
             }
             (field_names::NFS_CHANGEID4 | field_names::NFS_CHANGEID4_AFTER, FieldValue::Unsigned(_))

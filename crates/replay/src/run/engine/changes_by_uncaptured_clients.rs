@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
@@ -30,7 +31,7 @@ pub(super) fn detect_outside_change<R: Read + Seek>(
     for difference in differences {
         let [recorded_value, live_value] = [&difference.a, &difference.b].map(|side| side.value.as_deref());
         // A server that does not carry out the step's own change of the size shows the size before it, too.
-        let is_before = difference.path.contains("before");
+        let is_before = difference.path.contains(field_labels::BEFORE);
         let must_have = |size: u64| {
             step.filehandles().any(|file| {
                 let before = tree.size(file);
@@ -38,7 +39,7 @@ pub(super) fn detect_outside_change<R: Read + Seek>(
                 (if is_before { before } else { after() }) == Some(size)
             })
         };
-        if difference.path.ends_with("size")
+        if difference.path.ends_with(field_labels::SIZE)
             && live_value.and_then(|size| size.parse().ok()).is_some_and(must_have)
         {
             return Ok(Some(FileDivergence::by_other_client(false)));

@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::rpc::{Program, RpcMsg};
@@ -448,7 +449,7 @@ impl<'r> LiveReplyVerificationState<'r> {
 /// Returns `true` if a difference is in an attribute of a directory entry.
 fn is_entry_attribute(difference: &Difference) -> bool {
     let leaf = difference.path.strip_prefix("READDIR.reply.entries.");
-    leaf.is_some_and(|leaf| leaf != "name") && difference.kind != DifferenceKind::Name
+    leaf.is_some_and(|leaf| leaf != field_labels::NAME) && difference.kind != DifferenceKind::Name
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.

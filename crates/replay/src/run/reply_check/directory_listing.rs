@@ -8,6 +8,7 @@ use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::record::{
     ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, hash,
 };
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -107,7 +108,7 @@ impl DirectoryListingChecks {
         }
         // The parts differ, so their ends may, too.
         for section in [a, b] {
-            section.entries.retain(|entry| entry.path.leaf() != "eof");
+            section.entries.retain(|entry| entry.path.leaf() != field_labels::EOF);
         }
         if ends[0] && (ends[1] || !listing.live.is_empty()) || is_strict {
             let listing = self.by_directory.remove(&directory).unwrap_or_default();
@@ -174,7 +175,7 @@ fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
 }
 
 fn is_end(section: &ComparedOperationOrHeaders) -> bool {
-    let eof = section.entries.iter().find(|entry| entry.path.leaf() == "eof");
+    let eof = section.entries.iter().find(|entry| entry.path.leaf() == field_labels::EOF);
     eof.is_some_and(|entry| entry.datum == ComparedFieldValue::Bool(true))
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::recorder::LocatedField;
 use nfsrdma_dissectors::field::FieldValue;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -130,7 +131,7 @@ fn listed_attributes<'p, 'a>(
             entries.entry(name).or_default();
         } else if let Some(entry) = entries.get_mut(current) {
             entry.paths.insert(&field.path.text);
-            let is_error = attribute(&field.path.text) == "rdattr_error";
+            let is_error = attribute(&field.path.text) == field_labels::RDATTR_ERROR;
             entry.has_error |=
                 is_error && !matches!(field.value, FieldValue::Enum(0, _) | FieldValue::Unsigned(0));
         }

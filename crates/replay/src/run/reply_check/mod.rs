@@ -23,6 +23,7 @@ mod tolerated_difference_removal;
 mod write_chunks;
 
 use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -400,7 +401,7 @@ impl ReplyChecker {
         differences.extend(listing_differences.into_iter().map(|(path, values)| {
             let [a, b] = values.map(side_value);
             let operation = title.to_string();
-            let is_name = path.ends_with("name");
+            let is_name = path.ends_with(field_labels::NAME);
             let (kind, field) = match is_name {
                 true => (DifferenceKind::Name, field_names::NFS_ENTRY_NAME),
                 false => (DifferenceKind::Result, ""),

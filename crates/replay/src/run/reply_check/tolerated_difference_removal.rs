@@ -1,6 +1,7 @@
 //! Removes differences that a rule tolerates from both sides and records the rules that were needed.
 
 use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -52,7 +53,8 @@ impl ReplyTolerance {
             return;
         }
         let is_same_data = has_same_data(a, b);
-        let status_flags = [&*a, &*b].map(|section| mask(section, "sr_status_flags").unwrap_or(0));
+        let status_flags =
+            [&*a, &*b].map(|section| mask(section, field_labels::SR_STATUS_FLAGS).unwrap_or(0));
         let has_usual_flags = tolerance_rules::may_report_status_flags(status_flags, self.has_lost_state);
         if self.is_enabled(tolerance_rules::COMMITTED) && tolerate_committed(a, b) {
             needed.push(tolerance_rules::COMMITTED);
@@ -77,7 +79,8 @@ impl ReplyTolerance {
             section.entries.retain(|entry| {
                 kinds.process_field(entry);
                 let path = &entry.path;
-                let is_size = matches!(path.leaf(), "size" | "numlinks" | "nlink");
+                let is_size =
+                    matches!(path.leaf(), field_labels::SIZE | field_labels::NUMLINKS | field_labels::NLINK);
                 let rule = match cache.rule_of(operation, path) {
                     None if is_size && kinds.describes_directory(path, is_directory) => {
                         Some(tolerance_rules::DIRECTORY_SIZE)
@@ -154,9 +157,10 @@ impl ReplyTolerance {
 
 /// Removes the mode of a file that was created exclusively. Returns `true` if it differs.
 pub(super) fn tolerate_mode(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
-    let differs = field(a, "mode").zip(field(b, "mode")).is_some_and(|(a, b)| !a.is_same(b));
+    let differs =
+        field(a, field_labels::MODE).zip(field(b, field_labels::MODE)).is_some_and(|(a, b)| !a.is_same(b));
     if differs {
-        remove_fields([a, b], "mode");
+        remove_fields([a, b], field_labels::MODE);
     }
     differs
 }
@@ -201,8 +205,17 @@ fn needs_no_rule(
     let mut is_plain = |(a, b): (&ComparableMessageField, &ComparableMessageField)| {
         let (path, leaf) = (&a.path, a.path.leaf());
         // The rules for these depend on more than the path.
-        let is_special =
-            matches!(leaf, "size" | "numlinks" | "nlink" | "access" | "committed" | "data" | "uid" | "gid");
+        let is_special = matches!(
+            leaf,
+            field_labels::SIZE
+                | field_labels::NUMLINKS
+                | field_labels::NLINK
+                | field_labels::ACCESS
+                | field_labels::COMMITTED
+                | field_labels::DATA
+                | field_labels::UID
+                | field_labels::GID
+        );
         Rc::ptr_eq(path, &b.path)
             && (matches!(path.class, FieldEqualityRequirement::Varies(_))
                 || a.datum == b.datum
@@ -224,7 +237,7 @@ pub(super) fn attribute(path: &str) -> &str {
 /// Returns `true` if a field belongs to the optional attributes of an NFSv3 Reply.
 fn is_post_op(path: &str) -> bool {
     path.contains("_wcc.")
-        || path.split('.').any(|part| part.ends_with("_attributes") && part != "obj_attributes")
+        || path.split('.').any(|part| part.ends_with("_attributes") && part != field_labels::OBJ_ATTRIBUTES)
 }
 
 /// Paths whose attributes are those of a directory, according to their type field.
@@ -242,7 +255,9 @@ impl DirectoryAttributePaths {
                 !directory.strip_prefix(entries).is_some_and(|rest| rest.starts_with("entries."))
             });
         }
-        if path.leaf() == "type" && matches!(entry.datum, ComparedFieldValue::Named("NF4DIR" | "NF3DIR")) {
+        if path.leaf() == field_labels::TYPE
+            && matches!(entry.datum, ComparedFieldValue::Named("NF4DIR" | "NF3DIR"))
+        {
             self.directories.push(path.parent_path().into());
         }
     }
@@ -260,7 +275,7 @@ impl DirectoryAttributePaths {
 /// Returns `true` if two READ_PLUS results have the same bytes, or the same length if the recorded bytes are unknown.
 fn has_same_data(a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders) -> bool {
     fn data(section: &ComparedOperationOrHeaders) -> Option<&ComparedFieldValue> {
-        section.entries.iter().find(|entry| &*entry.path.text == "data").map(|entry| &entry.datum)
+        section.entries.iter().find(|entry| &*entry.path.text == field_labels::DATA).map(|entry| &entry.datum)
     }
     let is_unknown =
         |section: &ComparedOperationOrHeaders| section.entries.iter().any(|entry| entry.datum.is_unknown());
@@ -277,7 +292,7 @@ fn has_same_data(a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders)
 
 /// Removes the stability of written data. Returns `true` if the live server did better.
 fn tolerate_committed(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
-    let rank = |section: &ComparedOperationOrHeaders| match field(section, "committed") {
+    let rank = |section: &ComparedOperationOrHeaders| match field(section, field_labels::COMMITTED) {
         Some(ComparedFieldValue::Named(name)) => {
             ["UNSTABLE", "DATA_SYNC", "FILE_SYNC"].iter().position(|level| name.starts_with(level))
         }
@@ -285,7 +300,7 @@ fn tolerate_committed(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperat
     };
     let is_better = rank(a).zip(rank(b)).is_some_and(|(recorded, live)| live > recorded);
     if is_better {
-        remove_fields([a, b], "committed");
+        remove_fields([a, b], field_labels::COMMITTED);
     }
     is_better
 }
@@ -331,7 +346,9 @@ fn tolerate_nameless_links(
     if fileids.is_empty() {
         return false;
     }
-    let is_links = |entry: &&ComparableMessageField| matches!(entry.path.leaf(), "numlinks" | "nlink");
+    let is_links = |entry: &&ComparableMessageField| {
+        matches!(entry.path.leaf(), field_labels::NUMLINKS | field_labels::NLINK)
+    };
     let number = |value: &ComparedFieldValue| match value {
         ComparedFieldValue::Number(number) => Some(*number),
         _ => None,
@@ -340,10 +357,10 @@ fn tolerate_nameless_links(
     let fileid = |at: usize, links: &ComparableMessageField| {
         let parent = links.path.parent_path();
         let is_fileid = |entry: &&ComparableMessageField| {
-            entry.path.leaf() == "fileid" && entry.path.parent_path() == parent
+            entry.path.leaf() == field_labels::FILEID && entry.path.parent_path() == parent
         };
         let nearest = match links.path.leaf() {
-            "nlink" => b.entries.get(at..)?.iter().find(is_fileid),
+            field_labels::NLINK => b.entries.get(at..)?.iter().find(is_fileid),
             _ => b.entries.get(..at)?.iter().rfind(is_fileid),
         };
         nearest.and_then(|entry| number(&entry.datum))
@@ -381,14 +398,14 @@ fn mask(section: &ComparedOperationOrHeaders, leaf: &str) -> Option<u64> {
 fn tolerate_access(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
     let masks = |leaf: &str| mask(a, leaf).zip(mask(b, leaf));
     let (true, Some((recorded, live)), Some(rights)) =
-        (a.is_operation(Operation::ACCESS), masks("supported"), masks("access"))
+        (a.is_operation(Operation::ACCESS), masks(field_labels::SUPPORTED), masks(field_labels::ACCESS))
     else {
         return false;
     };
     let common = recorded & live;
     let is_tolerated = recorded != live && rights.0 & common == rights.1 & common;
     if is_tolerated {
-        remove_fields([a, b], "access");
+        remove_fields([a, b], field_labels::ACCESS);
     }
     is_tolerated
 }

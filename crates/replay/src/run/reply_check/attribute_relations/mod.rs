@@ -36,6 +36,7 @@ pub(super) mod violations;
 use std::ops::Range;
 use std::time::Instant;
 
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
 use rustc_hash::FxHashMap;
 
@@ -382,7 +383,7 @@ impl AttributeRelationCheckState {
             let ((field, last), now) = (last?, now?);
             let change = object.ordered.get(ComparedAttributeKind::Change as usize).and_then(Option::as_ref);
             // The check itself may have listed a directory.
-            let is_read = aspect.starts_with("change")
+            let is_read = aspect.starts_with(field_labels::CHANGE)
                 && change.is_some_and(|last_pair| {
                     let reads = last_pair.reads.saturating_add(was_listed.into());
                     is_raised_by_reads(last_pair.values[1], reads, now)
@@ -715,5 +716,7 @@ fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
 /// Returns `true` for a value of a directory whose names change: removing its own name does not affect it.
 fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
-    path.contains("cinfo") || path.contains("dir_wcc") || path.contains("dir_attributes")
+    path.contains(field_labels::CINFO)
+        || path.contains(field_labels::DIR_WCC)
+        || path.contains(field_labels::DIR_ATTRIBUTES)
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::field::{FieldValue, field_names};
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
@@ -128,28 +129,30 @@ fn collect_field(field: &LocatedField<'_>, occurrences: &mut Vec<AttributeOccurr
 /// Returns the kind of a field, and `true` if its value begins there.
 fn attribute_kind(path: &FieldPath) -> Option<(ComparedAttributeKind, bool)> {
     let kind = match (path.leaf(), path.field) {
-        ("seconds" | "nseconds" | "major" | "minor", _) => {
+        (field_labels::SECONDS | field_labels::NSECONDS | field_labels::MAJOR | field_labels::MINOR, _) => {
             match path.parent_path().strip_suffix('.')?.rsplit('.').next()? {
-                "mtime" | "time_modify" => ComparedAttributeKind::Modified,
-                "ctime" | "time_metadata" => ComparedAttributeKind::Metadata,
-                "fsid" => ComparedAttributeKind::FileSystem,
+                field_labels::MTIME | field_labels::TIME_MODIFY => ComparedAttributeKind::Modified,
+                field_labels::CTIME | field_labels::TIME_METADATA => ComparedAttributeKind::Metadata,
+                field_labels::FSID => ComparedAttributeKind::FileSystem,
                 _ => return None,
             }
         }
-        ("change" | "before" | "after", field) if field.starts_with(field_names::NFS_CHANGEID4) => {
+        (field_labels::CHANGE | field_labels::BEFORE | field_labels::AFTER, field)
+            if field.starts_with(field_names::NFS_CHANGEID4) =>
+        {
             ComparedAttributeKind::Change
         }
-        ("owner", field_names::NFS_FATTR4_OWNER) => ComparedAttributeKind::Owner,
-        ("owner_group", field_names::NFS_FATTR4_OWNER_GROUP) => ComparedAttributeKind::Group,
-        ("fileid", _) => ComparedAttributeKind::Fileid,
-        ("mounted_on_fileid", _) => ComparedAttributeKind::MountedOn,
-        ("fsid", _) => ComparedAttributeKind::FileSystem,
-        ("change_attr_type", _) => ComparedAttributeKind::ChangeType,
-        ("size", _) => ComparedAttributeKind::Size,
-        ("type", _) => ComparedAttributeKind::FileType,
+        (field_labels::OWNER, field_names::NFS_FATTR4_OWNER) => ComparedAttributeKind::Owner,
+        (field_labels::OWNER_GROUP, field_names::NFS_FATTR4_OWNER_GROUP) => ComparedAttributeKind::Group,
+        (field_labels::FILEID, _) => ComparedAttributeKind::Fileid,
+        (field_labels::MOUNTED_ON_FILEID, _) => ComparedAttributeKind::MountedOn,
+        (field_labels::FSID, _) => ComparedAttributeKind::FileSystem,
+        (field_labels::CHANGE_ATTR_TYPE, _) => ComparedAttributeKind::ChangeType,
+        (field_labels::SIZE, _) => ComparedAttributeKind::Size,
+        (field_labels::TYPE, _) => ComparedAttributeKind::FileType,
         _ => return None,
     };
-    Some((kind, !matches!(path.leaf(), "nseconds" | "minor")))
+    Some((kind, !matches!(path.leaf(), field_labels::NSECONDS | field_labels::MINOR)))
 }
 
 /// Returns the object that a field of an operation describes. RFC 1813 section 3.3, RFC 8881 section 18.
@@ -162,11 +165,13 @@ fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
         matches!(procedure, Some(Nfs::LOOKUP | Nfs::CREATE | Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
     };
     match path.split('.').next().unwrap_or_default() {
-        "cinfo" if matches!(of_v4(), Some(Operation::OPEN | Operation::CREATE)) => AttributeSubject::Parent,
-        "source_cinfo" => AttributeSubject::Saved,
-        "obj_attributes" if of_v4() == Some(Operation::GETATTR) => AttributeSubject::Current,
-        "obj_attributes" if returns_handle() => AttributeSubject::ReplyHandle,
-        "todir_wcc" | "linkdir_wcc" => AttributeSubject::CallHandle(1),
+        field_labels::CINFO if matches!(of_v4(), Some(Operation::OPEN | Operation::CREATE)) => {
+            AttributeSubject::Parent
+        }
+        field_labels::SOURCE_CINFO => AttributeSubject::Saved,
+        field_labels::OBJ_ATTRIBUTES if of_v4() == Some(Operation::GETATTR) => AttributeSubject::Current,
+        field_labels::OBJ_ATTRIBUTES if returns_handle() => AttributeSubject::ReplyHandle,
+        field_labels::TODIR_WCC | field_labels::LINKDIR_WCC => AttributeSubject::CallHandle(1),
         group if group.ends_with("_wcc") || group.ends_with("_attributes") => AttributeSubject::CallHandle(0),
         _ => AttributeSubject::Current,
     }
@@ -189,7 +194,7 @@ pub(super) fn listed_entries<'a>(fields: &[LocatedField<'a>]) -> Vec<ListedDirec
         }
         let Some(entry) = entries.last_mut() else { break };
         match (field.path.leaf(), field.value) {
-            ("name", FieldValue::Text(name) | FieldValue::Bytes(name)) => entry.name = name,
+            (field_labels::NAME, FieldValue::Text(name) | FieldValue::Bytes(name)) => entry.name = name,
             _ if field.path.field == field_names::NFS_FHANDLE => entry.handle = Some(field.bytes.clone()),
             _ => collect_field(field, &mut entry.facts),
         }
