@@ -9,8 +9,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, RpcClientTransport, RpcClientTransportEvent,
-    TransportConnectionId,
+    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, RpcClientConnectionId, RpcClientTransport,
+    RpcClientTransportEvent,
 };
 
 /// Number of Calls in flight.
@@ -30,7 +30,7 @@ fn message(procedure: u32, root: Option<&[u8]>) -> Vec<u8> {
 /// Client that submits Calls and receives Replies.
 struct Engine {
     transport: MockTransport,
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     message: Vec<u8>,
     xid: u32,
     in_flight: u32,

@@ -19,9 +19,11 @@ use super::output_file_creation;
 use super::progress::ProgressLine;
 use super::replay::report_files::ReplayOutputArgs;
 use super::replay::run::ReplayRunOptionArgs;
-use super::replay::server::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs, parse_percent, parse_seconds};
 use super::replay::server_regression_check::check_against_server;
 use super::replay::step_selection::StepSelectionArgs;
+use super::replay::target_server_options::{
+    DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs, parse_percent, parse_seconds,
+};
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::standard_streams::{report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
@@ -34,11 +36,11 @@ use crate::output::junit;
 use crate::output::settings::ReportFormat;
 use nfsrdma_analysis::baseline::{
     BaselineComparator, BaselineReadError, BaselineRecorder, BaselineRecordingError, BaselineSettings,
-    OpenBaselineFile, RecordedCaptureBaseline,
+    CurrentCaptureBaseline, OpenBaselineFile,
 };
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
-use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::memory_budget_shares::{BaselineCheckMemoryShares, CommandMemoryBudget};
 use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
 
@@ -321,7 +323,7 @@ impl BaselineCommandContext<'_> {
         mut reader: ComparisonInput,
         settings: BaselineSettings,
         progress: &mut ProgressLine,
-    ) -> Result<RecordedCaptureBaseline> {
+    ) -> Result<CurrentCaptureBaseline> {
         let mut recorder = ComparableTransactionRecorder::default();
         let mut recording = BaselineRecorder::new(settings, &self.shares);
         while let Some((client, record)) = reader.next(&mut recorder, progress) {
@@ -424,7 +426,7 @@ impl BaselineCommandContext<'_> {
 }
 
 /// Returns `true` if a file has the text of a baseline.
-fn has_text(file: &OpenBaselineFile, baseline: &RecordedCaptureBaseline) -> Result<bool> {
+fn has_text(file: &OpenBaselineFile, baseline: &CurrentCaptureBaseline) -> Result<bool> {
     file.has_text(baseline).map_err(|error| {
         anyhow!("cannot read the temporary file: {error}; check {}", std::env::temp_dir().display())
     })

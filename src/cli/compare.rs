@@ -15,13 +15,13 @@ use super::progress::ProgressLine;
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::standard_streams::{report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
-use crate::output::comparison::comparison_report::ComparisonReportWriter;
 use crate::output::comparison::json_line;
+use crate::output::comparison::unformatted_comparison_report::ComparisonReportWriter;
 use crate::output::report::Report;
 use crate::output::settings::ReportFormat;
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::difference_tally::FirstDifferences;
 use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
-use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::{CaptureComparator, ComparisonSide};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 

@@ -13,14 +13,14 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::exit_status::ExitStatus;
 use super::progress::ProgressLine;
-use super::replay::server::open_trace_file;
+use super::replay::target_server_options::open_trace_file;
 use super::standard_streams::write_error;
 use crate::output::ViewAndSummaryWriter;
 use crate::output::settings::OutputSettings;
 use nfsrdma_analysis::comparison::ClientAddressAndCallDirection;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::record::{ComparableFinding, ComparableTransaction};
-use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;

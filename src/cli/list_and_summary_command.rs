@@ -191,7 +191,7 @@ pub(super) struct DefaultCommandArgs {
 }
 
 /// What a capture of any length can make the program remember. What a bound made it give up is in the
-/// statistics_summary.
+/// summary.
 #[derive(Debug, Args)]
 struct FlowStateLimitArgs {
     #[command(flatten)]

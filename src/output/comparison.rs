@@ -1,16 +1,16 @@
 //! Comparison of two captures, as text and as JSON Lines.
 
-pub mod comparison_report;
 pub mod difference_text;
 mod json;
 mod text;
+pub mod unformatted_comparison_report;
 
 use std::io::{self, Write};
 
 use super::report::Report;
 use nfsrdma_analysis::comparison::difference::Difference;
 
-use comparison_report::ComparisonReportWriter;
+use unformatted_comparison_report::ComparisonReportWriter;
 
 impl Report for ComparisonReportWriter<'_> {
     fn text(&self, to: &mut impl Write) -> io::Result<()> {

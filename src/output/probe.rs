@@ -146,8 +146,8 @@ impl ProbeReportView<'_> {
         self.line(to, "remote inval.", &self.remote_invalidation(rdma))
     }
 
-    /// Describes the use and announcement of remote invalidation. Linux's server uses it without announcing it, if the
-    /// client announced it.
+    /// Describes the use and announcement of remote invalidation. Linux's server uses it without
+    /// announcing it, if the client announced it.
     fn remote_invalidation(&self, rdma: &NegotiatedRpcRdmaParameters) -> String {
         let (used, replies) = self.probe.invalidations;
         let times = format!("used in {} of {} Replies", count(used), count(replies));

@@ -8,15 +8,15 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use nfsrdma_analysis::baseline::{
-    Baseline, BaselineComparator, BaselineReadError, BaselineRecorder, BaselineSettings, OpenBaselineFile,
-    RecordedCaptureBaseline,
+    Baseline, BaselineComparator, BaselineReadError, BaselineRecorder, BaselineSettings,
+    CurrentCaptureBaseline, OpenBaselineFile,
 };
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, requirement_of_field};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::ComparableTransaction;
-use nfsrdma_analysis::comparison::recorder::ComparableTransactionRecorder;
 use nfsrdma_analysis::comparison::{CaptureComparator, ClientAddressAndCallDirection, ComparisonSide};
 use nfsrdma_analysis::memory_budget_shares::BaselineCheckMemoryShares;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
@@ -128,7 +128,7 @@ fn recorded_baseline(
     recorder: &mut ComparableTransactionRecorder,
     transactions: &[Transaction],
     mut trace: ComparedCaptureSummary,
-) -> RecordedCaptureBaseline {
+) -> CurrentCaptureBaseline {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), &MEMORY);
     for transaction in transactions {
         let (client, record) = recorded(recorder, transaction);

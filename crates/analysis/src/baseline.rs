@@ -4,7 +4,7 @@
 //! equal. It uses the same records as the comparison of two captures, so checking against a baseline is comparing two
 //! captures, one of them stored as text.
 //!
-//! - [`baseline_recorder`](RecordedCaptureBaseline): the baseline of a capture; [`spooled_text`]: its text, while
+//! - [`baseline_recorder`](CurrentCaptureBaseline): the baseline of a capture; [`spooled_text`]: its text, while
 //!   the capture is read;
 //! - [`writer`] and [`reader`](OpenBaselineFile): the text format; [`lines`]: the lines of a file;
 //!   [`baseline_read_error`]: faults of a line;
@@ -22,7 +22,7 @@ mod baseline_recorder;
 mod canonical_records;
 mod capture_counts;
 mod field_path_filter_names;
-mod lines;
+mod line_reader;
 mod memory_cost;
 mod message_header_texts;
 mod reader;
@@ -36,7 +36,7 @@ mod writer;
 
 pub use baseline_comparison::BaselineComparator;
 pub use baseline_read_error::BaselineReadError;
-pub use baseline_recorder::{BaselineRecorder, BaselineRecordingError, RecordedCaptureBaseline};
+pub use baseline_recorder::{BaselineRecorder, BaselineRecordingError, CurrentCaptureBaseline};
 pub use capture_counts::{BaselineCounts, OperationCounts};
 pub use field_path_filter_names::BaselineFieldNamesByPath;
 pub use reader::{Baseline, OpenBaselineFile};

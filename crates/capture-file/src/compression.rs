@@ -6,9 +6,9 @@ use std::io::{self, Cursor, Read};
 
 use crate::zstd_window_memory::ZstdWindowBudget;
 
-use super::compressed_byte_stream::{CompressedInput, CountedReader, PeekedInputReader, read_up_to};
 use super::error::SourceErrorKind;
 use super::gzip::{self, GzipDecompressor};
+use super::raw_compressed_input::{CompressedInput, CountedReader, PeekedInputReader, read_up_to};
 use super::zstd::{self, ZstdDecompressor};
 
 /// A plain or compressed input, read from its start.

@@ -4,8 +4,8 @@ use std::io::BufRead;
 
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 
-use super::compressed_byte_stream::CompressedInput;
 use super::error::SourceErrorKind;
+use super::raw_compressed_input::CompressedInput;
 
 const FORMAT: &str = "gzip";
 

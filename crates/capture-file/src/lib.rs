@@ -31,7 +31,6 @@
 
 mod buffer;
 mod byte_order;
-mod compressed_byte_stream;
 mod compression;
 mod error;
 mod format;
@@ -45,6 +44,7 @@ mod merge;
 mod pcap;
 mod pcapng;
 mod pcapng_writer;
+mod raw_compressed_input;
 mod reader;
 mod resume_point;
 #[cfg(test)]

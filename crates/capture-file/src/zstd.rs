@@ -7,8 +7,8 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::zstd_window_memory::{ZstdWindowBudget, ZstdWindowMemory};
 
-use super::compressed_byte_stream::CompressedInput;
 use super::error::SourceErrorKind;
+use super::raw_compressed_input::CompressedInput;
 
 const FORMAT: &str = "zstd";
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];

@@ -29,11 +29,10 @@ use nfsrdma_rpc::{
     CallTag, ConnectTarget, DisconnectReason, NegotiatedRpcRdmaParameters, NegotiatedTransportParams,
     OutgoingRpcCall, PayloadContentLocation, PermanentSubmitRefusal, ReceivedMessageDiscardReason,
     RegisteredPayloadMemoryId, ReplyWriteChunkReceivedData, ReverseCall, RpcClientConnectionCounters,
-    RpcClientTransport, RpcClientTransportError, RpcClientTransportEvent, RpcMessageWireForm,
-    SubmitBusyReason, SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits,
-    TransportReply,
+    RpcClientConnectionId, RpcClientTransport, RpcClientTransportError, RpcClientTransportEvent,
+    RpcMessageWireForm, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportCredits, TransportReply,
 };
-use responder::{MockCallOutcome, MockResponder};
+use responder::{MockCallOutcome, MockRpcRdmaResponder};
 use server::mock_server::MockServer;
 use simulated_rdma_memory::{MockMemoryAccess, MockRegisteredMemoryTable};
 
@@ -80,7 +79,7 @@ struct MockConnection {
     /// XIDs of the server's Calls that wait for an answer.
     pending_reverse_calls: Vec<Xid>,
     answers: Vec<Vec<u8>>,
-    responder: MockResponder,
+    responder: MockRpcRdmaResponder,
     to_server: VecDeque<Vec<u8>>,
     from_server: VecDeque<Vec<u8>>,
     late: Option<Vec<u8>>,
@@ -131,7 +130,7 @@ impl MockTransport {
     }
 
     /// Makes the server send this Call, which begins with its XID.
-    pub fn call_back(&mut self, connection: TransportConnectionId, message: &[u8]) {
+    pub fn call_back(&mut self, connection: RpcClientConnectionId, message: &[u8]) {
         let rdma_xid = Xid(Cursor::new(message).word().unwrap_or_default());
         let lists =
             ChunkLists { rdma_reads: Default::default(), rdma_writes: Default::default(), rdma_reply: None };
@@ -144,14 +143,14 @@ impl MockTransport {
     }
 
     /// Makes the server send these bytes: a transport header and a message.
-    pub fn send_from_server(&mut self, connection: TransportConnectionId, bytes: Vec<u8>) {
+    pub fn send_from_server(&mut self, connection: RpcClientConnectionId, bytes: Vec<u8>) {
         if let Some(link) = self.links.get_mut(connection.0 as usize) {
             link.from_server.push_back(bytes);
         }
     }
 
     /// Removes and returns the answers that the server received, with their headers.
-    pub fn answers(&mut self, connection: TransportConnectionId) -> Vec<Vec<u8>> {
+    pub fn answers(&mut self, connection: RpcClientConnectionId) -> Vec<Vec<u8>> {
         self.links
             .get_mut(connection.0 as usize)
             .map(|link| std::mem::take(&mut link.answers))
@@ -215,7 +214,7 @@ impl MockTransport {
         // The state of a server that panicked in another thread is still usable.
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         server.connection = index as u64;
-        let fault = fault.or_else(|| MockResponder::injected_fault(&call, &mut server));
+        let fault = fault.or_else(|| MockRpcRdmaResponder::injected_fault(&call, &mut server));
         if let Some(MockTransportFault::Credits(grant)) = fault {
             link.responder.grant = grant;
         }
@@ -373,7 +372,7 @@ fn put_message(
 impl MockTransport {
     /// Returns the event of a connection: its end, or the stored Send.
     fn take_event(&mut self, index: usize) -> Option<RpcClientTransportEvent<'_>> {
-        let connection = TransportConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
+        let connection = RpcClientConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.links.get_mut(index)?;
         let Some(send) = self.event_buffers.send.as_deref() else {
             let reason = link.disconnect_reason.take()?;
@@ -482,8 +481,8 @@ impl MockTransport {
 }
 
 impl RpcClientTransport for MockTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError> {
-        let connection = TransportConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
+    fn connect(&mut self, target: &ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError> {
+        let connection = RpcClientConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
         let options = &target.options;
         let sent = options
             .private_data
@@ -505,7 +504,7 @@ impl RpcClientTransport for MockTransport {
         };
         self.links.push(MockConnection {
             terms,
-            responder: MockResponder::new(rdma.reply_inline, &self.settings),
+            responder: MockRpcRdmaResponder::new(rdma.reply_inline, &self.settings),
             rdma,
             credits: TransportCredits::new(options.credits),
             counts: RpcClientConnectionCounters::default(),
@@ -522,15 +521,15 @@ impl RpcClientTransport for MockTransport {
         Ok(connection)
     }
 
-    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
+    fn params(&self, connection: RpcClientConnectionId) -> Option<&NegotiatedTransportParams> {
         self.links.get(connection.0 as usize).map(|link| &link.terms)
     }
 
-    fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
+    fn credits(&self, connection: RpcClientConnectionId) -> Option<TransportCredits> {
         self.links.get(connection.0 as usize).filter(|link| !link.is_closed).map(|link| link.credits)
     }
 
-    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
+    fn counts(&self, connection: RpcClientConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.links.get(connection.0 as usize).map(|link| &link.counts)
     }
 
@@ -540,7 +539,7 @@ impl RpcClientTransport for MockTransport {
 
     fn submit(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let refusal = SubmitError::Refused;
@@ -590,7 +589,7 @@ impl RpcClientTransport for MockTransport {
 
     fn answer(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {
@@ -629,7 +628,7 @@ impl RpcClientTransport for MockTransport {
         Ok(index.and_then(|index| self.take_event(index)))
     }
 
-    fn disconnect(&mut self, connection: TransportConnectionId) {
+    fn disconnect(&mut self, connection: RpcClientConnectionId) {
         if let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) {
             link.disconnect_reason = Some(DisconnectReason::LocalClose);
         }

@@ -20,7 +20,7 @@ const CHUNKS: usize = 64;
 
 /// The Responder of one connection. Its buffers are reused for every Call.
 #[derive(Debug)]
-pub(super) struct MockResponder {
+pub(super) struct MockRpcRdmaResponder {
     /// Maximum length of a Reply in a Send in bytes, including the header.
     pub(super) reply_inline: usize,
     /// Number of credits that it grants.
@@ -56,7 +56,7 @@ impl From<MockRemoteAccessError> for MockResponderError {
     }
 }
 
-impl MockResponder {
+impl MockRpcRdmaResponder {
     pub(super) fn new(reply_inline: u32, settings: &MockConnectionSettings) -> Self {
         Self {
             reply_inline: reply_inline as usize,

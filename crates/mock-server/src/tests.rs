@@ -109,7 +109,7 @@ fn root(transport: &MockTransport) -> [u8; 16] {
 /// Submits a NULL Call.
 fn submit_null(
     transport: &mut MockTransport,
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     xid: u32,
 ) -> Result<SubmittedCallForm, SubmitError> {
     let message = null(xid);
@@ -738,7 +738,7 @@ proptest::proptest! {
     fn a_server_answers_or_discards_whatever_it_is_sent(bytes: Vec<u8>) {
         let mut server = MockServer::default();
         let mut device = MockRegisteredMemoryTable::default();
-        let mut responder = MockResponder::new(4096, &MockConnectionSettings { credits: 8, ..MockConnectionSettings::default() });
+        let mut responder = MockRpcRdmaResponder::new(4096, &MockConnectionSettings { credits: 8, ..MockConnectionSettings::default() });
         let _ = responder.respond(&bytes, &mut server, &mut device, None, &mut Vec::new());
     }
 

@@ -18,8 +18,8 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text, Xdr};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::{
-    ConnectTarget, RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind,
-    RpcClientTransportEvent, TransportConnectionId, TransportReply,
+    ConnectTarget, RpcClientConnectionId, RpcClientTransport, RpcClientTransportError,
+    RpcClientTransportErrorKind, RpcClientTransportEvent, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
@@ -171,7 +171,7 @@ pub struct AuxiliaryRpcConnections {
 pub struct AuxiliaryRpcConnection {
     /// Number of the connection within its run, from 0.
     pub number: u64,
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     /// The local address and port; `None` if the system does not report them.
     pub local: Option<SocketAddr>,
     /// The address and port of the program.
@@ -252,7 +252,7 @@ impl AuxiliaryRpcConnections {
 
     /// Removes a connection that its program has closed. The program may be restarting; the time until which it is
     /// waited for is not extended by further connections that it closes.
-    fn remove_lost_lane(&mut self, connection: TransportConnectionId) {
+    fn remove_lost_lane(&mut self, connection: RpcClientConnectionId) {
         let deadline = Instant::now() + self.restart_timeout();
         self.lanes.retain(|(_, program, version), entry| {
             let is_other = entry.connection != connection;

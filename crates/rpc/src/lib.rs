@@ -50,11 +50,11 @@
 //! - After the first calls no call allocates, and payloads are not copied except for
 //!   [`PayloadContentLocation::Copied`].
 
+mod client_transport_events;
 pub mod gss;
 mod outgoing_call;
 mod params;
 mod reconnection;
-mod replies_and_disconnects;
 mod rpc_transport;
 pub mod rpcrdma_framing;
 pub mod synchronous_client;
@@ -67,19 +67,19 @@ pub mod verbs;
 
 use url::UrlTransport;
 
+pub use client_transport_events::{
+    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
+    ReverseCall, RpcClientTransportEvent, TransportReply,
+};
 pub use outgoing_call::{
     CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation,
     RegisteredPayloadMemoryId, ReplySizeLimits, RequestedCallForm, RpcMessageWireForm, SubmittedCallForm,
 };
 pub use params::{
     ConnectOptions, ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, RdmaFabric,
-    RpcClientConnectionCounters, TransportConnectionId, TransportCredits, TransportKind,
+    RpcClientConnectionCounters, RpcClientConnectionId, TransportCredits, TransportKind,
 };
 pub use reconnection::ReconnectionAttempts;
-pub use replies_and_disconnects::{
-    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
-    ReverseCall, RpcClientTransportEvent, TransportReply,
-};
 pub use rpc_transport::RpcClientTransport;
 pub use transport_error::{
     PermanentSubmitRefusal, RpcClientTransportError, RpcClientTransportErrorKind, SubmitBusyReason,

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpcrdma::PrivateData;
 /// The number of a connection of a transport. Numbers are not reused, so that late data for a closed connection never
 /// matches another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TransportConnectionId(pub u32);
+pub struct RpcClientConnectionId(pub u32);
 
 /// The server to connect to, with the options.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::params::{ConnectOptions, ConnectTarget, TransportConnectionId};
+use crate::params::{ConnectOptions, ConnectTarget, RpcClientConnectionId};
 use crate::transport_error::{
     RpcClientTransportError, RpcClientTransportErrorKind, TransportErrorResponsibility,
 };
@@ -46,8 +46,8 @@ impl ReconnectionAttempts {
     pub fn connect_blocking(
         &mut self,
         target: &ConnectTarget,
-        mut connect: impl FnMut(&ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError>,
-    ) -> Result<TransportConnectionId, RpcClientTransportError> {
+        mut connect: impl FnMut(&ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError>,
+    ) -> Result<RpcClientConnectionId, RpcClientTransportError> {
         loop {
             if let Some(connection) = self.connect(target, &mut connect)? {
                 return Ok(connection);
@@ -64,8 +64,8 @@ impl ReconnectionAttempts {
     pub fn connect(
         &mut self,
         target: &ConnectTarget,
-        connect: impl FnOnce(&ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError>,
-    ) -> Result<Option<TransportConnectionId>, RpcClientTransportError> {
+        connect: impl FnOnce(&ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError>,
+    ) -> Result<Option<RpcClientConnectionId>, RpcClientTransportError> {
         let start = *self.since.get_or_insert_with(Instant::now);
         let remaining = self.timeout.saturating_sub(start.elapsed());
         let options =

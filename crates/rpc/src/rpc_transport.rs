@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Xid;
 
+use crate::client_transport_events::RpcClientTransportEvent;
 use crate::outgoing_call::{OutgoingRpcCall, RegisteredPayloadMemoryId, SubmittedCallForm};
 use crate::params::{
-    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, TransportConnectionId,
+    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId,
     TransportCredits,
 };
-use crate::replies_and_disconnects::RpcClientTransportEvent;
 use crate::transport_error::{RpcClientTransportError, SubmitError};
 
 /// Carries RPC messages over any number of connections to servers. See the [crate] for an example.
@@ -20,17 +20,17 @@ pub trait RpcClientTransport {
     ///
     /// # Errors
     /// Returns an error with the server, the reason and the remedy.
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError>;
+    fn connect(&mut self, target: &ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError>;
 
     /// Returns the negotiated parameters. They outlive the connection; `None` if it never existed.
-    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams>;
+    fn params(&self, connection: RpcClientConnectionId) -> Option<&NegotiatedTransportParams>;
 
     /// Returns the credits of the forward direction. `None` if nothing limits them, as on TCP, or the connection is
     /// closed.
-    fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits>;
+    fn credits(&self, connection: RpcClientConnectionId) -> Option<TransportCredits>;
 
     /// Returns the counters of the connection since it was opened.
-    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters>;
+    fn counts(&self, connection: RpcClientConnectionId) -> Option<&RpcClientConnectionCounters>;
 
     /// Shares memory with all connections, present and future, so that payloads in it need no copy. It stays shared,
     /// and alive, until the transport is dropped.
@@ -47,7 +47,7 @@ pub trait RpcClientTransport {
     /// [`SubmitError::Refused`] if this Call can never be sent on this connection.
     fn submit(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError>;
 
@@ -57,7 +57,7 @@ pub trait RpcClientTransport {
     /// Returns an error under the same conditions as [`submit`](Self::submit), or if no such Call is pending.
     fn answer(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError>;
@@ -78,5 +78,5 @@ pub trait RpcClientTransport {
 
     /// Closes a connection. Its only further event is one [`RpcClientTransportEvent::Disconnected`], which lists the
     /// Calls in flight.
-    fn disconnect(&mut self, connection: TransportConnectionId);
+    fn disconnect(&mut self, connection: RpcClientConnectionId);
 }

@@ -21,13 +21,13 @@ use nfsrdma_dissectors::rpc::{
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaErrvers};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Text, Xdr, XdrArray};
 
+use crate::client_transport_events::{DisconnectReason, RpcClientTransportEvent};
 use crate::gss::control_call::GssControlCall;
 use crate::outgoing_call::{
     CallTag, DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation, ReplySizeLimits, RequestedCallForm,
 };
-use crate::params::{ConnectTarget, TransportConnectionId};
+use crate::params::{ConnectTarget, RpcClientConnectionId};
 use crate::reconnection::ReconnectionAttempts;
-use crate::replies_and_disconnects::{DisconnectReason, RpcClientTransportEvent};
 use crate::rpc_transport::RpcClientTransport;
 use crate::transport_error::{
     PermanentSubmitRefusal, RpcClientTransportError, SubmitError, TransportErrorResponsibility,
@@ -63,7 +63,7 @@ impl Default for AuthSysCredential {
 pub struct RpcClient<'t, F = ()> {
     transport: &'t mut dyn RpcClientTransport,
     /// The current connection.
-    pub connection: TransportConnectionId,
+    pub connection: RpcClientConnectionId,
     auth_sys: AuthSysCredential,
     next: u32,
     timeout: Duration,
@@ -226,7 +226,7 @@ impl<'t> RpcClient<'t> {
     /// duplicate request cache may be keyed by XID.
     pub fn new(
         transport: &'t mut dyn RpcClientTransport,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         caller: AuthSysCredential,
         xid: Xid,
         timeout: Duration,

@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
 
 use super::compile;
 use super::run::{ReplayRunOptionArgs, run_and_report};
-use super::server::ReplayServerArgs;
+use super::target_server_options::ReplayServerArgs;
 use crate::cli::comparison_input::is_trace;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::memory_limit::MemoryArgs;

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 
 use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
-use super::server::ReplayServerArgs;
+use super::target_server_options::ReplayServerArgs;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::output_file_creation;
 use crate::cli::standard_streams::write_error;

@@ -4,15 +4,15 @@ mod compile;
 mod compile_seed_and_run;
 mod learn;
 mod plan;
-mod replay_preparation;
 pub(super) mod report_files;
 pub(super) mod run;
 mod seed;
 mod seeded_directory_markers;
-pub(super) mod server;
+mod server_connection_and_seeding;
 pub(super) mod server_regression_check;
 mod single_server_requirement;
 pub(super) mod step_selection;
+pub(super) mod target_server_options;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};

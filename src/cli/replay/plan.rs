@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueHint};
 
-use super::server::open_trace_file;
 use super::step_selection::StepSelectionArgs;
+use super::target_server_options::open_trace_file;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::print_report;
 use crate::cli::terminal_capabilities::{self, ColorChoice};

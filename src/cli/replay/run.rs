@@ -8,13 +8,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_rpc::gss;
 
-use super::replay_preparation::{
+use super::report_files::ReplayOutputArgs;
+use super::server_connection_and_seeding::{
     PreparedReplay, ReplayClientCopyIdentity, ReplayStartError, SeedingControl, unique_tag,
 };
-use super::report_files::ReplayOutputArgs;
-use super::server::{ReplayServerArgs, open_trace, parse_percent};
 use super::single_server_requirement::require_single_server;
 use super::step_selection::{StepSelection, StepSelectionArgs};
+use super::target_server_options::{ReplayServerArgs, open_trace, parse_percent};
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::progress::ProgressLine;
 use crate::cli::standard_streams::{print_report, report_error};

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 
-use super::replay_preparation::{ReplayClientCopyIdentity, SeedingControl};
-use super::server::{ReplayServerArgs, open_trace};
+use super::server_connection_and_seeding::{ReplayClientCopyIdentity, SeedingControl};
 use super::single_server_requirement::require_single_server;
 use super::step_selection::StepSelection;
+use super::target_server_options::{ReplayServerArgs, open_trace};
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::write_error;
 use crate::interrupt::ShutdownSignalRegistration;

@@ -1,8 +1,10 @@
 //! Markers in the directory of a replay: seeding has begun or is complete, for which trace, and a replay has begun.
 
-use super::server::ReplayTraceFileReader;
+use super::target_server_options::ReplayTraceFileReader;
 use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError, NewObjectKind};
+use nfsrdma_replay::seed::file_server_client::{
+    FileServerClientError, NewObjectKind, VersionIndependentNfsClient,
+};
 use nfsrdma_replay::seed::removal::{
     RUN_MARKER, SEED_MARKER_DIRECTORY, SEEDING_MARKER_PREFIX, TRACE_MARKER_PREFIX,
 };
@@ -17,7 +19,7 @@ pub(super) fn trace_marker(trace: &ReplayTraceFileReader) -> String {
 
 /// Marks the directory of a replay as seeded for a trace.
 pub(super) fn mark_seeded(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     run_directory: &ServerRunDirectory<'_>,
     trace: &str,
 ) -> Result<(), FileServerClientError> {
@@ -30,7 +32,7 @@ pub(super) fn mark_seeded(
 
 /// Marks the directory of a replay, by its filehandle: seeding for a trace begins.
 pub(super) fn mark_seeding(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     home: &[u8],
     trace: &str,
 ) -> Result<(), FileServerClientError> {
@@ -38,7 +40,7 @@ pub(super) fn mark_seeding(
 }
 
 fn make_marker(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     home: &[u8],
     marker: &str,
 ) -> Result<(), FileServerClientError> {
@@ -63,7 +65,7 @@ pub(super) struct RunDirectoryPreviousUse {
 
 /// Marks the begin of a replay of a trace in its directory. Returns how it was used before.
 pub(super) fn mark_run(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     run_directory: &ServerRunDirectory<'_>,
     trace: &str,
 ) -> Result<RunDirectoryPreviousUse, FileServerClientError> {
@@ -86,7 +88,7 @@ pub(super) fn mark_run(
 
 /// Describes a directory that is not empty, and the remedies.
 pub(super) fn describe_content(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     run_directory: &ServerRunDirectory<'_>,
     trace: &str,
 ) -> Result<String, FileServerClientError> {

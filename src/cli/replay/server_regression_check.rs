@@ -7,9 +7,9 @@ use anyhow::Result;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::compile;
-use super::replay_preparation::ReplayStartError;
 use super::run::{FinishedReplay, ReplayRunOptionArgs, seed_and_run};
-use super::server::ReplayServerArgs;
+use super::server_connection_and_seeding::ReplayStartError;
+use super::target_server_options::ReplayServerArgs;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::{print_report, report_error};
 use crate::output::replay::printable_report::ReplayReportOrRefusal;

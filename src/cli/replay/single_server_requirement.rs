@@ -7,8 +7,8 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use rustc_hash::FxHashSet;
 
-use super::server::{ReplayTraceFileReader, open_trace};
 use super::step_selection::StepSelection;
+use super::target_server_options::{ReplayTraceFileReader, open_trace};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_replay::run_plan::step_replayability::StepReplayabilityAnalyzer;
 use nfsrdma_replay::trace::{NONE, TraceError};

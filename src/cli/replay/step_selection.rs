@@ -6,7 +6,7 @@ use std::rc::Rc;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 
-use super::server::open_trace;
+use super::target_server_options::open_trace;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_replay::run_plan::selected_steps::SelectedSteps;
 use nfsrdma_replay::run_plan::step_replayability::GssCallReplayPolicy;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::comparison_report::ComparisonReportWriter;
+use super::unformatted_comparison_report::ComparisonReportWriter;
 use crate::output::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};

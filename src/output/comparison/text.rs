@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::comparison_report::ComparisonReportWriter;
 use super::difference_text::{difference_text, frame_of};
+use super::unformatted_comparison_report::ComparisonReportWriter;
 use crate::escape;
 use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};

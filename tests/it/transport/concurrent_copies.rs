@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::run::{ReplayClientCopy, ReplayOptions, ReplayReport, StepCounts, run_all};
 use nfsrdma_replay::trace::ReplayTraceReader;
-use nfsrdma_rpc::{ConnectOptions, RpcClientTransport, TransportConnectionId};
+use nfsrdma_rpc::{ConnectOptions, RpcClientConnectionId, RpcClientTransport};
 
 use super::generated_traces::{Kind, Made, Planned, made, target};
 use super::pacing::Timed;
@@ -45,7 +45,7 @@ fn copies_have_connections_of_their_own_and_are_reported_together() {
     assert!(report.is_consistent());
     assert_eq!((report.calls, report.compared.data_bytes), (200, 200 * 4096));
     for connection in 0..4 {
-        assert_eq!(transport.counts(TransportConnectionId(connection)).unwrap().replies, 50);
+        assert_eq!(transport.counts(RpcClientConnectionId(connection)).unwrap().replies, 50);
     }
 }
 
@@ -74,9 +74,9 @@ fn credits_and_inline_thresholds_reach_the_transport() {
         MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = made.run_over(&mut transport, &wish, &super::auxiliary_programs::none());
     assert_eq!(report.steps.states.matched, 100, "{report:?}");
-    let rdma = transport.params(TransportConnectionId(0)).unwrap().rdma.clone().unwrap();
+    let rdma = transport.params(RpcClientConnectionId(0)).unwrap().rdma.clone().unwrap();
     assert_eq!((rdma.call_inline, rdma.reply_inline), (2048, 1024));
-    assert_eq!(transport.credits(TransportConnectionId(0)).unwrap().requested, 5);
+    assert_eq!(transport.credits(RpcClientConnectionId(0)).unwrap().requested, 5);
 }
 
 #[test]

@@ -31,7 +31,7 @@ use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient, ContainmentViolation};
 use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
+use nfsrdma_replay::seed::file_server_client::{NewObjectKind, VersionIndependentNfsClient};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::{ClientidAndSessionState, Nfs4Client};
 use nfsrdma_replay::trace::file_format::{

@@ -12,7 +12,7 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::{ReplayOptions, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, NewObjectKind};
+use nfsrdma_replay::seed::file_server_client::{NewObjectKind, VersionIndependentNfsClient};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::trace::file_format::{TraceFileDataRetention, TraceProvenance};
 use nfsrdma_replay::trace::{

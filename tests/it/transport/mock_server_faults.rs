@@ -19,7 +19,7 @@ use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::tolerance_rules::file::{self, ToleranceFileRule};
 use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::seed::file_server_client::FileServerClient;
+use nfsrdma_replay::seed::file_server_client::VersionIndependentNfsClient;
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{SeedMode, SeededTree, ServerRunDirectory, seed};
@@ -85,7 +85,7 @@ impl Work {
         let mut containment = Containment::for_seeding("/", "run");
         containment.set_export_handle(&root);
         let line = ContainmentCheckedRpcClient::new(line, &mut containment);
-        let mut files: Box<dyn FileServerClient> = match version {
+        let mut files: Box<dyn VersionIndependentNfsClient> = match version {
             3 => Box::new(Nfs3Client::new(line, root)),
             _ => Box::new(Nfs4Client::new(line, "seed", &[2, 1, 0]).unwrap()),
         };

@@ -9,7 +9,7 @@ use nfsrdma_mock_server::server::fault_injection::{MockFaultInjector, MockServer
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError};
+use nfsrdma_replay::seed::file_server_client::{FileServerClientError, VersionIndependentNfsClient};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{SeedMode, ServerRunDirectory, seed};
@@ -174,7 +174,7 @@ fn a_refusal_of_set_up_is_reported_in_a_sentence() {
             containment.set_export_handle(&root);
             containment.add_client_name("refused");
             let line = ContainmentCheckedRpcClient::new(line, &mut containment);
-            let mut files: Box<dyn FileServerClient> = match version {
+            let mut files: Box<dyn VersionIndependentNfsClient> = match version {
                 3 => Box::new(Nfs3Client::new(line, root)),
                 _ => Box::new(Nfs4Client::new(line, "refused", &[1]).unwrap()),
             };

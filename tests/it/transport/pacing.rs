@@ -7,8 +7,8 @@ use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, StepCounts};
 use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RegisteredPayloadMemoryId,
-    RpcClientConnectionCounters, RpcClientTransport, RpcClientTransportError, RpcClientTransportEvent,
-    SubmitError, SubmittedCallForm, TransportConnectionId, TransportCredits,
+    RpcClientConnectionCounters, RpcClientConnectionId, RpcClientTransport, RpcClientTransportError,
+    RpcClientTransportEvent, SubmitError, SubmittedCallForm, TransportCredits,
 };
 
 use super::generated_traces::{Kind, Made, Planned, made};
@@ -51,16 +51,16 @@ impl Timed {
 }
 
 impl RpcClientTransport for Timed {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError> {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError> {
         self.inner.connect(target)
     }
-    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
+    fn params(&self, connection: RpcClientConnectionId) -> Option<&NegotiatedTransportParams> {
         self.inner.params(connection)
     }
-    fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
+    fn credits(&self, connection: RpcClientConnectionId) -> Option<TransportCredits> {
         self.inner.credits(connection)
     }
-    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
+    fn counts(&self, connection: RpcClientConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.inner.counts(connection)
     }
     fn share(
@@ -71,7 +71,7 @@ impl RpcClientTransport for Timed {
     }
     fn submit(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let submitted = self.inner.submit(connection, call)?;
@@ -85,7 +85,7 @@ impl RpcClientTransport for Timed {
     }
     fn answer(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {
@@ -110,7 +110,7 @@ impl RpcClientTransport for Timed {
         }
         Ok(event)
     }
-    fn disconnect(&mut self, connection: TransportConnectionId) {
+    fn disconnect(&mut self, connection: RpcClientConnectionId) {
         self.inner.disconnect(connection);
     }
 }

@@ -14,7 +14,9 @@ use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::trace_recording::{ReplayMessageRecorder, ReplayRunTraceRecorder};
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{SeedMode, ServerRunDirectory, file_server_client::FileServerClient, seed};
+use nfsrdma_replay::seed::{
+    SeedMode, ServerRunDirectory, file_server_client::VersionIndependentNfsClient, seed,
+};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_rpc::RpcClientTransport;

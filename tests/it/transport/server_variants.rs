@@ -17,7 +17,7 @@ use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileUserAndGroup};
+use nfsrdma_replay::seed::file_server_client::{FileUserAndGroup, VersionIndependentNfsClient};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{SeedMode, SeededTree, ServerRunDirectory, seed};
@@ -326,7 +326,7 @@ fn seeded(
     let mut containment = Containment::for_seeding("/", "run");
     containment.set_export_handle(&root);
     let line = ContainmentCheckedRpcClient::new(line.with_reconnect(&target), &mut containment);
-    let mut files: Box<dyn FileServerClient> = match minor {
+    let mut files: Box<dyn VersionIndependentNfsClient> = match minor {
         None => Box::new(Nfs3Client::new(line, root)),
         Some(minor) => Box::new(Nfs4Client::new(line, "seed", &[minor]).unwrap()),
     };

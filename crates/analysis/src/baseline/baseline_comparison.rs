@@ -1,7 +1,7 @@
 //! Comparison of a capture with its baseline, as of two captures.
 
 use super::baseline_read_error::BaselineReadError;
-use super::baseline_recorder::RecordedCaptureBaseline;
+use super::baseline_recorder::CurrentCaptureBaseline;
 use super::reader::Baseline;
 use crate::comparison::capture_comparator::{CaptureComparator, ComparisonSide};
 use crate::comparison::difference::{Difference, DifferenceKind};
@@ -12,12 +12,12 @@ use crate::comparison::options::ComparisonOptions;
 pub struct BaselineComparator<'b> {
     comparison: CaptureComparator,
     baseline: &'b Baseline,
-    recorded: &'b RecordedCaptureBaseline,
+    recorded: &'b CurrentCaptureBaseline,
 }
 
 impl<'b> BaselineComparator<'b> {
     /// Creates a check. Records that wait for their partners, and differences, use at most `memory_bytes` bytes.
-    pub fn new(baseline: &'b Baseline, recorded: &'b RecordedCaptureBaseline, memory_bytes: usize) -> Self {
+    pub fn new(baseline: &'b Baseline, recorded: &'b CurrentCaptureBaseline, memory_bytes: usize) -> Self {
         let selection = ComparisonOptions { exact: true, ..baseline.settings().options().clone() };
         Self { comparison: CaptureComparator::new(selection, usize::MAX, memory_bytes), baseline, recorded }
     }

@@ -145,7 +145,7 @@ impl BaselineRecorder {
     pub fn finish(
         mut self,
         totals: &ComparedCaptureSummary,
-    ) -> Result<RecordedCaptureBaseline, BaselineRecordingError> {
+    ) -> Result<CurrentCaptureBaseline, BaselineRecordingError> {
         if self.is_full() {
             let needed_bytes = self.needed_bytes.max(self.largest_bytes) as u64;
             return Err(BaselineRecordingError::TooLarge { needed_bytes });
@@ -162,7 +162,7 @@ impl BaselineRecorder {
                 *name = Some(names.add(text));
             }
         }
-        Ok(RecordedCaptureBaseline {
+        Ok(CurrentCaptureBaseline {
             settings: self.settings,
             counts: self.counts,
             fields: self.fields,
@@ -176,7 +176,7 @@ impl BaselineRecorder {
 
 /// The baseline of a capture.
 #[derive(Debug)]
-pub struct RecordedCaptureBaseline {
+pub struct CurrentCaptureBaseline {
     settings: BaselineSettings,
     counts: BaselineCounts,
     fields: BaselineFieldNamesByPath,
@@ -188,7 +188,7 @@ pub struct RecordedCaptureBaseline {
     text: SpooledText,
 }
 
-impl RecordedCaptureBaseline {
+impl CurrentCaptureBaseline {
     /// Returns the counts of the capture.
     pub fn counts(&self) -> &BaselineCounts {
         &self.counts

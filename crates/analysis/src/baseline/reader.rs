@@ -13,10 +13,12 @@ use std::io::{self, BufRead, Write};
 use std::rc::Rc;
 
 use super::baseline_read_error::{BaselineReadError, REWRITE_ADVICE, begin, contradiction};
-use super::baseline_recorder::RecordedCaptureBaseline;
+use super::baseline_recorder::CurrentCaptureBaseline;
 use super::capture_counts::BaselineCounts;
 use super::field_path_filter_names::BaselineFieldNamesByPath;
-use super::lines::{BaselineLineReader, BaselineReadPosition, PositionalFileReader, for_each_line_length};
+use super::line_reader::{
+    BaselineLineReader, BaselineReadPosition, PositionalFileReader, for_each_line_length,
+};
 use super::memory_cost::line_bytes;
 use super::message_header_texts::BaselineHeaderTextDictionary;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction, ComparableTransactionWithClient};
@@ -102,7 +104,7 @@ impl OpenBaselineFile {
     ///
     /// # Errors
     /// Returns an error if the text of the recorded baseline cannot be read.
-    pub fn has_text(&self, baseline: &RecordedCaptureBaseline) -> io::Result<bool> {
+    pub fn has_text(&self, baseline: &CurrentCaptureBaseline) -> io::Result<bool> {
         let mut check =
             BaselineFileByteComparer { input: PositionalFileReader::buffered(&self.file, 0), differs: false };
         match baseline.write(&mut check) {

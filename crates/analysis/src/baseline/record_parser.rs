@@ -12,6 +12,7 @@ use super::field_path_filter_names::{BaselineFieldNamesByPath, program};
 use super::message_header_texts::{BaselineHeaderTextDictionary, entries_text};
 use super::settings::BaselineSettings;
 use super::value_parser::value;
+use crate::comparison::comparable_transaction_recorder::signature;
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
@@ -19,7 +20,6 @@ use crate::comparison::record::{
     ComparedChunkKind, ComparedChunkSegment, ComparedOperationOrHeaders, MessageDecodeCompleteness,
     RecordStringInterner, class,
 };
-use crate::comparison::recorder::signature;
 
 /// The one operation name that contains a space, as written.
 const UNKNOWN: &str = "unknown_operation";

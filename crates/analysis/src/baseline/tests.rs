@@ -10,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::comparison::capture_summary::ComparedCaptureSummary;
+use crate::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::field_equality::FieldEqualityRequirement;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
@@ -17,7 +18,6 @@ use crate::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedFieldValue,
     ComparedOperationOrHeaders, FieldPath,
 };
-use crate::comparison::recorder::ComparableTransactionRecorder;
 use crate::memory_budget_shares::BaselineCheckMemoryShares;
 use crate::testing::{drained, read_but, read_damaged, transactions};
 
@@ -25,7 +25,7 @@ use crate::testing::{drained, read_but, read_damaged, transactions};
 const MEMORY: BaselineCheckMemoryShares =
     BaselineCheckMemoryShares { baseline_bytes: 64 << 20, text_bytes: 64 << 20, comparison_bytes: 64 << 20 };
 
-fn written(baseline: &RecordedCaptureBaseline) -> String {
+fn written(baseline: &CurrentCaptureBaseline) -> String {
     let mut bytes = Vec::new();
     baseline.write(&mut bytes).unwrap();
     String::from_utf8(bytes).unwrap()
@@ -48,7 +48,7 @@ fn records(
 fn recorded_in(
     memory: &BaselineCheckMemoryShares,
     mut next: impl FnMut() -> Option<(ClientAddressAndCallDirection, ComparableTransaction)>,
-) -> Result<RecordedCaptureBaseline, BaselineRecordingError> {
+) -> Result<CurrentCaptureBaseline, BaselineRecordingError> {
     let mut recording = BaselineRecorder::new(BaselineSettings::default(), memory);
     let mut totals = ComparedCaptureSummary::default();
     while let Some((client, record)) = next() {
@@ -59,11 +59,11 @@ fn recorded_in(
     recording.finish(&totals)
 }
 
-fn of(transactions: Vec<Transaction>) -> RecordedCaptureBaseline {
+fn of(transactions: Vec<Transaction>) -> CurrentCaptureBaseline {
     recorded_in(&MEMORY, records(transactions)).unwrap()
 }
 
-fn of_capture(name: &str) -> RecordedCaptureBaseline {
+fn of_capture(name: &str) -> CurrentCaptureBaseline {
     of(transactions(name))
 }
 
@@ -82,7 +82,7 @@ fn read(text: &str) -> Result<Baseline, BaselineReadError> {
     file(text).read(MEMORY.baseline_bytes)
 }
 
-fn read_again(baseline: &RecordedCaptureBaseline) -> Baseline {
+fn read_again(baseline: &CurrentCaptureBaseline) -> Baseline {
     read(&written(baseline)).unwrap_or_else(|e| panic!("{e}"))
 }
 
@@ -97,7 +97,7 @@ fn refused(text: &str) -> String {
     read(text).map(|_| ()).unwrap_err().to_string()
 }
 
-fn differences(baseline: &Baseline, recorded: &RecordedCaptureBaseline) -> Vec<Difference> {
+fn differences(baseline: &Baseline, recorded: &CurrentCaptureBaseline) -> Vec<Difference> {
     let mut checking = BaselineComparator::new(baseline, recorded, MEMORY.comparison_bytes);
     let mut found = Vec::new();
     let run = checking.run(|difference| {
@@ -447,7 +447,7 @@ fn recorded_lookups(
     memory: &BaselineCheckMemoryShares,
     count: u64,
     is_unanswered: impl Fn(u64) -> bool,
-) -> Result<RecordedCaptureBaseline, BaselineRecordingError> {
+) -> Result<CurrentCaptureBaseline, BaselineRecordingError> {
     let mut lookups = lookups(count, is_unanswered).into_iter();
     recorded_in(memory, || lookups.next())
 }

@@ -100,7 +100,7 @@ fn kinds() -> impl Iterator<Item = &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recorder::ComparableTransactionRecorder;
+    use super::super::comparable_transaction_recorder::ComparableTransactionRecorder;
     use super::*;
     use crate::testing::transactions;
 

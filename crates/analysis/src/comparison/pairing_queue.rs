@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::flow::transaction::CallDirection;
 
+use super::comparable_transaction_recorder::{PairingHashFields, arguments};
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{CrossCaptureIdentityMap, ServerAssignedValueHash};
 use super::record::{ComparableMessage, ComparableTransaction, ComparedFieldValue, hash};
-use super::recorder::{PairingHashFields, arguments};
 use crate::memory_budget_shares::allocated;
 use crate::second_chance_map::SecondChanceMap;
 

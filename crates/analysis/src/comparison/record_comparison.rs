@@ -8,9 +8,9 @@ use nfsrdma_dissectors::field::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
-use super::compare_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::directory_listing::{ComparedDirectoryEntryPair, ComparedDirectoryListing};
+use super::field_comparison_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 pub use super::field_equality::OPERATION_COUNT_FIELD;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::identity_map::{

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
+use super::comparable_transaction_recorder::ComparableTransactionRecorder;
 use super::difference::{DifferenceKind, DifferenceSideValue};
 use super::options::ComparisonOptions;
-use super::recorder::ComparableTransactionRecorder;
 use super::*;
 use crate::testing::transactions;
 

@@ -51,8 +51,8 @@ pub(crate) const RULES: &[Rule] = &[
             let has_call_chunk = message.read_chunks().iter().any(|chunk| chunk.position == Some(0));
             let is_long = has_call_chunk || message.transaction.transaction.reply_chunk.is_some();
             let (kind, field) = match has_call_chunk {
-                true => ("Long Call", "rpcordma.position"),
-                false => ("Reply chunk", "rpcordma.reply"),
+                true => ("Long Call", field_names::RPCORDMA_POSITION),
+                false => ("Reply chunk", field_names::RPCORDMA_REPLY),
             };
             let text =
                 || format!("{kind}, ca_maxrequestsize {max_request_bytes}, inline threshold {threshold}");

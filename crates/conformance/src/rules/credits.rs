@@ -51,7 +51,7 @@ pub(crate) const RULES: &[Rule] = &[
             let words = message.version1()?;
             let verdict = RuleVerdict::from_condition(words.credits > 0, || "credit 0".to_owned());
             let severity = if message.is_call() { Severity::Warning } else { Severity::Error };
-            Some(verdict.with_severity(severity).at_field("rpcordma.flow_control"))
+            Some(verdict.with_severity(severity).at_field(field_names::RPCORDMA_FLOW_CONTROL))
         }),
         ..Rule::DEFAULT
     },
@@ -171,7 +171,7 @@ pub(crate) const RULES: &[Rule] = &[
                     aggregate.tally("reply", "replies")
                 )
             });
-            Some(verdict.at_field("rpcordma.flow_control"))
+            Some(verdict.at_field(field_names::RPCORDMA_FLOW_CONTROL))
         }),
         ..Rule::PER_CONNECTION
     },

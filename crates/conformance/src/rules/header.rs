@@ -90,7 +90,7 @@ fn xid_verdict(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
         false => RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?.xid,
     };
     let text = || format!("rdma_xid {outer}, RPC xid {inner}");
-    Some(RuleVerdict::from_condition(inner == outer, text).at_field("rpcordma.xid"))
+    Some(RuleVerdict::from_condition(inner == outer, text).at_field(field_names::RPCORDMA_XID))
 }
 
 /// Returns the error code with which a Responder must answer a Call, if its header has an error.
@@ -131,11 +131,11 @@ pub(crate) const RULES: &[Rule] = &[
                 inner,
             }) => {
                 let text = format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
-                Some(RuleVerdict::broken(text).at_field("rpcordma.xid"))
+                Some(RuleVerdict::broken(text).at_field(field_names::RPCORDMA_XID))
             }
             TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::LongReplyWithoutCall) => {
                 let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
-                let verdict = || RuleVerdict::broken(text).at_field("rpcordma.xid");
+                let verdict = || RuleVerdict::broken(text).at_field(field_names::RPCORDMA_XID);
                 Some(if event.has_set_up { verdict() } else { RuleVerdict::Unknown })
             }
             _ => None,
@@ -156,7 +156,7 @@ pub(crate) const RULES: &[Rule] = &[
             let text = "no call with this XID is in flight";
             Some(
                 message_verdict(event, UnexpectedRpcMessageReason::ReplyWithoutCall, text)?
-                    .at_field("rpcordma.xid"),
+                    .at_field(field_names::RPCORDMA_XID),
             )
         }),
         ..Rule::DEFAULT
@@ -199,7 +199,7 @@ pub(crate) const RULES: &[Rule] = &[
                     RuleVerdict::from_condition(version == call_version, || {
                         format!("RDMA_ERROR of version {version}, its call has version {call_version}")
                     })
-                    .at_field("rpcordma.version"),
+                    .at_field(field_names::RPCORDMA_VERSION),
                 );
             }
             let is_known = matches!(version, 1 | 2);
@@ -211,7 +211,7 @@ pub(crate) const RULES: &[Rule] = &[
                 RuleVerdict::from_condition(is_known && version == expected, || {
                     format!("version {version}, the connection uses {expected}")
                 })
-                .at_field("rpcordma.version"),
+                .at_field(field_names::RPCORDMA_VERSION),
             )
         }),
         ..Rule::DEFAULT
@@ -228,7 +228,7 @@ pub(crate) const RULES: &[Rule] = &[
             (message.words.version == VERSION).then_some(())?;
             Some(
                 RuleVerdict::from_condition(proc.name().is_some(), || format!("rdma_proc {}", proc.0))
-                    .at_field("rpcordma.msg_type"),
+                    .at_field(field_names::RPCORDMA_MSG_TYPE),
             )
         }),
         ..Rule::DEFAULT
@@ -252,7 +252,7 @@ pub(crate) const RULES: &[Rule] = &[
                 }
                 Some(
                     RuleVerdict::from_condition(proc != RdmaProc::RDMA_MSGP, || "RDMA_MSGP".to_owned())
-                        .at_field("rpcordma.msg_type"),
+                        .at_field(field_names::RPCORDMA_MSG_TYPE),
                 )
             },
             |event| {
@@ -334,7 +334,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RequiredCaptureEvidence::ChunkLists],
         suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::MessageOrEvent(
-            |message| Some(placement(message)?.at_field("rpcordma.msg_type")),
+            |message| Some(placement(message)?.at_field(field_names::RPCORDMA_MSG_TYPE)),
             |event| {
                 let text = "RDMA_NOMSG without a Position-Zero Read chunk, and no call to answer";
                 let verdict = message_verdict(event, UnexpectedRpcMessageReason::LongCallWithoutChunk, text)?;
@@ -406,7 +406,7 @@ pub(crate) const RULES: &[Rule] = &[
                     RuleVerdict::from_condition(low <= high && !(*low..=*high).contains(&refused_version), || {
                         format!("ERR_VERS for version {refused_version}, versions {low} to {high} are supported")
                     })
-                    .at_field("rpcordma.vers_low"),
+                    .at_field(field_names::RPCORDMA_VERS_LOW),
                 )
             },
             |event| match header_fault(event)? {

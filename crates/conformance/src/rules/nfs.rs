@@ -92,7 +92,7 @@ pub(crate) const RULES: &[Rule] = &[
                 RuleVerdict::from_condition(last == status, || {
                     format!("COMPOUND {status}, last result {last}")
                 })
-                .at_field("nfs.nfsstat4"),
+                .at_field(field_names::NFS_NFSSTAT4),
             )
         }),
         ..Rule::DEFAULT
@@ -201,7 +201,7 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(RuleVerdict::Unknown);
             }
             let text = || format!("tag {returned:?}, {sent:?} in the call");
-            Some(RuleVerdict::from_condition(sent.0 == returned.0, text).at_field("nfs.tag"))
+            Some(RuleVerdict::from_condition(sent.0 == returned.0, text).at_field(field_names::NFS_TAG))
         }),
         ..Rule::DEFAULT
     },
@@ -266,7 +266,11 @@ pub(crate) const RULES: &[Rule] = &[
                 };
                 (write.done_bytes > write.asked_bytes).then(text)
             })?;
-            Some(verdict.at_field(if transaction.is_nfs4() { "nfs.count4" } else { "nfs.count3" }))
+            Some(verdict.at_field(if transaction.is_nfs4() {
+                field_names::NFS_COUNT4
+            } else {
+                field_names::NFS_COUNT3
+            }))
         }),
         ..Rule::DEFAULT
     },

@@ -196,7 +196,7 @@ pub(crate) const RULES: &[Rule] = &[
             let verdict = RuleVerdict::measured(credits > 1, [credits, 0, 0, 0], |aggregate| {
                 format!("grant 1 in {}", aggregate.tally("reply", "replies"))
             });
-            Some(verdict.at_field("rpcordma.flow_control"))
+            Some(verdict.at_field(field_names::RPCORDMA_FLOW_CONTROL))
         }),
         ..Rule::PER_CONNECTION
     },

@@ -136,7 +136,7 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
-                "rpcordma.private_data.flags",
+                field_names::RPCORDMA_PRIVATE_DATA_FLAGS,
                 |PrivateDataVersionFlags { version, flags }| {
                     let is_set = version == PRIVATE_DATA_VERSION
                         && flags & PrivateDataVersionFlags::RESERVED_FLAGS != 0;
@@ -159,7 +159,7 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             format_verdict(
                 transaction,
-                "rpcordma.private_data.version",
+                field_names::RPCORDMA_PRIVATE_DATA_VERSION,
                 |PrivateDataVersionFlags { version, .. }| {
                     (version != PRIVATE_DATA_VERSION).then(|| format!("version {version}"))
                 },

@@ -34,7 +34,7 @@ fn position_unaligned(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     let verdict = RuleVerdict::of_items(positions, |position| {
         (position % 4 != 0).then(|| format!("Position {position}"))
     })?;
-    Some(verdict.at_field("rpcordma.position"))
+    Some(verdict.at_field(field_names::RPCORDMA_POSITION))
 }
 
 fn position_zero(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
@@ -42,13 +42,13 @@ fn position_zero(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     long_chunk(message)?;
     if message.is_proc(RdmaProc::RDMA_MSG) {
         let verdict = RuleVerdict::broken("Position zero in an RDMA_MSG, which has a payload".to_owned());
-        return Some(verdict.with_severity(Severity::Warning).at_field("rpcordma.position"));
+        return Some(verdict.with_severity(Severity::Warning).at_field(field_names::RPCORDMA_POSITION));
     }
     let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
         .find(|position| is_long_segment(message, *position));
     let fault = elsewhere
         .map(|position| format!("a segment of the Position-Zero Read chunk has Position {position}"));
-    Some(RuleVerdict::from_fault(fault).at_field("rpcordma.position"))
+    Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_POSITION))
 }
 
 fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
@@ -75,7 +75,7 @@ fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict
         let item_positions: Vec<String> = items.items.iter().map(|item| item.position.to_string()).collect();
         format!("Position {position}, the data items are at {}", item_positions.join(", "))
     });
-    Some(RuleVerdict::from_fault(fault).at_field("rpcordma.position"))
+    Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_POSITION))
 }
 
 /// Compares the length of each Read chunk with that of its data item.
@@ -98,7 +98,7 @@ fn check_item_lengths(
         };
         (!is_kept(chunk, item)).then(text)
     })?;
-    Some(verdict.at_field("rpcordma.rdma_length"))
+    Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
 }
 
 fn with_roundup(length: u32) -> u64 {
@@ -268,7 +268,7 @@ pub(crate) const RULES: &[Rule] = &[
                 RuleVerdict::from_condition(chunks.is_empty(), || {
                     format!("{} in a Reply", CountWithNoun(chunks.len(), "Read chunk"))
                 })
-                .at_field("rpcordma.reads"),
+                .at_field(field_names::RPCORDMA_READS),
             )
         }),
         ..Rule::DEFAULT
@@ -327,7 +327,7 @@ pub(crate) const RULES: &[Rule] = &[
             let verdict = RuleVerdict::of_items(pairs, |(first, second)| {
                 (first >= second).then(|| format!("Position {second} after Position {first}"))
             })?;
-            Some(verdict.at_field("rpcordma.position"))
+            Some(verdict.at_field(field_names::RPCORDMA_POSITION))
         }),
         ..Rule::DEFAULT
     },

@@ -15,7 +15,7 @@ pub(super) fn reply_chunk_in_msg(message: &ConformanceMessage<'_>) -> Option<Rul
     let returned = message.reply_chunk_bytes()?;
     let text =
         || format!("RDMA_MSG with {returned} in the Reply chunk", returned = CountWithNoun(returned, "byte"));
-    Some(RuleVerdict::from_condition(returned == 0, text).at_field("rpcordma.reply"))
+    Some(RuleVerdict::from_condition(returned == 0, text).at_field(field_names::RPCORDMA_REPLY))
 }
 
 /// Returns the least size in bytes of a Reply with all the data that the Call requests inline; `None` if the Call

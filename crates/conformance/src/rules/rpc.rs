@@ -41,7 +41,7 @@ pub(crate) const RULES: &[Rule] = &[
                     .with_severity(severity)
                     .by(transaction.requester())
                     .in_frames(&call.frames)
-                    .at_field("rpcordma.xid"),
+                    .at_field(field_names::RPCORDMA_XID),
             )
         }),
         ..Rule::DEFAULT

@@ -230,16 +230,16 @@ pub(crate) const RULES: &[Rule] = &[
             let [args_prefix, result_prefix] = operations.channel.prefixes();
             Some(if sent.session != returned.session {
                 let text = format!("{result_prefix}_sessionid differs from {args_prefix}_sessionid");
-                RuleVerdict::broken(text).at_field("nfs.session_id4")
+                RuleVerdict::broken(text).at_field(field_names::NFS_SESSION_ID4)
             } else if sent.slot != returned.slot {
                 let text =
                     format!("{result_prefix}_slotid {}, {args_prefix}_slotid {}", returned.slot, sent.slot);
-                RuleVerdict::broken(text).at_field("nfs.slotid")
+                RuleVerdict::broken(text).at_field(field_names::NFS_SLOTID)
             } else if sent.sequence_id != returned.sequence_id {
                 let (result_id, args_id) = (returned.sequence_id, sent.sequence_id);
                 let text =
                     format!("{result_prefix}_sequenceid {result_id}, {args_prefix}_sequenceid {args_id}");
-                RuleVerdict::broken(text).at_field("nfs.seqid")
+                RuleVerdict::broken(text).at_field(field_names::NFS_SEQID)
             } else {
                 RuleVerdict::Kept
             })
@@ -269,7 +269,7 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => certain_violation(transaction, &call, || {
                     format!("sequence ID {id} in the first use of slot {slot}")
                 })
-                .at_field("nfs.seqid"),
+                .at_field(field_names::NFS_SEQID),
             })
         }),
         ..Rule::DEFAULT
@@ -296,7 +296,7 @@ pub(crate) const RULES: &[Rule] = &[
                     let accepted = accepted(transaction);
                     format!("sequence ID {id} on slot {slot}, {last_id} before{accepted}")
                 })
-                .at_field("nfs.seqid")
+                .at_field(field_names::NFS_SEQID)
             })
         }),
         ..Rule::DEFAULT
@@ -327,7 +327,7 @@ pub(crate) const RULES: &[Rule] = &[
                 true => certain_violation(transaction, &call, || {
                     format!("sequence ID {id} on slot {slot} again on the same connection")
                 })
-                .at_field("nfs.seqid"),
+                .at_field(field_names::NFS_SEQID),
             })
         }),
         ..Rule::DEFAULT
@@ -370,7 +370,10 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let frames: Vec<FrameNumber> =
                 other_use.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
-            Some(by_requester(transaction, &frames, RuleVerdict::broken(text())).at_field("nfs.slotid"))
+            Some(
+                by_requester(transaction, &frames, RuleVerdict::broken(text()))
+                    .at_field(field_names::NFS_SLOTID),
+            )
         }),
         ..Rule::DEFAULT
     },
@@ -392,19 +395,19 @@ pub(crate) const RULES: &[Rule] = &[
             let frames = &transaction.call()?.frames;
             if slot > highest {
                 let text = || format!("slot {slot}, {prefix}_highest_slotid {highest}");
-                let verdict = RuleVerdict::broken(text()).at_field("nfs.slotid");
+                let verdict = RuleVerdict::broken(text()).at_field(field_names::NFS_SLOTID);
                 return Some(by_requester(transaction, frames, verdict));
             }
             let call = SessionSlotCall::of(transaction)?;
             let granted = call.history.highest_granted_slot;
             Some(if slot > granted {
                 let text = || format!("slot {slot}, slots up to {granted} granted");
-                certain_violation(transaction, &call, text).at_field("nfs.slotid")
+                certain_violation(transaction, &call, text).at_field(field_names::NFS_SLOTID)
             } else if highest > granted {
                 let text = || format!("{prefix}_highest_slotid {highest}, slots up to {granted} granted");
                 certain_violation(transaction, &call, text)
                     .with_severity(Severity::Warning)
-                    .at_field("nfs.high_slotid")
+                    .at_field(field_names::NFS_HIGH_SLOTID)
             } else {
                 RuleVerdict::Kept
             })
@@ -437,7 +440,7 @@ pub(crate) const RULES: &[Rule] = &[
                         "{result_prefix}_highest_slotid {enforced}, {args_prefix}_highest_slotid {requested}"
                     )
                 })
-                .at_field("nfs.high_slotid"),
+                .at_field(field_names::NFS_HIGH_SLOTID),
             )
         }),
         ..Rule::DEFAULT
@@ -457,7 +460,7 @@ pub(crate) const RULES: &[Rule] = &[
             let text = || format!("minor version {used}, the session is of {created}");
             Some(
                 by_requester(transaction, call.frames, RuleVerdict::from_condition(used == created, text))
-                    .at_field("nfs.minorversion"),
+                    .at_field(field_names::NFS_MINORVERSION),
             )
         }),
         ..Rule::DEFAULT
@@ -481,7 +484,8 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(false) if repeated.is_executed && !repeated.is_misordered => {
                     let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
                     let text = || format!("another request with sequence ID {id} on slot {slot}");
-                    by_requester(transaction, call.frames, RuleVerdict::broken(text())).at_field("nfs.seqid")
+                    by_requester(transaction, call.frames, RuleVerdict::broken(text()))
+                        .at_field(field_names::NFS_SEQID)
                 }
                 _ => RuleVerdict::Unknown,
             })
@@ -529,7 +533,7 @@ pub(crate) const RULES: &[Rule] = &[
                     let [_, prefix] = transaction.operations.channel.prefixes();
                     format!("slot {slot}, {prefix}_target_highest_slotid {highest}")
                 })
-                .at_field("nfs.slotid"),
+                .at_field(field_names::NFS_SLOTID),
             })
         }),
         ..Rule::DEFAULT

@@ -84,7 +84,7 @@ fn stale_handles(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let fault = stale_segment(view).map(|(handle, offset)| {
         format!("segment with handle {handle}, offset 0x{offset:x} of the earlier Call")
     });
-    Some(RuleVerdict::from_fault(fault).at_field("rpcordma.writes"))
+    Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_WRITES))
 }
 
 fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
@@ -129,7 +129,7 @@ fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
             })
             .find_map(|(chunk, copy)| copy_difference("Write chunk", chunk, &copy))
     });
-    Some(RuleVerdict::from_fault(difference).at_field("rpcordma.writes"))
+    Some(RuleVerdict::from_fault(difference).at_field(field_names::RPCORDMA_WRITES))
 }
 
 /// A DDP-eligible item of a Reply, with the Write chunk of its operation.
@@ -182,7 +182,7 @@ fn result_length(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         };
         (u64::from(item) != returned).then(text)
     })?;
-    Some(verdict.at_field("rpcordma.rdma_length"))
+    Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
 }
 
 fn item_inline(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
@@ -241,7 +241,7 @@ fn returned_in_order(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
             format!("{returned} of {offered} in a segment, and {next} in the next")
         })
     })?;
-    Some(verdict.at_field("rpcordma.rdma_length"))
+    Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
 }
 
 /// Returns `true` if a fault of the Write chunks or of the Reply chunk makes a Reply undecodable.
@@ -291,7 +291,7 @@ fn judge_chunk_sizes(
         };
         (!is_kept(chunk.offered_bytes(), count)).then(text)
     })?;
-    Some(verdict.by(view.requester()).at_field("rpcordma.rdma_length"))
+    Some(verdict.by(view.requester()).at_field(field_names::RPCORDMA_RDMA_LENGTH))
 }
 
 fn write_list_unneeded(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
@@ -309,7 +309,7 @@ fn write_list_unneeded(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> 
         RuleVerdict::from_condition(!reads.is_empty(), || {
             format!("{}, no operation returns data for them", CountWithNoun(chunks.len(), "Write chunk"))
         })
-        .at_field("rpcordma.writes"),
+        .at_field(field_names::RPCORDMA_WRITES),
     )
 }
 
@@ -470,7 +470,7 @@ pub(crate) const RULES: &[Rule] = &[
                 let text = || format!("returned {returned} of {} offered", CountWithNoun(offered, "byte"));
                 (returned > offered).then(text)
             })?;
-            Some(verdict.at_field("rpcordma.rdma_length"))
+            Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
         }),
         ..Rule::DEFAULT
     },
@@ -560,7 +560,7 @@ pub(crate) const RULES: &[Rule] = &[
                     CountWithNoun(copy.target.len(), "segment")
                 )
             });
-            Some(RuleVerdict::from_fault(fault).at_field("rpcordma.writes"))
+            Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_WRITES))
         }),
         ..Rule::DEFAULT
     },
@@ -659,7 +659,7 @@ pub(crate) const RULES: &[Rule] = &[
                     overlap.xid
                 ))
                 .by(view.requester())
-                .at_field("rpcordma.rdma_handle"),
+                .at_field(field_names::RPCORDMA_RDMA_HANDLE),
             })
         }),
         ..Rule::DEFAULT
@@ -725,7 +725,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let text = || format!("XID {xid} again after ERR_CHUNK");
             let verdict = RuleVerdict::from_condition(!was_refused && !is_refused_copy, text);
-            Some(verdict.by(view.requester()).at_field("rpcordma.xid"))
+            Some(verdict.by(view.requester()).at_field(field_names::RPCORDMA_XID))
         }),
         ..Rule::DEFAULT
     },

@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::universal_address;
 use nfsrdma_dissectors::xdr::{Cursor, StructuredOpaque};
 
-use super::issued_identifiers::{FilehandleContainmentZone, IssuedIdentifierKind};
+use super::issued_identifiers::{ContainmentCheckedIdentifierKind, FilehandleContainmentZone};
 use super::{Containment, ContainmentViolation, ReplyIdentifierKinds, check_plain_name};
 use crate::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 use crate::trace::step::TraceSlotValueKind;
@@ -248,12 +248,14 @@ impl Containment {
             Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
 
             // Clients and sessions.
-            Args::SEQUENCE(args) => self.check_issued(IssuedIdentifierKind::Session, &args.sa_sessionid)?,
+            Args::SEQUENCE(args) => {
+                self.check_issued(ContainmentCheckedIdentifierKind::Session, &args.sa_sessionid)?
+            }
             Args::BIND_CONN_TO_SESSION(args) => {
-                self.check_issued(IssuedIdentifierKind::Session, &args.bctsa_sessid)?
+                self.check_issued(ContainmentCheckedIdentifierKind::Session, &args.bctsa_sessid)?
             }
             Args::DESTROY_SESSION(args) => {
-                self.check_issued(IssuedIdentifierKind::Session, &args.dsa_sessionid)?
+                self.check_issued(ContainmentCheckedIdentifierKind::Session, &args.dsa_sessionid)?
             }
             Args::EXCHANGE_ID(args) => self.check_client_name(args.eia_clientowner.co_ownerid.0)?,
             Args::SETCLIENTID(args) => {
@@ -271,7 +273,7 @@ impl Containment {
             // Layouts.
             Args::LAYOUTGET(args) => self.check_stateid_use(state, &args.loga_stateid)?,
             Args::GETDEVICEINFO(args) => {
-                self.check_issued(IssuedIdentifierKind::Device, &args.gdia_device_id)?
+                self.check_issued(ContainmentCheckedIdentifierKind::Device, &args.gdia_device_id)?
             }
             Args::LAYOUTCOMMIT(args) => {
                 self.check_stateid_use(state, &args.loca_stateid)?;
@@ -284,12 +286,12 @@ impl Containment {
             Args::LAYOUTERROR(args) => {
                 self.check_stateid_use(state, &args.lea_stateid)?;
                 for error in args.lea_errors.iter() {
-                    self.check_issued(IssuedIdentifierKind::Device, &error.de_deviceid)?;
+                    self.check_issued(ContainmentCheckedIdentifierKind::Device, &error.de_deviceid)?;
                 }
             }
             Args::LAYOUTSTATS(args) => {
                 self.check_stateid_use(state, &args.lsa_stateid)?;
-                self.check_issued(IssuedIdentifierKind::Device, &args.lsa_deviceid)?;
+                self.check_issued(ContainmentCheckedIdentifierKind::Device, &args.lsa_deviceid)?;
                 self.layout_update(&args.lsa_layoutupdate)?;
             }
             Args::ILLEGAL(_) => return Err(ContainmentViolation::Unreadable),
@@ -365,12 +367,12 @@ impl Containment {
         match stateid.other {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
             | [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff] => Ok(()),
-            other => self.check_issued(IssuedIdentifierKind::Stateid, &other),
+            other => self.check_issued(ContainmentCheckedIdentifierKind::Stateid, &other),
         }
     }
 
     fn clientid(&self, clientid: Clientid4) -> Result<(), ContainmentViolation> {
-        self.check_issued(IssuedIdentifierKind::Clientid, &clientid.to_be_bytes())
+        self.check_issued(ContainmentCheckedIdentifierKind::Clientid, &clientid.to_be_bytes())
     }
 
     /// In NFSv4.1 and later the session identifies the client, and the clientid should be 0. RFC 8881 section 18.16.3.
@@ -463,7 +465,8 @@ impl Containment {
             None => None,
         };
         let issued = &mut self.issued_identifiers;
-        let mut stateid = |stateid: &Stateid4| issued.add(IssuedIdentifierKind::Stateid, &stateid.other);
+        let mut stateid =
+            |stateid: &Stateid4| issued.add(ContainmentCheckedIdentifierKind::Stateid, &stateid.other);
         match result {
             Results::GETFH(StatusUnion::Ok(ok)) => {
                 if let Some(zone) = current {
@@ -505,13 +508,13 @@ impl Containment {
             Results::WRITE_SAME(StatusUnion::Ok(ok)) => async_stateid(ok).iter().for_each(stateid),
             Results::LAYOUTGET(LayoutgetRes::Ok(ok)) => stateid(&ok.logr_stateid),
             Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => {
-                issued.add(IssuedIdentifierKind::Clientid, &ok.eir_clientid.to_be_bytes());
+                issued.add(ContainmentCheckedIdentifierKind::Clientid, &ok.eir_clientid.to_be_bytes());
             }
             Results::SETCLIENTID(SetclientidRes::Ok(ok)) => {
-                issued.add(IssuedIdentifierKind::Clientid, &ok.clientid.to_be_bytes());
+                issued.add(ContainmentCheckedIdentifierKind::Clientid, &ok.clientid.to_be_bytes());
             }
             Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
-                issued.add(IssuedIdentifierKind::Session, &ok.csr_sessionid)
+                issued.add(ContainmentCheckedIdentifierKind::Session, &ok.csr_sessionid)
             }
             _ => {}
         }
@@ -527,7 +530,7 @@ impl Containment {
         self.issued_identifiers.dropped_entries += visitor.dropped_fields;
         for field in visitor.slot_fields.iter().filter(|field| field.holds == TraceSlotValueKind::DEVICE) {
             if let Some(device) = message.rest().get(field.range.clone()) {
-                self.issued_identifiers.add(IssuedIdentifierKind::Device, device);
+                self.issued_identifiers.add(ContainmentCheckedIdentifierKind::Device, device);
             }
         }
     }

@@ -30,7 +30,7 @@ pub enum FilehandleContainmentZone {
 
 /// The kind of an identifier other than a filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum IssuedIdentifierKind {
+pub(super) enum ContainmentCheckedIdentifierKind {
     /// The `other` of a stateid.
     Stateid,
     /// A clientid.
@@ -77,11 +77,11 @@ impl PermittedServerIdentifiers {
         }
     }
 
-    pub(super) fn has(&self, kind: IssuedIdentifierKind, value: &[u8]) -> bool {
+    pub(super) fn has(&self, kind: ContainmentCheckedIdentifierKind, value: &[u8]) -> bool {
         self.state_identifiers.contains(&self.key.hash_one((kind, value)))
     }
 
-    pub(super) fn add(&mut self, kind: IssuedIdentifierKind, value: &[u8]) {
+    pub(super) fn add(&mut self, kind: ContainmentCheckedIdentifierKind, value: &[u8]) {
         let key = self.key.hash_one((kind, value));
         if self.state_identifiers.len() < MAX_ENTRIES || self.state_identifiers.contains(&key) {
             self.state_identifiers.insert(key);

@@ -34,14 +34,14 @@ use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor, Encoder};
 use nfsrdma_rpc::gss::GssControlCall;
 use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcClientTransport,
-    RpcClientTransportError, RpcClientTransportEvent, SubmitError, SubmittedCallForm, TransportConnectionId,
+    CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcClientConnectionId,
+    RpcClientTransport, RpcClientTransportError, RpcClientTransportEvent, SubmitError, SubmittedCallForm,
     TransportCredits,
 };
 
 use super::seed::SeededTree;
 use crate::root_credential;
-use issued_identifiers::{IssuedIdentifierKind, PermittedServerIdentifiers};
+use issued_identifiers::{ContainmentCheckedIdentifierKind, PermittedServerIdentifiers};
 
 pub use issued_identifiers::FilehandleContainmentZone;
 
@@ -364,7 +364,11 @@ impl Containment {
         if is_own { Ok(()) } else { Err(ContainmentViolation::Client) }
     }
 
-    fn check_issued(&self, kind: IssuedIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
+    fn check_issued(
+        &self,
+        kind: ContainmentCheckedIdentifierKind,
+        value: &[u8],
+    ) -> Result<(), ContainmentViolation> {
         if self.issued_identifiers.has(kind, value) { Ok(()) } else { Err(ContainmentViolation::State) }
     }
 }
@@ -396,7 +400,7 @@ impl<'t> ContainmentCheckedTransport<'t> {
     /// Sends a Call. See [`RpcClientTransport::submit`].
     pub fn submit(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         call: &ContainmentCheckedCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         self.transport.submit(connection, &call.call)
@@ -406,24 +410,24 @@ impl<'t> ContainmentCheckedTransport<'t> {
     pub fn connect(
         &mut self,
         target: &ConnectTarget,
-    ) -> Result<TransportConnectionId, RpcClientTransportError> {
+    ) -> Result<RpcClientConnectionId, RpcClientTransportError> {
         self.transport.connect(target)
     }
 
     /// See [`RpcClientTransport::params`].
-    pub fn terms(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
+    pub fn terms(&self, connection: RpcClientConnectionId) -> Option<&NegotiatedTransportParams> {
         self.transport.params(connection)
     }
 
     /// See [`RpcClientTransport::credits`].
-    pub fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
+    pub fn credits(&self, connection: RpcClientConnectionId) -> Option<TransportCredits> {
         self.transport.credits(connection)
     }
 
     /// Answers a Call of the server. See [`RpcClientTransport::answer`].
     pub fn answer(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {
@@ -444,7 +448,7 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// See [`RpcClientTransport::disconnect`].
-    pub fn disconnect(&mut self, connection: TransportConnectionId) {
+    pub fn disconnect(&mut self, connection: RpcClientConnectionId) {
         self.transport.disconnect(connection);
     }
 
@@ -455,7 +459,7 @@ impl<'t> ContainmentCheckedTransport<'t> {
     /// Returns an error if there are no results within the timeout.
     pub fn control<T>(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         control: &GssControlCall,
         timeout: Duration,
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
@@ -468,7 +472,7 @@ impl<'t> ContainmentCheckedTransport<'t> {
     /// connection loss. Its Calls fail from `deadline` on.
     pub fn rpc_client<'l>(
         &'l mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         xid: Xid,
         containment: &'l mut Containment,
         target: &ConnectTarget,

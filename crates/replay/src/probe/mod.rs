@@ -18,7 +18,7 @@ use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProced
 use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, DisconnectReason, NegotiatedTransportParams, RdmaFabric,
-    RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind, TransportConnectionId,
+    RpcClientConnectionId, RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind,
     TransportCredits, TransportKind,
 };
 
@@ -279,7 +279,7 @@ pub fn connect(
     transport: &mut dyn RpcClientTransport,
     url: &ServerUrl,
     options: &ConnectOptions,
-) -> Result<(TransportConnectionId, SocketAddr), RpcClientTransportError> {
+) -> Result<(RpcClientConnectionId, SocketAddr), RpcClientTransportError> {
     let addresses = url.resolve().map_err(|error| {
         RpcClientTransportError::at(&url.host, None, RpcClientTransportErrorKind::Name(error))
     })?;

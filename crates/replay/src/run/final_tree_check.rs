@@ -20,7 +20,8 @@ use super::report::steps::{StepIdWithFrames, StepMismatch};
 use crate::containment::{Containment, ContainmentCheckedTransport};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{
-    FileServerClient, FileServerClientError, LiveFilehandle, LiveObjectAttributes, NfsOperationFailure,
+    FileServerClientError, LiveFilehandle, LiveObjectAttributes, NfsOperationFailure,
+    VersionIndependentNfsClient,
 };
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
@@ -97,7 +98,7 @@ impl ExpectedFinalTree {
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
         let rpc_client =
             transport.rpc_client(connection, xid, containment, target, Instant::now() + live.max_duration);
-        let mut files: Box<dyn FileServerClient + '_> = match &live.seeded.supported {
+        let mut files: Box<dyn VersionIndependentNfsClient + '_> = match &live.seeded.supported {
             None => Box::new(Nfs3Client::new(rpc_client, live.seeded.root.clone())),
             Some(_) => {
                 match Nfs4Client::new(rpc_client, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
@@ -178,7 +179,7 @@ struct ObjectAtPath<'p> {
 struct FinalTreeChecker<'a, R> {
     tree: &'a InferredTree,
     live: &'a FinalTreeCheckLiveIdentifiers<'a>,
-    files: &'a mut dyn FileServerClient,
+    files: &'a mut dyn VersionIndependentNfsClient,
     report: &'a mut FinalTreeCheckReport,
     contents: &'a mut ReplayTraceReader<R>,
     first_names: FxHashMap<InferredObjectId, CurrentNameBinding<'a>>,

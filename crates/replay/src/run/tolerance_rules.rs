@@ -214,8 +214,15 @@ pub(super) fn is_same_refusal(operation: &str, recorded: &str, live: &str) -> bo
     match pair {
         ["ACCES" | "ACCESS", "PERM"] => true,
         ["NOENT", "STALE"] => !has_name(operation),
-        ["EXIST", "NOTEMPTY"] => matches!(operation, "REMOVE" | "RMDIR" | "RENAME"),
-        ["NOENT", "NOXATTR"] => matches!(operation, "GETXATTR" | "SETXATTR" | "REMOVEXATTR"),
+        ["EXIST", "NOTEMPTY"] => {
+            use v3::Procedure as Nfs3;
+            matches!(v4::Operation::from_name(operation), Some(v4::Operation::REMOVE | v4::Operation::RENAME))
+                || Nfs3::from_name(operation) == Some(Nfs3::RMDIR)
+        }
+        ["NOENT", "NOXATTR"] => {
+            use v4::Operation as Op;
+            matches!(Op::from_name(operation), Some(Op::GETXATTR | Op::SETXATTR | Op::REMOVEXATTR))
+        }
         _ => false,
     }
 }

@@ -18,7 +18,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
 use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegions, ContiguousChunkMemory, OutgoingCallChunks};
 use nfsrdma_rpc::{
     CallTag, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingRpcCall, PayloadContentLocation,
-    RdmaFabric, TransportConnectionId, TransportKind, TransportReply,
+    RdmaFabric, RpcClientConnectionId, TransportKind, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
@@ -42,7 +42,7 @@ pub struct ReplayRecorderSentCall<'a> {
     /// The Call.
     pub call: &'a OutgoingRpcCall<'a>,
     /// Connection that carries it.
-    pub connection: TransportConnectionId,
+    pub connection: RpcClientConnectionId,
     /// Negotiated parameters of the connection.
     pub terms: &'a NegotiatedTransportParams,
     /// Requested credits; 0 without RDMA.
@@ -110,7 +110,7 @@ pub trait ReplayMessageRecorder {
     /// Records a Call of the server, and the answer if there is one.
     fn record_callback(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         message: &[u8],
         reply_message: Option<&[u8]>,
     );
@@ -156,7 +156,7 @@ pub struct ReplayRunTraceRecorder<W> {
     name: String,
     pending_calls: FxHashMap<CallTag, RecorderPendingCall>,
     /// Name of each connection, with its client copy and captured client.
-    connections: FxHashMap<TransportConnectionId, (TransactionConnection, (u32, u32))>,
+    connections: FxHashMap<RpcClientConnectionId, (TransactionConnection, (u32, u32))>,
     frames: u64,
     steps: u64,
     kept_bytes: usize,
@@ -347,7 +347,7 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
 }
 
 fn connection_name(
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     params: &NegotiatedTransportParams,
 ) -> TransactionConnection {
     TransactionConnection {
@@ -460,7 +460,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
 
     fn record_callback(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         message: &[u8],
         reply_message: Option<&[u8]>,
     ) {

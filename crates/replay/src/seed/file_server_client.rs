@@ -310,7 +310,7 @@ impl ReaddirPosition {
 }
 
 /// A client of a file server. Its operations fail if the server refuses them or does not answer.
-pub trait FileServerClient {
+pub trait VersionIndependentNfsClient {
     /// Returns the filehandle of the directory that the URL names, which must exist.
     fn export(&mut self, path: &str) -> FileOperationResult<LiveFilehandle>;
 

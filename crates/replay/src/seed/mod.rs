@@ -27,8 +27,8 @@ use super::trace::reader::ReplayTraceReader;
 use super::trace::step::{NONE, PayloadContentState};
 use super::tree::inferred_object::name_hash;
 use file_server_client::{
-    FileOperationResult, FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup,
-    IoLimits, LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind,
+    FileOperationResult, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind, VersionIndependentNfsClient,
 };
 use owners::{set_owners, shorten};
 
@@ -168,7 +168,10 @@ impl SeededTree {
     ///
     /// # Errors
     /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
-    pub fn record_initial_names(&mut self, files: &mut dyn FileServerClient) -> FileOperationResult<()> {
+    pub fn record_initial_names(
+        &mut self,
+        files: &mut dyn VersionIndependentNfsClient,
+    ) -> FileOperationResult<()> {
         let mut variables: Vec<u32> = self.directories.iter().copied().collect();
         variables.sort_unstable();
         let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
@@ -181,7 +184,7 @@ impl SeededTree {
 /// Returns the names in directories that the server lists completely. Stops at a directory with which there are more
 /// than `max_names` names.
 fn list_directories<'d>(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     directories: impl Iterator<Item = &'d LiveFilehandle>,
     max_names: usize,
 ) -> FileOperationResult<NamesByDirectory> {
@@ -258,10 +261,10 @@ pub enum SeedMode {
 /// objects remain.
 pub fn seed(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     location: &ServerRunDirectory<'_>,
     mode: SeedMode,
-    begin: impl FnOnce(&mut dyn FileServerClient, &[u8]) -> FileOperationResult<()>,
+    begin: impl FnOnce(&mut dyn VersionIndependentNfsClient, &[u8]) -> FileOperationResult<()>,
 ) -> Result<SeededTree, SeedError> {
     location.check()?;
     let server_error = |object: String| move |problem| SeedError::Server(object, problem);
@@ -429,7 +432,7 @@ fn link_text(object: &TraceFileSystemObject<'_>) -> Box<[u8]> {
 }
 
 struct TreeSeeder<'f> {
-    files: &'f mut dyn FileServerClient,
+    files: &'f mut dyn VersionIndependentNfsClient,
     /// Names and sizes that the server refused, for display.
     refusals: Vec<String>,
     mode: SeedMode,

@@ -2,12 +2,14 @@
 
 use rustc_hash::FxHashSet;
 
-use super::file_server_client::{FileOperationResult, FileServerClient, FileServerClientError, is_root_name};
+use super::file_server_client::{
+    FileOperationResult, FileServerClientError, VersionIndependentNfsClient, is_root_name,
+};
 
 /// Gives objects to their captured owners and groups, as far as the server lets root do so. New objects are root's
 /// already. Returns a description of the objects that have other owners, if there are any.
 pub(super) fn set_owners<'o>(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     objects: impl Iterator<Item = (&'o [u8], &'o [Box<[u8]>; 2])>,
     squashes_root: bool,
 ) -> FileOperationResult<Option<String>> {
@@ -38,7 +40,7 @@ impl<'o> RefusedFileOwners<'o> {
     /// Sets owner and group; if the server refuses both, each alone. Returns `false` if one is not set.
     pub(super) fn set_both(
         &mut self,
-        files: &mut dyn FileServerClient,
+        files: &mut dyn VersionIndependentNfsClient,
         live: &[u8],
         owner: Option<&'o [u8]>,
         group: Option<&'o [u8]>,

@@ -9,7 +9,7 @@ use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 
-use super::file_server_client::{FileOperationResult, FileServerClient, FileServerClientError};
+use super::file_server_client::{FileOperationResult, FileServerClientError, VersionIndependentNfsClient};
 use super::{DEPTH, NAMELESS_DIRECTORY, ServerRunDirectory, TREE_DIRECTORY};
 use crate::run::removable_names::RemovableNames;
 use crate::trace::file_format::TraceFileType;
@@ -64,7 +64,7 @@ impl std::error::Error for RunDirectoryRemovalError {}
 /// Returns an error if the directory contains other entries or has no mark, or if the server refuses or does not
 /// answer.
 pub fn remove(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     location: &ServerRunDirectory<'_>,
     marker: &str,
     created_names: &RemovableNames,
@@ -75,7 +75,7 @@ pub fn remove(
         return Ok(0);
     };
     let subdirectories = [TREE_DIRECTORY, NAMELESS_DIRECTORY, SEED_MARKER_DIRECTORY];
-    let foreign_name = |files: &mut dyn FileServerClient| {
+    let foreign_name = |files: &mut dyn VersionIndependentNfsClient| {
         let mut foreign = None;
         let mut find = |name: &[u8]| {
             if !subdirectories.iter().any(|subdirectory| subdirectory.as_bytes() == name) {
@@ -133,7 +133,7 @@ pub fn remove(
 
 /// Returns an error if a directory or one below it has an unknown name. Symbolic links are not followed.
 fn check_names(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     directory: &[u8],
     path: &str,
     depth: usize,
@@ -159,7 +159,10 @@ fn check_names(
 }
 
 /// Returns the names in a directory. Makes it accessible if the server refuses: a step may have removed permissions.
-fn list_names(files: &mut dyn FileServerClient, directory: &[u8]) -> FileOperationResult<Vec<Vec<u8>>> {
+fn list_names(
+    files: &mut dyn VersionIndependentNfsClient,
+    directory: &[u8],
+) -> FileOperationResult<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let result = files.list_names(directory, &mut |name| names.push(name.to_vec()));
     if matches!(result, Err(FileServerClientError::Refused(..))) {
@@ -173,7 +176,7 @@ fn list_names(files: &mut dyn FileServerClient, directory: &[u8]) -> FileOperati
 
 /// Removes a name. Makes the directory accessible if the server refuses, as [`list_names`] does.
 fn remove_name(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     directory: &[u8],
     name: &[u8],
     is_directory: bool,
@@ -191,7 +194,7 @@ fn remove_name(
 /// Removes the contents of a directory. Symbolic links are not followed. Names are checked once more, because an object
 /// may have been added since, or a server may have listed names from its cache (nfs-ganesha).
 fn clear(
-    files: &mut dyn FileServerClient,
+    files: &mut dyn VersionIndependentNfsClient,
     directory: &[u8],
     path: &str,
     depth: usize,

@@ -15,7 +15,7 @@ struct TestServer {
     refusals: u32,
 }
 
-impl FileServerClient for TestServer {
+impl VersionIndependentNfsClient for TestServer {
     fn export(&mut self, _: &str) -> Result<LiveFilehandle, FileServerClientError> {
         unreachable!()
     }

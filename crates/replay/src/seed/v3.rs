@@ -14,9 +14,9 @@ use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileOperationResult, FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup,
-    IoLimits, LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure,
-    ObjectVersionAttributes, ReaddirPosition,
+    FileOperationResult, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
+    ReaddirPosition, VersionIndependentNfsClient,
 };
 use crate::containment::ContainmentCheckedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
@@ -98,7 +98,7 @@ fn object_version(attributes: &Fattr3) -> ObjectVersionAttributes {
     }
 }
 
-impl FileServerClient for Nfs3Client<'_> {
+impl VersionIndependentNfsClient for Nfs3Client<'_> {
     fn export(&mut self, _: &str) -> FileOperationResult<LiveFilehandle> {
         Ok(self.root.clone())
     }

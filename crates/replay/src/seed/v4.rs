@@ -17,9 +17,9 @@ use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileOperationResult, FileServerClient, FileServerClientError, FileSystemCapabilities, FileUserAndGroup,
-    IoLimits, LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure,
-    ObjectVersionAttributes, ReaddirPosition, SessionLimits,
+    FileOperationResult, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
+    ReaddirPosition, SessionLimits, VersionIndependentNfsClient,
 };
 use crate::containment::ContainmentCheckedRpcClient;
 use crate::nfs4_session_operations::{channel, create_session, exchange_id, read_results, sequence};
@@ -376,7 +376,7 @@ fn getfh_result(results: &Results<'_>) -> Option<LiveFilehandle> {
     }
 }
 
-impl FileServerClient for Nfs4Client<'_> {
+impl VersionIndependentNfsClient for Nfs4Client<'_> {
     fn export(&mut self, path: &str) -> FileOperationResult<LiveFilehandle> {
         let mut operations = vec![Args::PUTROOTFH(Void)];
         let names = path.split('/').filter(|name| !name.is_empty());

@@ -69,7 +69,7 @@ pub struct ReplayTraceReader<R> {
     excluded_objects: Arc<FxHashSet<u32>>,
 }
 
-struct LocatedTraceBlockHeader {
+struct TraceBlockHeaderAndEnd {
     header: TraceBlockHeader,
     next: u64,
 }
@@ -359,7 +359,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         read_content(&mut self.from, extent.content, extent.data, extent.length, &extent.hash, out)
     }
 
-    fn read_block_header(&mut self) -> Result<LocatedTraceBlockHeader, TraceError> {
+    fn read_block_header(&mut self) -> Result<TraceBlockHeaderAndEnd, TraceError> {
         let at = self.next_block_offset;
         self.from.seek(SeekFrom::Start(at)).map_err(TraceError::Io)?;
         let mut bytes = [0; HEADER];
@@ -368,11 +368,11 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
         let header = header.ok().filter(|header| header.length <= LONGEST);
         let header = header.ok_or(TraceError::Damaged(at))?;
         let length = u64::from(header.length) + roundup(header.length as usize) as u64;
-        Ok(LocatedTraceBlockHeader { header, next: at + HEADER as u64 + length })
+        Ok(TraceBlockHeaderAndEnd { header, next: at + HEADER as u64 + length })
     }
 
     /// Reads the block of a header.
-    fn load(&mut self, block_header: &LocatedTraceBlockHeader) -> Result<(), TraceError> {
+    fn load(&mut self, block_header: &TraceBlockHeaderAndEnd) -> Result<(), TraceError> {
         let length = u64::from(block_header.header.length);
         (self.block_offset, self.next_block_offset) = (self.next_block_offset, block_header.next);
         (self.consumed_bytes, self.block) = (0, std::mem::take(&mut self.block));

@@ -27,8 +27,8 @@ use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
     CallTag, CapturedCallChunkLayout, ConnectOptions, ConnectTarget, DdpEligibleArgument, DisconnectReason,
     OutgoingRpcCall, PayloadContentLocation, RdmaFabric, RegisteredPayloadMemoryId, ReplySizeLimits,
-    RequestedCallForm, RpcClientTransport, RpcClientTransportEvent, RpcMessageWireForm, SubmitBusyReason,
-    SubmitError, SubmittedCallForm, TransportConnectionId, TransportKind,
+    RequestedCallForm, RpcClientConnectionId, RpcClientTransport, RpcClientTransportEvent,
+    RpcMessageWireForm, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportKind,
 };
 use twox_hash::XxHash3_128;
 
@@ -106,7 +106,7 @@ struct Answer {
 
 struct Client {
     transport: VerbsTransport,
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     xid: u32,
     journal: Journal,
 }
@@ -174,7 +174,7 @@ impl Client {
     }
 
     /// Closes a connection without pending Calls.
-    fn disconnect(&mut self, connection: TransportConnectionId) -> Result<(DisconnectReason, usize)> {
+    fn disconnect(&mut self, connection: RpcClientConnectionId) -> Result<(DisconnectReason, usize)> {
         self.transport.disconnect(connection);
         match self.transport.poll(Some(Instant::now() + PATIENCE))? {
             Some(RpcClientTransportEvent::Disconnected { connection: gone, reason, lost_calls: lost })

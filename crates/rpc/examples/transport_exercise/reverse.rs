@@ -21,7 +21,7 @@ use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, R
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void, Xdr, XdrArray};
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::verbs::VerbsTransport;
-use nfsrdma_rpc::{ConnectOptions, RpcClientTransport, RpcClientTransportEvent, TransportConnectionId};
+use nfsrdma_rpc::{ConnectOptions, RpcClientConnectionId, RpcClientTransport, RpcClientTransportEvent};
 
 use super::{Client, PATIENCE};
 
@@ -53,7 +53,7 @@ struct Session {
 /// Runs operations in NFSv4.1, all of which must succeed.
 fn run<T>(
     transport: &mut VerbsTransport,
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     xid: &mut u32,
     operations: &[Args<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
@@ -77,7 +77,7 @@ fn run<T>(
 
 impl Session {
     /// Registers the client, and offers the connection as backchannel.
-    fn new(transport: &mut VerbsTransport, connection: TransportConnectionId) -> Result<Self> {
+    fn new(transport: &mut VerbsTransport, connection: RpcClientConnectionId) -> Result<Self> {
         let mut xid = 0x6000_0000;
         let exchange = Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
             eia_clientowner: ClientOwner4 { co_verifier: [9; 8], co_ownerid: Opaque(b"transport_exercise") },
@@ -125,7 +125,7 @@ impl Session {
     fn run<T>(
         &mut self,
         transport: &mut VerbsTransport,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         operations: &[Args<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> Result<Option<T>> {
@@ -145,7 +145,7 @@ impl Session {
     fn open(
         &mut self,
         transport: &mut VerbsTransport,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         path: &str,
     ) -> Result<(Vec<u8>, Stateid4, Stateid4)> {
         let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
@@ -183,7 +183,7 @@ impl Session {
     fn give_back(
         &mut self,
         transport: &mut VerbsTransport,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         file: &[u8],
         open: Stateid4,
         delegation: Stateid4,
@@ -204,7 +204,7 @@ impl Session {
 /// Answers the server's Calls until it recalls the delegation. Returns the number of Calls before.
 fn answer_recall(
     transport: &mut VerbsTransport,
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     delegation: &Stateid4,
 ) -> Result<u32> {
     let deadline = Instant::now() + PATIENCE;

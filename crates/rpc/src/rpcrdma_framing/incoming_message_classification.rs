@@ -6,7 +6,7 @@ use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdma1Header, RpcRdmaError, VERSIO
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::header_lengths::SHORTEST_HEADER;
-use crate::replies_and_disconnects::ReceivedMessageDiscardReason;
+use crate::client_transport_events::ReceivedMessageDiscardReason;
 
 /// A classified message. Its credits apply to its direction.
 #[derive(Debug)]

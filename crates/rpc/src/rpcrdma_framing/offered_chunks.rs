@@ -7,8 +7,8 @@ use nfsrdma_dissectors::rpcrdma::{
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, XdrArray, XdrLinkedList};
 
 use super::chunk_plan::{CallChunkPlan, captured_form, captured_reads, captured_writes};
+use crate::client_transport_events::ReceivedMessageDiscardReason;
 use crate::outgoing_call::OutgoingRpcCall;
-use crate::replies_and_disconnects::ReceivedMessageDiscardReason;
 
 /// Contiguous memory of a chunk, which is divided into consecutive segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -19,17 +19,17 @@ use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
+use crate::client_transport_events::{
+    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
+    ReverseCall, RpcClientTransportEvent, TransportReply,
+};
 use crate::outgoing_call::{
     CallTag, OutgoingRpcCall, PayloadContentLocation, RegisteredPayloadMemoryId, RpcMessageWireForm,
     SubmittedCallForm,
 };
 use crate::params::{
-    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, TransportConnectionId,
+    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId,
     TransportCredits,
-};
-use crate::replies_and_disconnects::{
-    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
-    ReverseCall, RpcClientTransportEvent, TransportReply,
 };
 use crate::rpc_transport::RpcClientTransport;
 use crate::rpcrdma_framing::chunk_plan::check_call;
@@ -84,7 +84,7 @@ impl TcpTransport {
         Self::default()
     }
 
-    fn link(&self, connection: TransportConnectionId) -> Option<&TcpTransportConnection> {
+    fn link(&self, connection: RpcClientConnectionId) -> Option<&TcpTransportConnection> {
         self.connections.get(connection.0 as usize)
     }
 
@@ -132,7 +132,7 @@ impl TcpTransport {
     }
 
     fn take_event(&mut self, index: usize, event: TcpRpcClientEvent) -> Option<RpcClientTransportEvent<'_>> {
-        let connection = TransportConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
+        let connection = RpcClientConnectionId(u32::try_from(index).unwrap_or(u32::MAX));
         let link = self.connections.get_mut(index)?;
         Some(match event {
             TcpRpcClientEvent::Reply(xid, tag) => {
@@ -170,7 +170,7 @@ impl TcpTransport {
 /// Returns a connection on which Calls can be sent.
 fn open_link(
     connections: &mut [TcpTransportConnection],
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
 ) -> Result<&mut TcpTransportConnection, SubmitError> {
     let link = connections.get_mut(connection.0 as usize);
     link.filter(|link| link.stream.is_some() && link.disconnect_reason.is_none())
@@ -256,9 +256,9 @@ fn reason(error: &io::Error) -> DisconnectReason {
 }
 
 impl RpcClientTransport for TcpTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError> {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError> {
         let (stream, terms) = connect::connect(target)?;
-        let connection = TransportConnectionId(u32::try_from(self.connections.len()).unwrap_or(u32::MAX));
+        let connection = RpcClientConnectionId(u32::try_from(self.connections.len()).unwrap_or(u32::MAX));
         self.connections.push(TcpTransportConnection {
             stream: Some(stream),
             disconnect_reason: None,
@@ -272,15 +272,15 @@ impl RpcClientTransport for TcpTransport {
         Ok(connection)
     }
 
-    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
+    fn params(&self, connection: RpcClientConnectionId) -> Option<&NegotiatedTransportParams> {
         self.link(connection).map(|link| &link.terms)
     }
 
-    fn credits(&self, _: TransportConnectionId) -> Option<TransportCredits> {
+    fn credits(&self, _: RpcClientConnectionId) -> Option<TransportCredits> {
         None
     }
 
-    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
+    fn counts(&self, connection: RpcClientConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.link(connection).map(|link| &link.counts)
     }
 
@@ -295,7 +295,7 @@ impl RpcClientTransport for TcpTransport {
 
     fn submit(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let refusal = |reason| Err(SubmitError::Refused(reason));
@@ -323,7 +323,7 @@ impl RpcClientTransport for TcpTransport {
 
     fn answer(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {
@@ -371,7 +371,7 @@ impl RpcClientTransport for TcpTransport {
         Ok(self.take_event(index, event))
     }
 
-    fn disconnect(&mut self, connection: TransportConnectionId) {
+    fn disconnect(&mut self, connection: RpcClientConnectionId) {
         let Some(link) = self.connections.get_mut(connection.0 as usize) else { return };
         if let Some(stream) = &link.stream {
             // The stream may be closed already.

@@ -16,7 +16,7 @@ fn target(address: std::net::SocketAddr) -> ConnectTarget {
 }
 
 /// Returns a transport with a connection that `serve` serves, in a thread.
-fn connected(serve: impl FnOnce(TcpStream) + Send + 'static) -> (TcpTransport, TransportConnectionId) {
+fn connected(serve: impl FnOnce(TcpStream) + Send + 'static) -> (TcpTransport, RpcClientConnectionId) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || serve(listener.accept().unwrap().0));
@@ -46,7 +46,7 @@ fn message(xid: u32, direction: u32, rest: &[u8]) -> Vec<u8> {
 /// Submits a Call with `rest` behind the direction.
 fn submit(
     tcp: &mut TcpTransport,
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     xid: u32,
     tag: u64,
     rest: &[u8],

@@ -11,8 +11,8 @@ use rdma_mummy_sys::ibv_wc_status as wc;
 
 use super::context::VerbsContext;
 use super::{errno_conversion, wait};
+use crate::client_transport_events::DisconnectReason;
 use crate::params::RdmaFabric;
-use crate::replies_and_disconnects::DisconnectReason;
 use crate::transport_error::RpcClientTransportErrorKind;
 
 /// Maximum number of completions per poll.

@@ -19,7 +19,7 @@ use super::work_queues::VerbsQueueDepths;
 use crate::outgoing_call::OutgoingRpcCall;
 use crate::params::{
     ConnectTarget, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, RpcClientConnectionCounters,
-    TransportConnectionId, TransportCredits, TransportKind,
+    RpcClientConnectionId, TransportCredits, TransportKind,
 };
 use crate::rpcrdma_framing::in_flight::InFlightCalls;
 use crate::transport_error::RpcClientTransportErrorKind;
@@ -64,7 +64,7 @@ impl VerbsTransport {
         &mut self,
         target: &ConnectTarget,
         skip: u16,
-    ) -> Result<TransportConnectionId, RpcClientTransportErrorKind> {
+    ) -> Result<RpcClientConnectionId, RpcClientTransportErrorKind> {
         let options = &target.options;
         let deadline = Instant::now() + options.timeout;
         let id = RdmaCmIdSetup::new()?;
@@ -144,7 +144,7 @@ impl VerbsTransport {
             free_receive_buffers: receive_buffers,
             disconnect_cause: None,
         });
-        Ok(TransportConnectionId(u32::try_from(at).unwrap_or(u32::MAX)))
+        Ok(RpcClientConnectionId(u32::try_from(at).unwrap_or(u32::MAX)))
     }
 }
 

@@ -9,8 +9,8 @@ use super::queue_pair::{ConnectedTypestate, QueuePair};
 use super::reverse_responder::VerbsReverseResponder;
 use super::window::VerbsBoundWindow;
 use super::work_queues::QueuePairDestructionProof;
+use crate::client_transport_events::DisconnectReason;
 use crate::params::{NegotiatedTransportParams, RpcClientConnectionCounters, TransportCredits};
-use crate::replies_and_disconnects::DisconnectReason;
 use crate::rpcrdma_framing::in_flight::InFlightCalls;
 use crate::rpcrdma_framing::offered_chunks::OutgoingCallChunks;
 

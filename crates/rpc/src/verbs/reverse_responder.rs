@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, Xdr};
 
-use crate::replies_and_disconnects::ReceivedMessageDiscardReason;
+use crate::client_transport_events::ReceivedMessageDiscardReason;
 use crate::rpcrdma_framing::header_lengths::SHORTEST_HEADER;
 use crate::rpcrdma_framing::reverse_reply_headers::{answer_header, chunks_refused};
 use crate::transport_error::PermanentSubmitRefusal;

@@ -13,7 +13,7 @@ use super::per_server_resources::{PerServerVerbsResources, VerbsBufferPoolError}
 use super::queue_pair::QueuePair;
 use super::transport::{CLOSED, VerbsTransport};
 use crate::outgoing_call::{DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation, SubmittedCallForm};
-use crate::params::TransportConnectionId;
+use crate::params::RpcClientConnectionId;
 use crate::rpcrdma_framing::chunk_plan::CallChunkPlan;
 use crate::rpcrdma_framing::offered_chunks::{ChunkRegions, ContiguousChunkMemory};
 use crate::transport_error::{PermanentSubmitRefusal, SubmitBusyReason, SubmitError};
@@ -21,7 +21,7 @@ use crate::transport_error::{PermanentSubmitRefusal, SubmitBusyReason, SubmitErr
 impl VerbsTransport {
     pub(super) fn submit_call(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         let id = connection;
@@ -146,7 +146,7 @@ impl VerbsTransport {
 
     /// Returns the error if no memory is left: busy if a Call in flight or a pending Send on any connection of the same
     /// resources will return some; otherwise a refusal, as nothing ever will.
-    fn memory_error(&self, connection: TransportConnectionId) -> SubmitError {
+    fn memory_error(&self, connection: RpcClientConnectionId) -> SubmitError {
         let device = self.connection(connection).map(|connection| connection.device);
         let mut sharing = self.connections.iter().filter(|other| Some(other.device) == device);
         let is_sending = |other: &VerbsConnection| other.queue.as_ref().is_some_and(QueuePair::is_sending);
@@ -158,7 +158,7 @@ impl VerbsTransport {
 
     pub(super) fn submit_answer(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {

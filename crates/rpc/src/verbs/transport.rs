@@ -21,16 +21,16 @@ use super::rdma_cm_events::RdmaCmEventKind;
 use super::wait;
 use super::window::VerbsBoundWindow;
 use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
+use crate::client_transport_events::{
+    DisconnectReason, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData, ReverseCall,
+    RpcClientTransportEvent, TransportReply,
+};
 use crate::outgoing_call::{
     CallTag, OutgoingRpcCall, RegisteredPayloadMemoryId, RpcMessageWireForm, SubmittedCallForm,
 };
 use crate::params::{
-    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, TransportConnectionId,
+    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId,
     TransportCredits,
-};
-use crate::replies_and_disconnects::{
-    DisconnectReason, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData, ReverseCall,
-    RpcClientTransportEvent, TransportReply,
 };
 use crate::rpc_transport::RpcClientTransport;
 use crate::rpcrdma_framing::incoming_message_classification::{IncomingMessage, receive};
@@ -124,7 +124,7 @@ impl VerbsTransport {
         Self::default()
     }
 
-    pub(super) fn connection(&self, id: TransportConnectionId) -> Option<&VerbsConnection> {
+    pub(super) fn connection(&self, id: RpcClientConnectionId) -> Option<&VerbsConnection> {
         self.connections.get(id.0 as usize)
     }
 
@@ -478,7 +478,7 @@ impl VerbsTransport {
 
     /// Returns the event with the memory that it borrows.
     fn event(&self, at: usize, event: OwnedVerbsTransportEvent) -> Option<RpcClientTransportEvent<'_>> {
-        let connection = TransportConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
+        let connection = RpcClientConnectionId(u32::try_from(at).unwrap_or(u32::MAX));
         let message = self.event_buffers.message.as_ref().map(|(_, received)| received);
         let bytes = message.map(VerbsReceivedMessage::message).unwrap_or_default();
         let mut cursor = Cursor::new(bytes);
@@ -539,7 +539,7 @@ fn check_reply(message: &[u8], xid: Xid) -> Result<(), ReceivedMessageDiscardRea
 }
 
 impl RpcClientTransport for VerbsTransport {
-    fn connect(&mut self, target: &ConnectTarget) -> Result<TransportConnectionId, RpcClientTransportError> {
+    fn connect(&mut self, target: &ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError> {
         // A port that rdma_cm binds as free may be in use by TCP, below iWARP: that fails only on connecting.
         let mut result = self.try_connect(target, 0);
         for skip in 1..CONNECT_TRIES {
@@ -564,16 +564,16 @@ impl RpcClientTransport for VerbsTransport {
         })
     }
 
-    fn params(&self, connection: TransportConnectionId) -> Option<&NegotiatedTransportParams> {
+    fn params(&self, connection: RpcClientConnectionId) -> Option<&NegotiatedTransportParams> {
         self.connection(connection).map(|connection| &connection.terms)
     }
 
-    fn credits(&self, connection: TransportConnectionId) -> Option<TransportCredits> {
+    fn credits(&self, connection: RpcClientConnectionId) -> Option<TransportCredits> {
         let connection = self.connection(connection)?;
         connection.queue.is_some().then_some(connection.credits)
     }
 
-    fn counts(&self, connection: TransportConnectionId) -> Option<&RpcClientConnectionCounters> {
+    fn counts(&self, connection: RpcClientConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.connection(connection).map(|connection| &connection.counts)
     }
 
@@ -593,7 +593,7 @@ impl RpcClientTransport for VerbsTransport {
 
     fn submit(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         call: &OutgoingRpcCall<'_>,
     ) -> Result<SubmittedCallForm, SubmitError> {
         self.submit_call(connection, call)
@@ -601,7 +601,7 @@ impl RpcClientTransport for VerbsTransport {
 
     fn answer(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         xid: Xid,
         message: &[u8],
     ) -> Result<(), SubmitError> {
@@ -634,7 +634,7 @@ impl RpcClientTransport for VerbsTransport {
         Ok(self.event(at, event))
     }
 
-    fn disconnect(&mut self, connection: TransportConnectionId) {
+    fn disconnect(&mut self, connection: RpcClientConnectionId) {
         if let Some(connection) = self.connections.get_mut(connection.0 as usize)
             && let Some(queue) = &connection.queue
         {
@@ -672,11 +672,11 @@ mod tests {
     fn a_connection_that_there_never_was_is_closed() {
         let mut transport = VerbsTransport::new();
         let call = OutgoingRpcCall::without_payloads(Xid(0), CallTag(0), &[0; 4], 0);
-        assert_eq!(transport.submit(TransportConnectionId(0), &call), Err(CLOSED));
-        assert_eq!(transport.answer(TransportConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
+        assert_eq!(transport.submit(RpcClientConnectionId(0), &call), Err(CLOSED));
+        assert_eq!(transport.answer(RpcClientConnectionId(0), Xid(0), &[0; 4]), Err(CLOSED));
         assert!(transport.poll(None).unwrap().is_none());
         assert_eq!(
-            (transport.params(TransportConnectionId(0)), transport.credits(TransportConnectionId(0))),
+            (transport.params(RpcClientConnectionId(0)), transport.credits(RpcClientConnectionId(0))),
             (None, None)
         );
     }

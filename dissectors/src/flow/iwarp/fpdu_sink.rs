@@ -11,7 +11,7 @@ use crate::rdma_operation::Handle;
 
 use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::{CrcUse, IwarpEvent, IwarpEventSink};
-use super::messages::IwarpMessages;
+use super::messages::IwarpMessageReassembler;
 use super::mpa_counts::MpaCounts;
 use super::segment_faults::DdpSegmentOrder;
 
@@ -54,8 +54,8 @@ impl IwarpSharedState {
 /// Receiver of the FPDUs of one direction.
 pub(super) struct IwarpFpduSink<'a, T> {
     pub(super) shared: &'a mut IwarpSharedState,
-    pub(super) own: &'a mut IwarpMessages,
-    pub(super) peer: &'a mut IwarpMessages,
+    pub(super) own: &'a mut IwarpMessageReassembler,
+    pub(super) peer: &'a mut IwarpMessageReassembler,
     pub(super) sink: &'a mut T,
     pub(super) startup: Option<(MpaStartupFrame, SetUpFrame)>,
 }

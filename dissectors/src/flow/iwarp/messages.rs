@@ -161,7 +161,7 @@ const MAX_HEADER_BYTES: usize = RdmapReadRequestHeader::LENGTH;
 
 /// State of the messages of one direction.
 #[derive(Debug, Default)]
-pub(super) struct IwarpMessages {
+pub(super) struct IwarpMessageReassembler {
     send_reassembly: IwarpSendReassembly,
     ongoing_write: Option<IwarpOngoingRdmaWrite>,
     /// In the order of the requests.
@@ -179,7 +179,7 @@ pub(super) struct IwarpMessages {
     pub(super) order: Option<Box<DdpSegmentOrder>>,
 }
 
-impl IwarpMessages {
+impl IwarpMessageReassembler {
     /// Returns `true` if the response to a Read of this side is placed in this memory.
     pub(super) fn has_outstanding_read_into(&self, stag: Handle) -> bool {
         self.outstanding_reads.iter().any(|read| read.sink_stag == stag)

@@ -40,14 +40,14 @@ use super::stream::stream_bytes::{StreamBytes, StreamPosition};
 use events::{CrcUse, IwarpEvent, IwarpEventSink};
 use fpdu_sink::{IwarpFpduSink, IwarpSharedState};
 use framing::MpaStreamDeframer;
-use messages::IwarpMessages;
+use messages::IwarpMessageReassembler;
 use mpa_counts::MpaCounts;
 
 /// State of one direction.
 #[derive(Debug, Default)]
 struct IwarpDirection {
     framing: MpaStreamDeframer,
-    messages: IwarpMessages,
+    messages: IwarpMessageReassembler,
     /// Start-up frame that began it, and its place in the capture.
     startup: Option<(MpaStartupFrame, SetUpFrame)>,
 }

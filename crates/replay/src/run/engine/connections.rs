@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::ChannelDirFromClient4;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::{CallTag, ReconnectionAttempts, TransportConnectionId};
+use nfsrdma_rpc::{CallTag, ReconnectionAttempts, RpcClientConnectionId};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::{MAX_BINDINGS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
@@ -46,7 +46,7 @@ pub(super) struct PendingBindConnToSession {
 
 #[derive(Debug)]
 pub(super) struct LiveConnection {
-    pub(super) connection: TransportConnectionId,
+    pub(super) connection: RpcClientConnectionId,
     pub(super) xid: u32,
     /// Set once the connection is lost and must be replaced.
     pub(super) lost: Option<ReconnectionAttempts>,
@@ -62,7 +62,7 @@ pub(super) struct LiveConnection {
 }
 
 impl LiveConnection {
-    pub(super) fn new(connection: TransportConnectionId, xid: u32) -> Self {
+    pub(super) fn new(connection: RpcClientConnectionId, xid: u32) -> Self {
         Self {
             connection,
             xid,
@@ -100,7 +100,7 @@ pub(super) struct ReplayConnectionPool {
     pub(super) lines: Vec<LiveConnection>,
     /// Index of the live connection by client and captured connection.
     pub(super) connection_by_client: FxHashMap<(u32, u64), usize>,
-    pub(super) connection_index: FxHashMap<TransportConnectionId, usize>,
+    pub(super) connection_index: FxHashMap<RpcClientConnectionId, usize>,
     /// Attempts to open connections that are in none of `lines` yet, by client and captured connection.
     pub(super) first_attempts: FxHashMap<(u32, u64), ReconnectionAttempts>,
     /// Number of consecutive connections lost without a Reply.
@@ -126,14 +126,14 @@ pub(super) struct ReplayConnectionPool {
 
 impl ReplayConnectionPool {
     /// Returns a connection by its identifier, unless it is lost.
-    pub(super) fn line_mut(&mut self, connection: TransportConnectionId) -> Option<&mut LiveConnection> {
+    pub(super) fn line_mut(&mut self, connection: RpcClientConnectionId) -> Option<&mut LiveConnection> {
         self.lines.get_mut(*self.connection_index.get(&connection)?)
     }
 
     /// Marks a connection as lost. Returns its index, unless it was lost before; the next step on it opens a new one.
     pub(super) fn mark_lost(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         timeout: Duration,
     ) -> Option<usize> {
         let number = self.connection_index.remove(&connection)?;
@@ -171,7 +171,7 @@ impl ReplayConnectionPool {
     /// Records a session to which a connection is bound. Returns `false` if there are too many.
     pub(super) fn record_binding(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         binding: ConnectionSessionBinding,
     ) -> bool {
         let Some(line) = self.line_mut(connection) else { return true };
@@ -187,7 +187,7 @@ impl ReplayConnectionPool {
     /// the server has refused the binding.
     pub(super) fn queue_binding(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         session: u32,
         minor_version: u32,
     ) -> bool {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::{
-    DisconnectReason, ReceivedMessageDiscardReason, RpcClientTransportEvent, TransportConnectionId,
+    DisconnectReason, ReceivedMessageDiscardReason, RpcClientConnectionId, RpcClientTransportEvent,
 };
 
 use super::super::callback_responder;
@@ -70,7 +70,7 @@ pub(super) fn drive<R: Read + Seek>(
     let start = Instant::now();
     let (mut now, mut events) = (start, 0);
     let mut drain_deadline: Option<Instant> = None;
-    let mut callback_reply: Option<(TransportConnectionId, Xid, Vec<u8>)> = None;
+    let mut callback_reply: Option<(RpcClientConnectionId, Xid, Vec<u8>)> = None;
     let mut pending_work = ReplayEnginesWithWork::All;
     // Events since steps were last issued.
     let mut batch_events = 0;
@@ -258,7 +258,7 @@ pub(super) fn drive<R: Read + Seek>(
 /// Returns the engine that a connection belongs to, or the first if none uses it any more.
 fn engine_of_connection<'e, 'r, R>(
     engines: &'e mut [ReplayEngine<'r, R>],
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
 ) -> Option<&'e mut ReplayEngine<'r, R>> {
     let at = engines.iter().position(|engine| engine.connections.connection_index.contains_key(&connection));
     engines.get_mut(at.unwrap_or(0))

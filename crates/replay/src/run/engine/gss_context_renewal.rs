@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{GssContextSetup, GssSetupStep};
-use nfsrdma_rpc::{CallTag, SubmitError, TransportConnectionId, TransportReply};
+use nfsrdma_rpc::{CallTag, RpcClientConnectionId, SubmitError, TransportReply};
 
 use super::super::recovery::{MAX_CLIENT_RECOVERIES, MAX_RESENDS};
 use super::super::run_error::ReplayRunError;
@@ -49,7 +49,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn is_re_established(
         &mut self,
         signature: GssReplyVerificationData,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
     ) -> bool {
         let connection_index =
             self.connections.connection_index.get(&connection).copied().unwrap_or_default();
@@ -74,7 +74,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         window_index: u32,
         mut entry: Box<StepWindowEntry>,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
     ) {
         (entry.resend.is_pending, entry.resend.is_denied) = (true, true);
         entry.resend.denials += 1;

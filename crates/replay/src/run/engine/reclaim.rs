@@ -14,7 +14,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, ShareAccess, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
+use nfsrdma_rpc::{CallTag, RpcClientConnectionId, TransportReply};
 
 use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::live_values::{LiveServerSession, LiveVariableValues};
@@ -227,7 +227,7 @@ impl LiveCallBuilder {
                 }
                 reclaim.session.get_or_insert((id, 0, slots));
             }
-            (RecoveryCall::Open(old), RecoveryCallResult::UnconfirmedOpen(stateid)) => {
+            (RecoveryCall::Open(old), RecoveryCallResult::UnconfirmedLiveOpen(stateid)) => {
                 self.replace_open_stateid(old, &stateid);
                 reclaim.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
             }
@@ -336,7 +336,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         entry: &mut StepWindowEntry,
         step: &TraceStep<'_>,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         outcome: &ReplyStatusesAndSessionGrants,
         recorded_status: impl FnOnce() -> Option<u32>,
     ) -> bool {
@@ -360,7 +360,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         client: Clientid4,
         id: Option<Sessionid4>,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         recoveries: u32,
     ) {
         let state = self.call_builder.client_state.clients.get(&client);
@@ -374,7 +374,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         client: Clientid4,
         id: Option<Sessionid4>,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
     ) {
         let Some(line) = self.connections.connection_index.get(&connection).copied() else { return };
         if self.connections.reclaim.is_some() || self.report.end.is_interrupted {

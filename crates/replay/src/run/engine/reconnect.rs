@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Encoder;
-use nfsrdma_rpc::{ReconnectionAttempts, TransportConnectionId, TransportErrorResponsibility};
+use nfsrdma_rpc::{ReconnectionAttempts, RpcClientConnectionId, TransportErrorResponsibility};
 
 use super::super::recovery::{self, NO_CONNECTION};
 use super::super::run_error::ReplayRunError;
@@ -117,7 +117,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         attempts: &mut ReconnectionAttempts,
         transport: &mut ContainmentCheckedTransport<'_>,
-    ) -> Result<Result<TransportConnectionId, Option<Instant>>, ReplayRunError> {
+    ) -> Result<Result<RpcClientConnectionId, Option<Instant>>, ReplayRunError> {
         if attempts.next_attempt() <= Instant::now() {
             match attempts.connect(self.context.target, |target| transport.connect(target)) {
                 Ok(Some(connection)) => return Ok(Ok(connection)),
@@ -138,7 +138,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         key: (u32, u64),
         transport: &mut ContainmentCheckedTransport<'_>,
-    ) -> Result<TransportConnectionId, StepSendObstacle> {
+    ) -> Result<RpcClientConnectionId, StepSendObstacle> {
         if self.report.calls == 0 {
             return Ok(transport.connect(self.context.target)?);
         }

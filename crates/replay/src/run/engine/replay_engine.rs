@@ -6,7 +6,7 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::{CallTag, ConnectTarget, OutgoingRpcCall, SubmitError, TransportConnectionId};
+use nfsrdma_rpc::{CallTag, ConnectTarget, OutgoingRpcCall, RpcClientConnectionId, SubmitError};
 
 use super::super::live_values::CallSlotAndSeqids;
 use super::super::nfs40_callback_server::CallbackServer;
@@ -71,7 +71,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Submits a Call that is no step, signed if `client` is given and signs its Calls.
     pub(super) fn submit_own(
         &mut self,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         (xid, tag): (Xid, CallTag),
         (message, client): (&[u8], Option<u32>),
         transport: &mut ContainmentCheckedTransport<'_>,
@@ -93,7 +93,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Queues at most `max_count` of the steps that wait for capacity on a connection.
-    pub(super) fn unpark_connection(&mut self, connection: TransportConnectionId, max_count: usize) {
+    pub(super) fn unpark_connection(&mut self, connection: RpcClientConnectionId, max_count: usize) {
         if let Some(number) = self.connections.connection_index.get(&connection) {
             self.scheduler.unpark(*number, max_count);
         }
@@ -143,7 +143,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Marks a connection as lost; the next step on it opens a new one.
-    pub(super) fn mark_connection_lost(&mut self, connection: TransportConnectionId) {
+    pub(super) fn mark_connection_lost(&mut self, connection: RpcClientConnectionId) {
         if let Some(number) = self.connections.mark_lost(connection, self.context.options.timeout) {
             self.scheduler.unpark(number, usize::MAX);
         }

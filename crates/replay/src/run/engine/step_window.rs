@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use nfsrdma_dissectors::xdr::{Cursor, Opaque, XdrArray};
-use nfsrdma_rpc::{CallTag, TransportConnectionId};
+use nfsrdma_rpc::{CallTag, RpcClientConnectionId};
 use rustc_hash::FxHashSet;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
@@ -128,7 +128,7 @@ pub(super) struct LastSentStepCall {
     /// Number of recoveries in the run when it was sent.
     pub(super) recoveries_at_send: u32,
     /// Connection and send time while it is in flight.
-    pub(super) in_flight: Option<(TransportConnectionId, Instant)>,
+    pub(super) in_flight: Option<(RpcClientConnectionId, Instant)>,
     /// `true` if it overlapped in this run with a step that changes files.
     pub(super) overlaps_change: bool,
 }

@@ -219,7 +219,7 @@ pub(in crate::run) enum RecoveryCallResult {
     Session(Sessionid4, u32),
     Stateid(Stateid4),
     /// Stateid of an open to be confirmed.
-    UnconfirmedOpen(Stateid4),
+    UnconfirmedLiveOpen(Stateid4),
     Done,
 }
 
@@ -260,7 +260,7 @@ impl RecoveryReply {
                 Results::OPEN(StatusUnion::Ok(ok))
                     if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) =>
                 {
-                    RecoveryCallResult::UnconfirmedOpen(ok.stateid)
+                    RecoveryCallResult::UnconfirmedLiveOpen(ok.stateid)
                 }
                 Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),
                 Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.open_stateid),
@@ -275,7 +275,7 @@ impl RecoveryReply {
     /// Returns the stateid of the open that was reclaimed or made.
     pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
         match &self.result {
-            RecoveryCallResult::Stateid(stateid) | RecoveryCallResult::UnconfirmedOpen(stateid) => {
+            RecoveryCallResult::Stateid(stateid) | RecoveryCallResult::UnconfirmedLiveOpen(stateid) => {
                 Some(stateid.other)
             }
             _ => None,

@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
-use nfsrdma_analysis::comparison::recorder::LocatedField;
 use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3;

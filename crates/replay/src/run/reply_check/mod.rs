@@ -48,12 +48,14 @@ use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::{
+    ComparableTransactionRecorder, LocatedField,
+};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{ComparableMessage, ComparableTransaction};
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, RecordComparer};
-use nfsrdma_analysis::comparison::recorder::{ComparableTransactionRecorder, LocatedField};
 
 /// Maximum number of unsupported operations that are remembered.
 const MAX_UNSUPPORTED: usize = 1024;

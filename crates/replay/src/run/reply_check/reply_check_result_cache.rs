@@ -10,17 +10,18 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::field::{FieldValue, field_names};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::xdr::ChunkedDataItem;
 use rustc_hash::FxHashMap;
 
 use super::attribute_relations::reply_attribute_values::MatchedReplyAttribute;
 use super::reply_pair::{ReplyCheckResult, ReplyPair};
 use super::reply_sections::{is_incomparable, makes_names};
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use nfsrdma_analysis::comparison::identity_map::ServerAssignedValueHash;
 use nfsrdma_analysis::comparison::record::{ComparedFieldValue, FieldPath, hash};
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, OPERATION_COUNT_FIELD};
-use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 /// Maximum number of message lengths with patterns.
 const MAX_LENGTHS: usize = 1024;
@@ -109,7 +110,9 @@ impl CheckedReplyPairPattern {
         let is_known = matches!(verdict, ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_))
             && compared.unknown == 0;
         // The segments of READ_PLUS are joined before the comparison.
-        let is_in_parts = live_fields.iter().any(|field| &*field.section.1 == "READ_PLUS");
+        let is_in_parts = live_fields
+            .iter()
+            .any(|field| Operation::from_name(&field.section.1) == Some(Operation::READ_PLUS));
         let is_same_field = |(a, b): (&LocatedField<'_>, &LocatedField<'_>)| {
             Rc::ptr_eq(&a.path, &b.path) && a.bytes == b.bytes && a.section.0 == b.section.0
         };

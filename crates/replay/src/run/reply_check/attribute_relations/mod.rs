@@ -36,6 +36,7 @@ pub(super) mod violations;
 use std::ops::Range;
 use std::time::Instant;
 
+use nfsrdma_dissectors::field::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
 use rustc_hash::FxHashMap;
@@ -54,8 +55,8 @@ use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
 use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
 use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
 use crate::tree::inferred_object::ROOT;
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
 use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 /// Maximum number of objects, and of names; each table is cleared when it is full.
 const MAX_ENTRIES: usize = 1 << 16;
@@ -353,8 +354,11 @@ impl AttributeRelationCheckState {
         let last_value = |aspect: ComparedAttributeKind| {
             let last_pair = object.ordered.get(aspect as usize)?.as_ref()?;
             // The last value of a change attribute may come from change_info.
-            let field =
-                if aspect == ComparedAttributeKind::Change { "nfs.changeid4" } else { last_pair.field };
+            let field = if aspect == ComparedAttributeKind::Change {
+                field_names::NFS_CHANGEID4
+            } else {
+                last_pair.field
+            };
             // Removing or renaming an object does not change its owner.
             let is_owner = matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group);
             (last_pair.likelihood == AttributeModificationLikelihood::None

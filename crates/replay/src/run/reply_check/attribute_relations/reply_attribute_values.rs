@@ -8,8 +8,8 @@ use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
 use nfsrdma_analysis::comparison::record::FieldPath;
-use nfsrdma_analysis::comparison::recorder::LocatedField;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum ComparedAttributeKind {

@@ -14,12 +14,12 @@ use nfsrdma_rpc::gss::GssContextSetupError;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::url::NfsVersion;
 use nfsrdma_rpc::{
-    ConnectTarget, RpcClientTransport, RpcClientTransportError, TransportConnectionId,
+    ConnectTarget, RpcClientConnectionId, RpcClientTransport, RpcClientTransportError,
     TransportErrorResponsibility, open,
 };
 
 use super::seeded_directory_markers::{self, RunDirectoryPreviousUse};
-use super::server::{ReplayServerArgs, ReplayTraceFileReader};
+use super::target_server_options::{ReplayServerArgs, ReplayTraceFileReader};
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::report_error;
 use crate::interrupt::ShutdownSignalRegistration;
@@ -28,7 +28,7 @@ use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::probe::{MountError, MountedExport, connect, mount};
 use nfsrdma_replay::root_credential;
 use nfsrdma_replay::run::removable_names::RemovableNames;
-use nfsrdma_replay::seed::file_server_client::{FileServerClient, FileServerClientError};
+use nfsrdma_replay::seed::file_server_client::{FileServerClientError, VersionIndependentNfsClient};
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::seed::v4::Nfs4Client;
 use nfsrdma_replay::seed::{SeedError, SeedMode, SeededTree, ServerRunDirectory, removal, seed};
@@ -146,7 +146,7 @@ impl SeedingControl {
 
 /// Access to the files of a replay.
 struct ServerReplayDirectoryAccess<'a> {
-    connection: TransportConnectionId,
+    connection: RpcClientConnectionId,
     address: SocketAddr,
     is_v3: bool,
     /// Time limit of all that is done with it.
@@ -223,7 +223,7 @@ impl ReplayServerArgs {
         access: &ServerReplayDirectoryAccess<'_>,
         mut containment: Containment,
         copy: &ReplayClientCopyIdentity,
-        action: impl FnOnce(&mut dyn FileServerClient, &ServerRunDirectory<'_>) -> T,
+        action: impl FnOnce(&mut dyn VersionIndependentNfsClient, &ServerRunDirectory<'_>) -> T,
     ) -> Result<T, ReplayStartError> {
         let xid = Xid(hash(access.directory.as_bytes()) as u32);
         let target = ConnectTarget {
@@ -242,7 +242,7 @@ impl ReplayServerArgs {
         .with_deadline(Instant::now() + access.limit)
         .with_interruption(access.interruption.clone());
         let mounted = if access.is_v3 { Some(self.mount_export(access.address)?) } else { None };
-        let (mut files, export): (Box<dyn FileServerClient + '_>, _) = match mounted {
+        let (mut files, export): (Box<dyn VersionIndependentNfsClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
                 containment.set_export_handle(&root);
                 (
@@ -377,13 +377,13 @@ impl ReplayServerArgs {
         &self,
         path: &Path,
         trace: &mut ReplayTraceFileReader,
-        files: &mut dyn FileServerClient,
+        files: &mut dyn VersionIndependentNfsClient,
         run_directory: &ServerRunDirectory<'_>,
         seed_mode: SeedMode,
         control: &SeedingControl,
     ) -> Result<SeededTree, ReplayStartError> {
         let name = seeded_directory_markers::trace_marker(trace);
-        let on_begin = |files: &mut dyn FileServerClient, home: &[u8]| {
+        let on_begin = |files: &mut dyn VersionIndependentNfsClient, home: &[u8]| {
             control.has_begun.set(true);
             seeded_directory_markers::mark_seeding(files, home, &name)
         };

@@ -32,7 +32,7 @@ pub(super) struct DelegationSubstituteOpenRequest {
     /// Delegation that was not in the capture.
     pub(super) unwanted: Option<Stateid4>,
     /// Open that must be confirmed and was not in the capture.
-    pub(super) unconfirmed: Option<UnconfirmedOpen>,
+    pub(super) unconfirmed: Option<UnconfirmedLiveOpen>,
     pub(super) minor_version: u32,
     /// Client ID of the OPEN and its variable; 0 and `None` from NFSv4.1 on.
     pub(super) clientid: u64,
@@ -46,7 +46,7 @@ pub(super) struct DelegationSubstituteOpenRequest {
 
 /// An open of the captured owner that the live server wants confirmed.
 #[derive(Clone, Debug)]
-pub(super) struct UnconfirmedOpen {
+pub(super) struct UnconfirmedLiveOpen {
     pub(super) stateid: Stateid4,
     /// Variables of the stateid and of the owner.
     pub(super) variables: [u32; 2],
@@ -56,7 +56,7 @@ pub(super) struct UnconfirmedOpen {
 #[derive(Clone, Debug)]
 pub(super) enum DelegationSubstituteCall {
     /// OPEN_CONFIRM of the captured owner.
-    ConfirmCaptured(UnconfirmedOpen),
+    ConfirmCaptured(UnconfirmedLiveOpen),
     Open,
     /// OPEN_CONFIRM of this program's owner. RFC 7530 section 16.18.
     Confirm(Stateid4),
@@ -139,7 +139,7 @@ impl DelegationSubstituteOpenRequest {
                         request = Some(Self {
                             delegation: delegation.map(|(variable, _)| (variable, ShareAccess(access))),
                             surplus_open: is_surplus.then(|| ok.stateid.clone()),
-                            unconfirmed: must_confirm.then(|| UnconfirmedOpen {
+                            unconfirmed: must_confirm.then(|| UnconfirmedLiveOpen {
                                 stateid: ok.stateid.clone(),
                                 variables: [
                                     slot_variable(&step.reply, TraceSlotValueKind::STATEID, at),
@@ -170,9 +170,9 @@ impl DelegationSubstituteOpenRequest {
     /// under the variable of their delegation.
     pub(super) fn seqid_owner(&self, stage: &DelegationSubstituteCall) -> Option<u32> {
         match stage {
-            DelegationSubstituteCall::ConfirmCaptured(UnconfirmedOpen { variables: [_, owner], .. }) => {
-                Some(*owner)
-            }
+            DelegationSubstituteCall::ConfirmCaptured(UnconfirmedLiveOpen {
+                variables: [_, owner], ..
+            }) => Some(*owner),
             DelegationSubstituteCall::Open | DelegationSubstituteCall::Confirm(_) => {
                 self.delegation.map(|(variable, _)| variable)
             }
@@ -189,7 +189,7 @@ impl DelegationSubstituteOpenRequest {
     ) -> Vec<Args<'w>> {
         let putfh = |handle: &'w [u8]| Args::PUTFH(ObjectFh4 { object: Opaque(handle) });
         if let DelegationSubstituteCall::Confirm(stateid)
-        | DelegationSubstituteCall::ConfirmCaptured(UnconfirmedOpen { stateid, .. }) = stage
+        | DelegationSubstituteCall::ConfirmCaptured(UnconfirmedLiveOpen { stateid, .. }) = stage
         {
             let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
             return vec![putfh(&self.file), Args::OPEN_CONFIRM(confirm)];

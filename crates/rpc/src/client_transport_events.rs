@@ -8,7 +8,7 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
 use crate::outgoing_call::{CallTag, RpcMessageWireForm};
-use crate::params::TransportConnectionId;
+use crate::params::RpcClientConnectionId;
 
 /// An event of a connection. Data that it borrows is released by the next poll.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub enum RpcClientTransportEvent<'a> {
     /// complete.
     RdmaError {
         /// The connection.
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         /// The XID of the Call.
         xid: Xid,
         /// The tag of the Call.
@@ -34,14 +34,14 @@ pub enum RpcClientTransportEvent<'a> {
     /// The server grants another number of credits. Precedes the Reply with the grant.
     Credits {
         /// The connection.
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         /// The number of credits, as in the message.
         granted: u32,
     },
     /// A malformed or unexpected message was discarded. A Call that it may have answered stays in flight.
     Discarded {
         /// The connection.
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         /// The XID, if the message has one.
         xid: Option<Xid>,
         /// The reason.
@@ -50,7 +50,7 @@ pub enum RpcClientTransportEvent<'a> {
     /// The connection is gone, and with it the Calls in flight on it.
     Disconnected {
         /// The connection.
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
         /// The reason.
         reason: DisconnectReason,
         /// The Calls that will get no Reply, in the order of submission.
@@ -60,7 +60,7 @@ pub enum RpcClientTransportEvent<'a> {
 
 impl RpcClientTransportEvent<'_> {
     /// Returns the connection of the event.
-    pub fn connection(&self) -> TransportConnectionId {
+    pub fn connection(&self) -> RpcClientConnectionId {
         match self {
             Self::Reply(reply) => reply.connection,
             Self::Call(call) => call.connection,
@@ -76,7 +76,7 @@ impl RpcClientTransportEvent<'_> {
 #[derive(Clone, Debug)]
 pub struct TransportReply<'a> {
     /// The connection.
-    pub connection: TransportConnectionId,
+    pub connection: RpcClientConnectionId,
     /// The XID.
     pub xid: Xid,
     /// The tag of the Call.
@@ -144,7 +144,7 @@ impl<'a> FromIterator<&'a [u8]> for ReplyWriteChunkReceivedData<'a> {
 #[derive(Debug)]
 pub struct ReverseCall<'a> {
     /// The connection.
-    pub connection: TransportConnectionId,
+    pub connection: RpcClientConnectionId,
     /// The XID; a Call in flight in the forward direction may have the same one.
     pub xid: Xid,
     /// The RPC message.

@@ -24,7 +24,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_rpc::{CallTag, TransportConnectionId, TransportReply};
+use nfsrdma_rpc::{CallTag, RpcClientConnectionId, TransportReply};
 
 use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::recovery::MAX_RESENDS;
@@ -118,7 +118,7 @@ impl LiveCallBuilder {
             (DelegationSubstituteCall::ConfirmCaptured(open), RecoveryCallResult::Stateid(stateid)) => {
                 self.values.set_seqid(open.variables[0], stateid.seqid);
             }
-            (DelegationSubstituteCall::Open, RecoveryCallResult::UnconfirmedOpen(stateid)) => {
+            (DelegationSubstituteCall::Open, RecoveryCallResult::UnconfirmedLiveOpen(stateid)) => {
                 substitute.stages.push_front(DelegationSubstituteCall::Confirm(stateid))
             }
             (
@@ -199,7 +199,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         window_index: u32,
         window_step: Box<StepWindowEntry>,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
     ) {
         let line = self.connections.connection_index.get(&connection).copied();
         let Some((request, line)) = self.call_builder.substitutes.wanted.take().zip(line) else {
@@ -382,7 +382,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn reclaim_client(
         &mut self,
         substitute: &mut PendingDelegationSubstitute,
-        connection: TransportConnectionId,
+        connection: RpcClientConnectionId,
     ) -> bool {
         let client = self.call_builder.client_of_substitute(substitute);
         let clients = &self.call_builder.client_state.clients;
