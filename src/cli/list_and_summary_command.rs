@@ -190,8 +190,7 @@ pub(super) struct DefaultCommandArgs {
     bounds: FlowStateLimitArgs,
 }
 
-/// What a capture of any length can make the program remember. What a bound made it give up is in the
-/// summary.
+/// Limits of the state that a capture of any length may cause. The summary counts the state that was dropped at a limit.
 #[derive(Debug, Args)]
 struct FlowStateLimitArgs {
     #[command(flatten)]

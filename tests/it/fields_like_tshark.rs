@@ -132,7 +132,7 @@ fn stated_version(version: &str) -> String {
 fn document(version: &str, outcome: &Outcome) -> String {
     let differing: u64 = outcome.explained.values().map(|example| example.times).sum();
     let mut text = format!(
-        "# Beside tshark\n\
+        "# Comparison with tshark\n\
          \n\
          Every field of RPC, NFS and its companions, RPC-over-RDMA, InfiniBand and iWARP that both programs have is compared with\n\
          {}, frame by frame (`--view frames`), in every capture of `captures/`. Of {} fields, {} values are\n\

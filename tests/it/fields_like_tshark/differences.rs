@@ -218,7 +218,7 @@ pub(super) const RULES: [Rule; 49] = [
         title: "A Read response that ends after a loss",
         why: "tshark reassembles the packets of a Read response as an RPC message if it has lost track of them.",
         right: US,
-        section: "InfiniBand volume 1 section 9.7.5: a Read response goes on with the PSN of its request",
+        section: "InfiniBand volume 1 section 9.7.5: a Read response continues with the PSN of its request",
         elsewhere: None,
         explains: |d, _| {
             let opcode = first(d.our_row, "infiniband.bth.opcode").map(String::as_str);

@@ -133,10 +133,10 @@ pub const RULES: &[FieldEqualityRule] = &[
     identity(MappedIdentifierType::Context, &["rpc.authgss.context", "nfs.gsshandle4"]),
     identity(MappedIdentifierType::Device, &["nfs.deviceid"]),
     identity(MappedIdentifierType::MinorVersion, &["nfs.minorversion"]),
-    varies("a Requester numbers its Calls as it likes", &["rpc.xid", "rpcordma.xid", "nlm.cookie"]),
+    varies("a Requester chooses its XIDs", &["rpc.xid", "rpcordma.xid", "nlm.cookie"]),
     varies("memory is registered for each Call", &["rpcordma.rdma_handle", "rpcordma.rdma_offset"]),
     varies("credits follow the load", &["rpcordma.flow_control"]),
-    varies("the client picks it", &["rpc.auth.stamp", "nfs.stamp4"]),
+    varies("chosen by the client", &["rpc.auth.stamp", "nfs.stamp4"]),
     varies(
         "depends on the other bytes of the message and on the key",
         &["rpc.authgss.seqnum", "rpc.authgss.checksum", "rpc.authgss.data*", "rpc.authgss.token*"],
@@ -170,10 +170,7 @@ pub const RULES: &[FieldEqualityRule] = &[
     ),
     varies("lease time of the server", &["nfs.fattr4.lease_time", "nfs.cnr_lease_time"]),
     varies("sequence number of a slot or an owner", &["nfs.seqid", "nfs.lock_seqid"]),
-    varies(
-        "slots are taken as they become free",
-        &["nfs.slotid", "nfs.high_slotid", "nfs.target_high_slotid"],
-    ),
+    varies("a client uses any free slot", &["nfs.slotid", "nfs.high_slotid", "nfs.target_high_slotid"]),
     varies(
         "the version of the program at the other end",
         &["nfs.nii_domain4", "nfs.nii_name4", "nfs.nii_date"],
@@ -181,7 +178,7 @@ pub const RULES: &[FieldEqualityRule] = &[
     varies("network type and address family", &["nfs.r_netid"]),
     varies("a count of the restarts of a host", &["nlm.state", "stat.state", "stat.stat_res.state"]),
     varies(
-        "where a program listens",
+        "address and port of a program",
         &[
             "portmap.port",
             "portmap.rpcb.addr",

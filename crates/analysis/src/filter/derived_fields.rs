@@ -40,21 +40,21 @@ facts! { GeneratedField;
     FRAME:
     Frame "frame" Protocol, "The whole frame as it was captured", CAPTURE;
     Number "frame.number" Unsigned, "Number of the frame, from 1, over all input", CAPTURE;
-    Time "frame.time" Time, "When the frame was captured", CAPTURE;
-    TimeEpoch "frame.time_epoch" Duration, "When the frame was captured, since 1970-01-01 00:00:00 UTC", CAPTURE;
-    TimeRelative "frame.time_relative" Duration, "When the frame was captured, since the first frame", CAPTURE;
-    TimeDelta "frame.time_delta" Duration, "Time since the frame before", CAPTURE;
-    TimeDeltaDisplayed "frame.time_delta_displayed" Duration, "Time since the frame before that was selected", CAPTURE;
+    Time "frame.time" Time, "Time of capture of the frame", CAPTURE;
+    TimeEpoch "frame.time_epoch" Duration, "Time of capture since 1970-01-01 00:00:00 UTC", CAPTURE;
+    TimeRelative "frame.time_relative" Duration, "Time of capture since the first frame", CAPTURE;
+    TimeDelta "frame.time_delta" Duration, "Time since the previous frame", CAPTURE;
+    TimeDeltaDisplayed "frame.time_delta_displayed" Duration, "Time since the previous selected frame", CAPTURE;
     Length "frame.len" Unsigned, "Length of the frame on the wire in bytes", CAPTURE;
     CapturedLength "frame.cap_len" Unsigned, "Captured length of the frame in bytes", CAPTURE;
     Protocols "frame.protocols" Text, "The protocols of the frame from outside to inside, with colons between them", CAPTURE;
 
     /// Payload of a datagram.
     PAYLOAD:
-    TcpStream "tcp.stream" Unsigned, "Which stream of the capture a segment of TCP belongs to, from 0", CAPTURE;
-    TcpSequence "tcp.seq" Unsigned, "Sequence number, from that of the SYN on; where that was not captured, from 1", "RFC 9293 section 3.4";
+    TcpStream "tcp.stream" Unsigned, "Number of the TCP stream in the capture, from 0", CAPTURE;
+    TcpSequence "tcp.seq" Unsigned, "Sequence number relative to that of the SYN; from 1 if the SYN was not captured", "RFC 9293 section 3.4";
     TcpNextSequence "tcp.nxtseq" Unsigned, "Sequence number after the segment, relative like tcp.seq", "RFC 9293 section 3.4";
-    TcpAcknowledgment "tcp.ack" Unsigned, "Acknowledgement number, from the SYN of the other side on", "RFC 9293 section 3.4";
+    TcpAcknowledgment "tcp.ack" Unsigned, "Acknowledgement number relative to the SYN of the other side", "RFC 9293 section 3.4";
     TcpLength "tcp.len" Unsigned, "Length of the payload of a TCP segment in bytes", "RFC 9293 section 3.4";
     TcpPayload "tcp.payload" Bytes, "The payload of a TCP segment", "RFC 9293 section 3.1";
     UdpPayload "udp.payload" Bytes, "The payload of a UDP datagram", "RFC 768";
@@ -64,16 +64,16 @@ facts! { GeneratedField;
     /// The RPC-over-RDMA header and its chunk lists.
     CHUNK_LISTS:
     Dialect "rpcordma.dialect" Text, "Dialect of the RPC-over-RDMA header: prototype, rfc5666, rfc8166, v2", LINES;
-    ReadsCount "rpcordma.reads_count" Unsigned, "How many segments the Read list has", "RFC 8166 section 4.3.1";
-    WritesCount "rpcordma.writes_count" Unsigned, "How many chunks the Write list has", "RFC 8166 section 4.3.2";
-    ReplyCount "rpcordma.reply_count" Unsigned, "Whether there is a Reply chunk: 1 or 0", "RFC 8166 section 4.3.3";
-    SegmentCount "rpcordma.segment_count" Unsigned, "How many segments a Write chunk or the Reply chunk has", "RFC 8166 section 3.4.6";
+    ReadsCount "rpcordma.reads_count" Unsigned, "Number of segments in the Read list", "RFC 8166 section 4.3.1";
+    WritesCount "rpcordma.writes_count" Unsigned, "Number of chunks in the Write list", "RFC 8166 section 4.3.2";
+    ReplyCount "rpcordma.reply_count" Unsigned, "1 if there is a Reply chunk, otherwise 0", "RFC 8166 section 4.3.3";
+    SegmentCount "rpcordma.segment_count" Unsigned, "Number of segments in a Write chunk or the Reply chunk", "RFC 8166 section 3.4.6";
 
     /// A message in its Transaction.
     MESSAGE:
     RpcTime "rpc.time" Duration, "Time from the Call to the Reply, on the Reply", "RFC 5531 section 9";
     CallFrameOfReply "rpc.repframe" Unsigned, "On a Reply the frame that completed its Call", "RFC 5531 section 9";
-    ReplyFrameOfCall "rpc.reqframe" Unsigned, "On a Call the frame that completed its Reply, where that is known", "RFC 5531 section 9";
+    ReplyFrameOfCall "rpc.reqframe" Unsigned, "On a Call the frame that completed its Reply, if known", "RFC 5531 section 9";
 
     /// A Transaction.
     TRANSACTION:
@@ -86,7 +86,7 @@ facts! { GeneratedField;
     ServerPort "nfsrdma.server_port" Unsigned, "Port or queue pair of the server", LINES;
     VlanId "nfsrdma.vlan_id" Unsigned, "Identifier of a VLAN that the connection is in, the outermost first", "IEEE 802.1Q section 9.6";
     Vni "nfsrdma.vni" Unsigned, "VNI of VXLAN, or VSID of NVGRE, of the virtual network that the connection is in", "RFC 7348 section 5, RFC 7637 section 3.2";
-    Direction "nfsrdma.direction" Text, "forward or reverse: whether the Call comes from the client", "RFC 8167 section 1";
+    Direction "nfsrdma.direction" Text, "forward if the Call comes from the client, otherwise reverse", "RFC 8167 section 1";
     Xid "nfsrdma.xid" Unsigned, "Transaction id of the RPC", "RFC 5531 section 9";
     Program "nfsrdma.program" Text, "Name of the program", LINES;
     Version "nfsrdma.version" Unsigned, "Version of the program", LINES;
@@ -95,9 +95,9 @@ facts! { GeneratedField;
     Operation "nfsrdma.operation" Text, "The procedure, or the main operation of a COMPOUND", LINES;
     Status "nfsrdma.status" Text, "Status of the procedure or COMPOUND", LINES;
     RpcStatus "nfsrdma.rpc_status" Text, "Status of RPC, or of the transport", "RFC 5531 section 9";
-    Path "nfsrdma.path" Text, "Path of the file, as far as its names were seen; else the hash of its filehandle", LINES;
+    Path "nfsrdma.path" Text, "Path of the file, or its known part; the hash of its filehandle if no name is known", LINES;
     NewPath "nfsrdma.new_path" Text, "The other path of RENAME, LINK, COPY and CLONE", LINES;
-    Latency "nfsrdma.latency" Duration, "First frame of the Call to last frame of the Reply", LINES;
+    Latency "nfsrdma.latency" Duration, "Time from the first frame of the Call to the last frame of the Reply", LINES;
     PhaseCall "nfsrdma.phase.call" Duration, "First to last frame of the Call", LINES;
     PhaseDataIn "nfsrdma.phase.data_in" Duration, "First RDMA Read request to last Read response", LINES;
     PhaseServer "nfsrdma.phase.server" Duration, "Time in no other phase: the server at work, and the network", LINES;
@@ -105,29 +105,29 @@ facts! { GeneratedField;
     PhaseReply "nfsrdma.phase.reply" Duration, "First to last frame of the Reply", LINES;
     PhaseRecovery "nfsrdma.phase.recovery" Duration, "Time waiting for retransmission of lost or refused packets", LINES;
     Complete "nfsrdma.complete" Boolean, "Call, Reply and all bytes of chunks that were moved are in the capture", LINES;
-    Missing "nfsrdma.missing" Text, "Parts that the capture lacks: call, reply:176-227, read:0:1024-2047", LINES;
+    Missing "nfsrdma.missing" Text, "Parts that are missing from the capture: call, reply:176-227, read:0:1024-2047", LINES;
     RetryOf "nfsrdma.retry_of" Unsigned, "Index of the Transaction that this one repeats", LINES;
     Finding "nfsrdma.finding" Text, "Conformance rule that the Transaction breaks, such as rpcrdma/credit-zero", LINES;
     FindingSeverity "nfsrdma.finding.severity" Text, "Severity of a conformance finding: error, warning, known or info", LINES;
     FindingSide "nfsrdma.finding.side" Text, "Side that broke a conformance rule: client or server", LINES;
     CallTime "nfsrdma.call.time_epoch" Duration, "First frame of the Call, since 1970-01-01 00:00:00 UTC", LINES;
-    CallLength "nfsrdma.call.length" Unsigned, "Bytes of the Call that went inline", "RFC 8166 section 3.3.2";
-    CallCopies "nfsrdma.call.copies" Unsigned, "How often the Call was sent", LINES;
-    CallResent "nfsrdma.call.resent" Unsigned, "How often RPC sent the Call again, beyond the transport", LINES;
-    CallDelivered "nfsrdma.call.delivered" Text, "acknowledged or assumed: how it is known which copy of the Call the server accepted", LINES;
-    CallLostCopy "nfsrdma.call.lost_copy" Text, "certain or possible: evidence that an earlier copy of the Call was lost before the capture point", LINES;
+    CallLength "nfsrdma.call.length" Unsigned, "Bytes of the Call that were sent inline", "RFC 8166 section 3.3.2";
+    CallCopies "nfsrdma.call.copies" Unsigned, "Number of times that the Call was sent", LINES;
+    CallResent "nfsrdma.call.resent" Unsigned, "Number of retransmissions of the Call by RPC, not by the transport", LINES;
+    CallDelivered "nfsrdma.call.delivered" Text, "Evidence of the copy of the Call that the server accepted: acknowledged or assumed", LINES;
+    CallLostCopy "nfsrdma.call.lost_copy" Text, "Evidence of an earlier copy of the Call that was lost before the capture point: certain or possible", LINES;
     CallFrame "nfsrdma.call.frame" Unsigned, "A frame of the Call", LINES;
-    ReplyLength "nfsrdma.reply.length" Unsigned, "Bytes of the Reply that went inline", "RFC 8166 section 3.3.2";
-    ReplyCopies "nfsrdma.reply.copies" Unsigned, "How often the Reply was sent", LINES;
-    ReplyResent "nfsrdma.reply.resent" Unsigned, "How often RPC sent the Reply again, beyond the transport", LINES;
-    ReplyDelivered "nfsrdma.reply.delivered" Text, "acknowledged or assumed: how it is known which copy of the Reply the client accepted", LINES;
+    ReplyLength "nfsrdma.reply.length" Unsigned, "Bytes of the Reply that were sent inline", "RFC 8166 section 3.3.2";
+    ReplyCopies "nfsrdma.reply.copies" Unsigned, "Number of times that the Reply was sent", LINES;
+    ReplyResent "nfsrdma.reply.resent" Unsigned, "Number of retransmissions of the Reply by RPC, not by the transport", LINES;
+    ReplyDelivered "nfsrdma.reply.delivered" Text, "Evidence of the copy of the Reply that the client accepted: acknowledged or assumed", LINES;
     ReplyFrame "nfsrdma.reply.frame" Unsigned, "A frame of the Reply", LINES;
     ChunkKind "nfsrdma.chunk.kind" Text, "Kind of a chunk of the Transaction: read, write or reply", "RFC 8166 section 3.4";
     ChunkPosition "nfsrdma.chunk.position" Unsigned, "Position of a Read chunk", "RFC 8166 section 3.4.5";
-    ChunkSegments "nfsrdma.chunk.segments" Unsigned, "How many segments a chunk has", "RFC 8166 section 3.4.3";
+    ChunkSegments "nfsrdma.chunk.segments" Unsigned, "Number of segments in a chunk", "RFC 8166 section 3.4.3";
     ChunkOffered "nfsrdma.chunk.offered" Unsigned, "Bytes of a chunk as the Call offers it", "RFC 8166 section 3.4.3";
     ChunkReturned "nfsrdma.chunk.returned" Unsigned, "Bytes of a Write or Reply chunk that were written, according to the Reply", "RFC 8166 section 3.4.6";
-    ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that RDMA was seen to move", LINES;
+    ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that RDMA moved in the capture", LINES;
 }
 
 impl GeneratedField {
