@@ -20,7 +20,7 @@ const STEPS: u64 = 20_000;
 const DEPTH: u64 = 32;
 
 fn operations(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("replayed operation on loopback");
+    let mut group = criterion.benchmark_group("replayed operation over the mock transport");
     group.throughput(Throughput::Elements(STEPS)).sample_size(10);
     for (name, kind) in [("GETATTR", Kind::Getattr), ("READ of 4 KiB", Kind::Read(4096))] {
         let latency = DEPTH * 1000 - 1;

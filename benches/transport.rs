@@ -40,7 +40,7 @@ impl Engine {
     fn new(procedure: u32) -> Self {
         let mut transport = MockTransport::new(MockConnectionSettings::default());
         let address = ([127, 0, 0, 1], 20049).into();
-        let target = ConnectTarget { address, name: "loopback".into(), options: ConnectOptions::default() };
+        let target = ConnectTarget { address, name: "mock".into(), options: ConnectOptions::default() };
         let connection = transport.connect(&target).expect("a connection");
         let root = transport.server().lock().expect("a server").root();
         let message = message(procedure, (procedure > 0).then_some(&root[..]));
@@ -76,7 +76,7 @@ impl Engine {
 }
 
 fn small_calls(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("small call on loopback");
+    let mut group = criterion.benchmark_group("small call over the mock transport");
     group.throughput(Throughput::Elements(u64::from(DEPTH)));
     for (name, procedure) in [("NULL", 0), ("GETATTR", 1)] {
         let mut engine = Engine::new(procedure);

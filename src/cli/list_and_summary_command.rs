@@ -190,7 +190,8 @@ pub(super) struct DefaultCommandArgs {
     bounds: FlowStateLimitArgs,
 }
 
-/// Limits of the state that a capture of any length may cause. The summary counts the state that was dropped at a limit.
+/// Limits of the state that a capture of any length may cause. The summary counts the state that was dropped at a
+/// limit.
 #[derive(Debug, Args)]
 struct FlowStateLimitArgs {
     #[command(flatten)]

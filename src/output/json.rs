@@ -73,7 +73,7 @@ impl TransactionJsonLineWriter {
         let mut buffer = std::mem::take(&mut self.tape).cleared();
         let is_compound = matches!(summary.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
         buffer.begin_message(if is_compound { None } else { summary.procedure_name.or(Some("")) });
-        // Fields decoded before an error are used; `missing` has what was not captured.
+        // Fields decoded before an error are used; `missing` lists the parts that were not captured.
         let _ = messages.observe_rpc(RpcMessageKind::Call, &mut buffer);
         let (results, call_parts) = (buffer.end_message(), buffer.parts.len());
         let _ = messages.observe_rpc(RpcMessageKind::Reply, &mut buffer);

@@ -1,7 +1,7 @@
 //! Text and JSON views of Transactions and frames.
 //!
 //! [`ViewAndSummaryWriter`] receives every frame and every Transaction and writes the selected view: the
-//! [`transaction_list`], the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`summary`].
+//! [`transaction_list`], the [`tree`], the [`frames`], JSON Lines ([`json`]) or the [`statistics_summary`].
 
 mod all_frame_fields;
 pub mod baseline_report;

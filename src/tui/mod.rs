@@ -1,11 +1,11 @@
 //! The terminal interface.
 //!
 //! ```text
-//! source -> read_pass (a thread) -> pass_channel -> model -> views -> terminal
-//!               |                                     ^         |
-//!               +-- names, tables                     +-- app <-+-- keys, mouse, prompt
-//!                                                          |
-//! source -> reload (a thread) <- requests -----------------+
+//! source -> read_pass (a thread) -> read_pass_channel -> model -> views -> terminal
+//!               |                                          ^         |
+//!               +-- names, tables                          +-- app <-+-- keys, mouse, prompt
+//!                                                               |
+//! source -> frame_reload (a thread) <- requests ----------------+
 //! ```
 //!
 //! - A [`read_pass`] reads all frames once, on a thread of its own: it decodes them, keeps the Transactions that the

@@ -30,7 +30,7 @@ impl PromptPurpose {
         }
     }
 
-    /// Returns an explanation of what can be entered, shown behind the input as long as it fits.
+    /// Returns an explanation of the possible input, shown after the input as long as it fits.
     pub(super) const fn explanation(self) -> &'static str {
         match self {
             Self::Save => "FILE, FILE all (all shown), FILE control (ACKs and NAKs too)",

@@ -1,7 +1,8 @@
 //! Files do not import each other in cycles, so that each file can be read after those that it uses.
 //!
 //! Imports are `use` declarations and qualified paths. A file that uses a re-export imports both the re-exporting file
-//! and the defining one.
+//! and the defining one. Calls of methods are not imports, and an import of all names of a module is an import of that
+//! module only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -74,13 +75,15 @@ impl SourceNames {
                         };
                         path.push(name.to_string());
                     }
+                    // Macros of a crate are at its root, whichever file has them.
                     let is_macro = matches!(tokens.peek(), Some(TokenTree::Punct(punct))
                         if punct.as_char() == '!' && punct.spacing() == Spacing::Alone);
                     if path.len() > 1 && !is_test && !is_macro {
                         self.paths.extend(without_inline_supers(path, depth));
                     }
                 }
-                TokenTree::Punct(_) if text == ";" => is_test = false,
+                // Ends an item, or a field.
+                TokenTree::Punct(_) if text == ";" || text == "," => is_test = false,
                 _ => {}
             }
             // `macro_rules! name` and `mod name { .. }`.
@@ -222,7 +225,8 @@ impl SourceTree {
         let Some(name) = rest.first().filter(|name| !names.definitions.contains(*name)) else { return };
         if reexports < MAX_REEXPORTS {
             for import in names.imports.iter().filter(|import| import.name == *name) {
-                self.add_imported(&at, &import.path, false, reexports + 1, imported);
+                let path = [&import.path, &rest[1..]].concat();
+                self.add_imported(&at, &path, false, reexports + 1, imported);
             }
         }
     }

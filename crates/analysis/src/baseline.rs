@@ -6,7 +6,7 @@
 //!
 //! - [`baseline_recorder`](CurrentCaptureBaseline): the baseline of a capture; [`spooled_text`]: its text, while
 //!   the capture is read;
-//! - [`writer`] and [`reader`](OpenBaselineFile): the text format; [`lines`]: the lines of a file;
+//! - [`writer`] and [`reader`](OpenBaselineFile): the text format; [`line_reader`]: the lines of a file;
 //!   [`baseline_read_error`]: faults of a line;
 //! - [`record_parser`], [`value_parser`]: one Transaction and one value of the text;
 //! - [`canonical_records`]: canonical form of records; [`field_path_filter_names`], [`message_header_texts`],

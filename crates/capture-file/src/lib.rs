@@ -10,7 +10,7 @@
 //!     match source.next() {
 //!         Ok(Some(frame)) => println!("{} {} {} bytes", frame.number, frame.time, frame.bytes.len()),
 //!         Ok(None) => break,
-//!         // The other files go on.
+//!         // Reading continues with the other files.
 //!         Err(error) => eprintln!("{error}"),
 //!     }
 //! }

@@ -76,7 +76,8 @@ static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLoc
         RuleCheck::Message(_) | RuleCheck::Transaction(_) => None,
     })
 });
-/// Rules that are kept where no event says otherwise, with the function that returns `true` for what they judge.
+/// Rules that are kept unless an event breaks them, with the function that returns `true` for the Transactions that
+/// they judge.
 static ABSENCE_RULES: LazyLock<Vec<PreparedConformanceRule<TransactionPredicate>>> = LazyLock::new(|| {
     PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Absence(_, applies) => Some(applies),
@@ -95,7 +96,7 @@ pub struct RuleTally {
     pub not_judged: u64,
 }
 
-/// Rules by what they judge.
+/// Rules by the kind of object that they judge.
 #[derive(Debug)]
 struct CheckerRulePlans {
     calls: RulePlans<MessageCheck>,

@@ -16,7 +16,7 @@ use crate::transaction_view::ConformanceTransaction;
 pub(crate) type MessageCheck = fn(&ConformanceMessage<'_>) -> Option<RuleVerdict>;
 /// Judges a Transaction, on any transport; `None` if the rule does not apply to it.
 pub(crate) type TransactionCheck = fn(&ConformanceTransaction<'_>) -> Option<RuleVerdict>;
-/// Returns `true` for a Transaction that has what a rule is about.
+/// Returns `true` for a Transaction to which a rule applies.
 pub(crate) type TransactionPredicate = fn(&ConformanceTransaction<'_>) -> bool;
 /// Judges a transport event; `None` if the rule does not apply to it.
 pub(crate) type EventCheck = fn(&CapturedTransportEvent) -> Option<RuleVerdict>;
@@ -104,7 +104,7 @@ impl Rule {
 pub(crate) enum RuleVerdict {
     /// The requirement is met.
     Kept,
-    /// The capture lacks what the judgement needs.
+    /// The capture lacks the evidence for a judgement.
     Unknown,
     /// The requirement is broken.
     Broken(Box<Violation>),

@@ -190,7 +190,7 @@ pub struct Chunk {
     pub segments: Vec<ChunkSegment>,
     /// `true` if the capture ends where another segment may follow.
     pub is_cut: bool,
-    /// Bytes that RDMA Read requests for this chunk asked for; bytes that were requested twice may count twice.
+    /// Bytes that RDMA Reads requested from this chunk; bytes that were requested twice may count twice.
     pub requested_bytes: u64,
     /// Times of the first RDMA Read request or RDMA Write for this chunk, and of the last Read response or Write.
     pub times: Option<(Timestamp, Timestamp)>,

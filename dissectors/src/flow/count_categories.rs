@@ -1,4 +1,4 @@
-//! Categories of what is counted instead of decoded.
+//! Categories of traffic and state that are counted instead of decoded or stored.
 
 macro_rules! counted {
     ($(#[doc = $doc:literal])+ $name:ident { $($(#[doc = $variant_doc:literal])+ $variant:ident = $key:literal,)* }) => {

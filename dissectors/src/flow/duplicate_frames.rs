@@ -4,9 +4,9 @@
 //! Copies of one frame are equal from the innermost IP header on, except for the fields that routers change
 //! (hop limit, traffic class, and the checksum over them), whatever link layer, VLAN tag of the same
 //! network, or mirror tunnel surrounds them. The ICRC of a packet covers these fields (InfiniBand
-//! Architecture Specification volume 1, section 7.8.1); PSN, opcode and AETH stand for it in a frame that the
-//! capture cut. A retransmitted packet may be equal too: the same PSN and so the same ICRC, or the same bytes
-//! of a stream. The two are distinguished at no cost for a packet that continues its sequence:
+//! Architecture Specification volume 1, section 7.8.1); PSN, opcode and AETH replace it for a truncated frame. A
+//! retransmitted packet may be equal too: the same PSN and so the same ICRC, or the same bytes of a stream. The two are
+//! distinguished at no cost for a packet that continues its sequence:
 //!
 //! - If a sender gives each IPv4 datagram another identification (RFC 6864 section 4: not all do), equal
 //!   ones are copies made by the capture, for up to [`MAX_DISTANCE_WITH_IP_ID_NS`] nanoseconds.

@@ -38,8 +38,8 @@ impl ConnectionRpcState {
         self.handle_operation_inline(context, operation)
     }
 
-    /// Does the same as [`ConnectionRpcState::handle_operation`] where most operations come from, so that they need not
-    /// be assembled to be passed.
+    /// Inlined form of [`ConnectionRpcState::handle_operation`] for the most frequent callers: the compiler then does
+    /// not assemble the operation in memory.
     #[inline(always)]
     pub(super) fn handle_operation_inline(
         &mut self,

@@ -149,11 +149,11 @@ struct ServerReplayDirectoryAccess<'a> {
     connection: RpcClientConnectionId,
     address: SocketAddr,
     is_v3: bool,
-    /// Time limit of all that is done with it.
+    /// Time limit for all its calls.
     limit: Duration,
     /// Name of the replay's directory.
     directory: &'a str,
-    /// Flag that ends what is done.
+    /// Flag that interrupts the run.
     interruption: Option<Arc<AtomicBool>>,
 }
 

@@ -150,7 +150,7 @@ pub(crate) fn address(address: Address) -> Option<DisplayAsJsonString<Address>> 
     }
 }
 
-/// Returns a name, or the number of what has no name.
+/// Returns the name, or the number if there is no name.
 pub(crate) fn name_or_number(operation: ProcedureOrMainOperation) -> Cow<'static, str> {
     match operation {
         ProcedureOrMainOperation::Named(name) => name.into(),

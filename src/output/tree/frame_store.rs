@@ -1,4 +1,4 @@
-//! Stores of earlier frames, for the headers of a message's frames.
+//! Access to earlier frames, whose headers the tree shows.
 
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::flow::MpaCounts;

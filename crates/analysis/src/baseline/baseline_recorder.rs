@@ -23,7 +23,7 @@ use crate::comparison::record::{ComparableMessage, ComparableTransaction};
 use crate::memory_budget_shares::BaselineCheckMemoryShares;
 use nfsrdma_output_file::OutputError;
 
-/// Byte in a stored text for what is known at the end: the relative frames, and the names of headers.
+/// Byte in a stored text for values that are known only at the end: the relative frames, and the names of headers.
 const PLACEHOLDER: &str = "\0";
 #[derive(Clone, Copy, Debug)]
 struct BaselineTransactionTextIndexEntry {

@@ -12,8 +12,8 @@ const HEADER_NAME: usize = 32;
 /// Memory of the counts of a capture in bytes.
 const CAPTURE_BYTES: usize = 32 << 10;
 
-/// Returns the memory for a line of a part in bytes: of `[transactions]` for what a record has of it, the line itself,
-/// and the line that is written again.
+/// Returns the memory for a line of a part in bytes: for `[transactions]` that of its values in a record, of the line
+/// itself, and of the line that is written again.
 pub(super) fn line_bytes(section: &str, length: usize) -> usize {
     match section {
         SETTINGS_HEAD => 64 + length,

@@ -1,16 +1,17 @@
 //! Comparison of two captures.
 //!
-//! - [`recorder`]: reduces a Transaction to a [`record`] with every field, whatever the operation;
+//! - [`comparable_transaction_recorder`]: reduces a Transaction to a [`record`] with every field, whatever the
+//!   operation;
 //! - [`field_equality`]: the table of fields that must be equal, that are identities, and that may differ;
 //! - [`capture_comparator`]: state of a comparison;
 //! - [`client_pairing`]: pairing of clients; [`pairing_queue`]: records of one client and direction, on both sides;
 //! - [`queue_matching`]: matching along both queues; [`alignment`]: pairs of records by stable keys;
-//! - [`record_comparison`]: two records; [`compare_policy`]: treatment of fields; [`directory_listing`]: directory
-//!   entries; [`chunk_length_comparison`]: chunks and inline lengths;
+//! - [`record_comparison`]: two records; [`field_comparison_policy`]: treatment of fields; [`directory_listing`]:
+//!   directory entries; [`chunk_length_comparison`]: chunks and inline lengths;
 //! - [`identity_map`]: mapping between the identities of both sides;
 //! - [`difference`]: the results; [`options`], [`ignore_keys`]: the differences that count; [`difference_tally`]:
 //!   number and first;
-//! - [`trace_record_amendments`]: extra knowledge about Transactions that come from a trace;
+//! - [`trace_side_information`]: extra knowledge about Transactions that come from a trace;
 //! - [`late_records`]: records that come after their successors.
 //!
 //! Both captures are read in parallel. Records are kept only as far as needed to synchronize the two sides after a gap,

@@ -1,4 +1,4 @@
-//! A checker beside a view, with its totals.
+//! Applies the rules while a view is written, and counts the findings.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

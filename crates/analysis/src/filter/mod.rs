@@ -3,7 +3,7 @@
 //! A filter is compiled in three steps: [`token`] splits the text, [`syntax`] parses it, and [`compile`] generates a
 //! [`compiled_program`] over its fields: a [`compiled_filter`]. The [`catalog`] has all fields, of which
 //! [`derived_fields`] are in no structure, and [`possible_generated_values`] their possible values;
-//! [`mask_bit_boolean_fields`] and [`procedure_fields`] are derived from masks and tables.
+//! [`mask_bit_boolean_fields`] and [`procedure_number_fields`] are derived from masks and tables.
 //!
 //! At run time, [`required_layers`] selects the layers to decode, [`extractor`] observes the decoders for the used
 //! fields, [`transaction_fields`] adds values beyond the bytes, and [`runner`] selects frames or Transactions.

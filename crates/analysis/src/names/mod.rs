@@ -7,7 +7,7 @@
 //!
 //! - [`path_inference_token_stream`]: the tokens of a message;
 //! - [`path_inference`]: their meaning, with the current and the saved filehandle of a COMPOUND;
-//! - [`resolved_paths`]: paths of a Transaction and its operations, as text;
+//! - [`transaction_paths`]: paths of a Transaction and its operations, as text;
 //! - [`file_node_store`]: the names, in bounded memory.
 
 mod file_node_store;

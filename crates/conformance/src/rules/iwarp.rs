@@ -163,7 +163,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rdmap/tagged",
         section: "RFC 5040 section 4.1",
         requirement: "RDMA Writes and Read Responses are tagged; all other messages are untagged.",
-        explanation: "The receiver would place data in memory that nobody offered, or in a receive buffer. Example: an RDMA \
+        explanation: "The receiver would place data in memory that was not offered, or in a receive buffer. Example: an RDMA \
             Write with the T bit clear: \"RDMA Write in an untagged segment\".",
         check: fault! { fpdus:
             RdmapFault::Tagged { opcode, is_tagged } => {

@@ -133,7 +133,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1.1",
         requirement: "Observation: an RDMA Read request is sent again.",
         explanation: "The request, or a response to it, was lost. The requester asks again for all of the data, or for the \
-            rest of it. Loss in the direction of the responses shows only here: nobody sends a NAK for a response. Example: \
+            rest of it. Loss in the direction of the responses shows only here: no NAK is sent for a response. Example: \
             a response to an RDMA Read of 1 MiB is lost, and the requester asks again: \"repeated RDMA Read request\".",
         check: anomaly! { |checks| checks.read_requests;
             TransportAnomalyKind::RepeatedReadRequest => "repeated RDMA Read request".to_owned()

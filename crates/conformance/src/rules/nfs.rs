@@ -277,8 +277,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/write-committed",
         section: "RFC 1813 section 3.3.7, RFC 7530 section 16.36, RFC 8881 section 18.32.3",
-        requirement: "WRITE commits the data at the level that the client asked for, or at a higher one.",
-        explanation: "The client does not send a COMMIT, because it asked for stable data: a crash of the server loses them. \
+        requirement: "WRITE commits the data at the level that the client requested, or at a higher one.",
+        explanation: "The client does not send a COMMIT, because it requested stable data: a crash of the server loses them. \
             0 is UNSTABLE, 1 DATA_SYNC, 2 FILE_SYNC. Example: a WRITE asks for FILE_SYNC, and the server caches the data: \
             \"committed 0, stable 2\".",
         subjects: &[RequiredMessageProperty::SuccessfulReadWrite],

@@ -154,7 +154,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/session-attrs",
         section: "RFC 8881 section 18.36.3",
-        requirement: "CREATE_SESSION returns no flag of the connection that was not asked for, no larger size, and the number \
+        requirement: "CREATE_SESSION returns no flag of the connection that was not requested, no larger size, and the number \
             of slots and operations of the back channel unchanged.",
         explanation: "The client has allocated buffers and slots for the values that it offered. csr_sequence is \
             csa_sequence. Example: the client offered requests of 8,192 bytes: \"ca_maxrequestsize of the fore channel: 8192 \

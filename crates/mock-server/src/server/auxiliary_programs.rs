@@ -16,7 +16,7 @@ use super::nlm_lock::MockNlmLock;
 use super::reply::{MockReplyBuffers, unreadable};
 
 /// Maximum number of locks.
-const LOCKS: usize = 1 << 16;
+const MAX_LOCKS: usize = 1 << 16;
 
 /// Executes a procedure of the port mapper, which reports one port for MOUNT and NLM.
 pub(super) fn port_mapper(
@@ -96,7 +96,7 @@ pub(super) fn nlm(
             let stat = match locks.iter().any(|existing| existing.conflicts_with(&lock)) {
                 true if args.block => Nlm4Stats::NLM4_BLOCKED,
                 true => Nlm4Stats::NLM4_DENIED,
-                false if locks.len() >= LOCKS => Nlm4Stats::NLM4_DENIED_NOLOCKS,
+                false if locks.len() >= MAX_LOCKS => Nlm4Stats::NLM4_DENIED_NOLOCKS,
                 false => {
                     locks.push(lock);
                     Nlm4Stats::OK

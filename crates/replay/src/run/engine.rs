@@ -5,8 +5,8 @@
 //! - [`scheduler`]: steps that are not finished, in a [`step_window`]; their order ([`ready_queue`],
 //!   [`overlapping_changes`]) and pace ([`pacer`]);
 //! - [`live_call_builder`]: values and state at the live server, from which Calls are built; it changes them for the
-//!   live server ([`io_split`], [`delegation_substitutes`]) and signs them ([`rpcsec_gss`]);
-//!   [`unbound_variable`]: reasons for variables without a value;
+//!   live server ([`io_split`], [`substitute_opens_for_delegations`]) and signs them ([`rpcsec_gss`]);
+//!   [`unbound_variable_reason`]: reasons for variables without a value;
 //! - [`connections`]: live connections, their loss and timeouts;
 //! - [`verification`]: compares Replies with the recorded ones, which determines the outcome of a step
 //!   ([`reply_check_queue`]); [`lock_stateid_change_detection`]: lock stateids with a single user;
@@ -18,7 +18,7 @@
 //!
 //! - [`issuing`] and [`send`]: send a step ([`send_result`]); [`non_nfs_steps`]: steps of programs other than NFS;
 //! - [`reply_dispatch`]: passes Replies and lost Calls on; [`reply`]: handles a Reply and stores its values;
-//!   [`deferred_reply_checks`]: compares it with the recorded one ([`recorded_reply`]); [`cb_getattr`]: answers to the
+//!   [`idle_time_reply_checks`]: compares it with the recorded one ([`recorded_reply`]); [`cb_getattr`]: answers to the
 //!   server's CB_GETATTR;
 //! - [`reply_timeout`], [`reconnect`], [`session_binding_result`]: missing Replies and lost connections;
 //! - [`reclaim`], [`gss_context_renewal`]: clients ([`client_reclaim`]) and security contexts

@@ -384,8 +384,8 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         self.report_difference(object, DifferenceKind::Name, "name", "absent", "there");
     }
 
-    /// Returns a value, unless the server refuses it. A refusal differs from what is expected of the field, except that
-    /// of access to a squashed root: then this number of names and objects are left out.
+    /// Returns a value, unless the server refuses it. A refusal is a difference of the field, except for access by
+    /// a squashed root: then this number of names and objects is skipped.
     fn accept<T>(
         &mut self,
         result: Result<T, FileServerClientError>,

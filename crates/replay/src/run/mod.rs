@@ -8,13 +8,14 @@
 //! - [`live_values`]: identifiers given by the live server and this run;
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
 //!   caused by earlier steps;
-//! - [`call_operations_and_files`]: operations and files of a Call; [`compound_server_adaptation`]: changes to a
+//! - [`call_operations_and_files`]: operations and files of a Call; [`root_and_attribute_rewriting`]: changes to a
 //!   COMPOUND for the live server; [`captured_open_grants`]: options and grants of captured OPENs;
 //!   [`reply_statuses_and_grants`]: outcome of a live Reply;
-//! - [`message_bodies`]: arguments and results of RPC messages;
+//! - [`rpc_header_splitting`]: arguments and results of RPC messages;
 //! - [`preexisting_client_state`]: state that the capture requires from before its start;
 //! - [`recovery`]: recovery from lost connections and server restarts;
-//! - [`callback_responder`]: answers to Calls of the server; [`callbacks`]: callback ports of NFSv4.0 clients;
+//! - [`callback_responder`]: answers to Calls of the server; [`nfs40_callback_server`]: callback ports of NFSv4.0
+//!   clients;
 //! - [`trace_recording`]: trace of the messages of a run;
 //! - [`expected_final_tree`], [`final_tree_check`]: the tree that the steps must have left, and its comparison with the
 //!   files at the end;

@@ -1,7 +1,7 @@
 //! Recovery. After a lost connection, Calls in flight are sent again and their Replies are interpreted accordingly.
 //! After a server restart, the [state](recoverable_client_state) of the clients is [reclaimed](calls).
 //!
-//! A server that has executed a Call whose Reply was lost is asked for the Reply, not for another execution: from
+//! If a server has executed a Call whose Reply was lost, a retry obtains the Reply without another execution: from
 //! NFSv4.1 on by slot and sequence ID (RFC 8881 section 2.10.6.2), before by XID through its duplicate request cache
 //! (RFC 5531 section 9, RFC 7530 section 3.1.1). Therefore a Call is sent again byte for byte, over another connection.
 

@@ -122,7 +122,8 @@ impl<'a> CompoundRewriteContext<'a> {
         true
     }
 
-    /// Changes an operation for the live server. Returns `true` if it did. `values` has what it then borrows.
+    /// Changes an operation for the live server. Returns `true` if it did. `values` owns the data that
+    /// the changed operation borrows.
     fn adapt<'n>(
         &self,
         at: usize,

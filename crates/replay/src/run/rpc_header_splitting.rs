@@ -1,4 +1,4 @@
-//! Arguments and results of RPC messages, which follow the RPC header.
+//! Splits RPC messages into header and body.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc;

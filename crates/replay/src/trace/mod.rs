@@ -13,7 +13,7 @@
 //! - [`live_reply_binding`]: values of a live Reply at the positions of the captured ones;
 //! - [`generated_file_data`]: file data generated from a key;
 //! - [`file_format`]: file layout of steps, data and tables. `docs/trace.md` describes it for other programs;
-//! - [`transaction_reconstruction`]: a Call and its Reply, with their chunks, as a Transaction;
+//! - [`wire_to_transaction_conversion`]: a Call and its Reply, with their chunks, as a Transaction;
 //! - [`step_to_transaction_conversion`]: conversion of a step to the Transaction that it was compiled from;
 //! - [`step_writer`] and [`reader`]: input and output in memory that does not grow with the trace.
 

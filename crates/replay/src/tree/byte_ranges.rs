@@ -4,6 +4,8 @@ use rangemap::RangeSet;
 
 /// Approximate memory per range in bytes: its bounds, in a node of a B-tree that is two thirds full.
 const RANGE_BYTES: usize = 32;
+/// Memory of a node of the B-tree in bytes: 11 ranges and a header. The least that a set needs that is not empty.
+const NODE_BYTES: usize = 192;
 
 /// Disjoint ranges in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,7 +70,7 @@ impl ReplayByteRangeSet {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.ranges.len() * RANGE_BYTES
+        if self.is_empty() { 0 } else { (self.ranges.len() * RANGE_BYTES).max(NODE_BYTES) }
     }
 }
 

@@ -378,7 +378,7 @@ impl InferredTree {
         if !node.is_resized && !node.is_size_known {
             node.size = node.size.max(to);
         }
-        self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
+        self.memory_bytes = (self.memory_bytes + node.content.heap_bytes()).saturating_sub(before);
         self.left_out += u64::from(is_full && is_from_before);
     }
 
@@ -403,7 +403,7 @@ impl InferredTree {
         let before = node.content.heap_bytes();
         node.content.add(from, to, max_ranges, |_, _| {});
         node.is_resized = true;
-        self.memory_bytes += node.content.heap_bytes().saturating_sub(before);
+        self.memory_bytes = (self.memory_bytes + node.content.heap_bytes()).saturating_sub(before);
     }
 
     /// Records that a step changes the size of a file, which discards the bytes after `size`.

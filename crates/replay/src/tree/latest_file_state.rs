@@ -58,7 +58,7 @@ impl LatestInferredFileState {
         self.known_extents_in(0, u64::MAX)
     }
 
-    /// As [`known_extents`](Self::known_extents), of extents that overlap a range and of the end of the file.
+    /// Returns the known extents that overlap a range, and the zeros at the end of the file.
     pub(super) fn known_extents_in(&self, from: u64, to: u64) -> impl Iterator<Item = KnownFileContentRange> {
         let size = self.size.unwrap_or(0);
         let tail = self.tail_zeros_from.map(|from| KnownFileContentRange::zeros((from, size)));

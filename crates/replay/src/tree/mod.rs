@@ -9,7 +9,7 @@
 //! - [`inference`]: the facts that a step gives about files;
 //! - [`nfs3_tree_inference`], [`nfs4_tree_inference`]: the same for the procedures of NFSv3 and MOUNT, and for
 //!   COMPOUND;
-//! - [`current_state`]: the tree in its state after the steps; [`latest_file_state`]: known state of its files.
+//! - [`tree_after_steps`]: the tree in its state after the steps; [`latest_file_state`]: known state of its files.
 
 pub(crate) mod byte_ranges;
 pub(crate) mod inference;

@@ -219,3 +219,20 @@ fn attributes_of_nfsv3_show_the_owners_that_no_step_has_set() {
     getattr_of_nfsv3(&mut tree, [7, 100]);
     assert_eq!(owners(&tree, file), of("", "100"), "the group is the one from before");
 }
+
+#[test]
+fn merged_ranges_no_longer_count_as_memory() {
+    let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+    // More ranges than one node of their B-tree has.
+    for distant in 0..16_u64 {
+        tree.exclude_from_initial_content(file, (1 << 40) + distant * 100, (1 << 40) + distant * 100 + 10);
+    }
+    let mut memory_bytes_after_rounds = Vec::new();
+    for round in 0..1_000_u64 {
+        // A range apart from the others, and the one that fills the gap.
+        tree.exclude_from_initial_content(file, round * 20 + 10, round * 20 + 20);
+        tree.exclude_from_initial_content(file, round * 20, round * 20 + 10);
+        memory_bytes_after_rounds.push(tree.memory_bytes);
+    }
+    assert_eq!(memory_bytes_after_rounds.first(), memory_bytes_after_rounds.last());
+}

@@ -1,4 +1,4 @@
-//! Calls of the reverse direction that wait for their replies. RFC 8167.
+//! Responder of the reverse direction: credits for Calls of the server, and checks of the answers. RFC 8167.
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Encoder, Xdr};
@@ -8,6 +8,7 @@ use crate::rpcrdma_framing::header_lengths::SHORTEST_HEADER;
 use crate::rpcrdma_framing::reverse_reply_headers::{answer_header, chunks_refused};
 use crate::transport_error::PermanentSubmitRefusal;
 
+/// Credits that the server has for its Calls, and its Calls without an answer.
 pub(crate) struct VerbsReverseResponder {
     granted: u32,
     pending_calls: Vec<Xid>,

@@ -1,4 +1,4 @@
-//! Captured messages as records of their Transactions.
+//! Records of captured messages, with their RPC type and frames, for their Transactions.
 
 use crate::captured_frame::FrameNumber;
 use crate::flow::count_categories::EvictedState;

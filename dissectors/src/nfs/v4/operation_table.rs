@@ -13,7 +13,7 @@ macro_rules! operation_table {
             3 ACCESS(Access4Args) -> Nfs4Res<Access4Resok>, "Check access rights. RFC 8881 section 18.1";
             4 CLOSE(Close4Args) -> Nfs4Res<OpenStateid4Resok>, "Close a file. RFC 8881 section 18.2";
             5 COMMIT(Commit4Args) -> Nfs4Res<Commit4Resok>, "Commit cached data. RFC 8881 section 18.3";
-            6 CREATE(Create4Args<'a>) -> Nfs4Res<Create4Resok<'a>>, "Create an object that is no regular file. RFC 8881 section 18.4";
+            6 CREATE(Create4Args<'a>) -> Nfs4Res<Create4Resok<'a>>, "Create an object that is not a regular file. RFC 8881 section 18.4";
             7 DELEGPURGE(Delegpurge4Args) -> Nfs4Res, "Purge delegations awaiting recovery. RFC 8881 section 18.5";
             8 DELEGRETURN(Delegreturn4Args) -> Nfs4Res, "Return a delegation. RFC 8881 section 18.6";
             9 GETATTR(Getattr4Args<'a>) -> Nfs4Res<Getattr4Resok<'a>>, "Get attributes. RFC 8881 section 18.7";

@@ -11,6 +11,7 @@ use super::super::recovery::calls::RecoveryCall;
 /// Session used for reclaiming: its ID, the last sa_sequenceid of its first slot, and its number of slots.
 pub(super) type SessionUsedForReclaim = (Sessionid4, u32, u32);
 
+/// Recovery of the state of one client: its Calls, in order.
 #[derive(Debug, Default)]
 pub(super) struct ClientReclaim {
     pub(super) client: Clientid4,

@@ -92,7 +92,7 @@ impl LiveCallBuilder {
             let Some(id) = id else { return false };
             request.clientid = u64::from_be_bytes(id);
         }
-        // The captured owner's open stands in for the delegation while there is no substitute.
+        // The captured owner's open replaces the delegation while there is no substitute.
         if let (Some(surplus), Some((variable, _))) = (&mut request.surplus_open, request.delegation) {
             let Some(other) = self.values.identifier(variable) else { return false };
             *surplus = Stateid4 { seqid: self.values.seqid(variable), other };

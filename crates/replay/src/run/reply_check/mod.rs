@@ -6,7 +6,8 @@
 //!
 //! - [`reply_pair`]: the two Replies and the result; [`reply_sections`]: sections of decoded Replies;
 //! - [`reply_check_result_cache`]: cached results for pairs of the same pattern;
-//! - [`tolerance`]: differences that a rule tolerates; [`directory_listing`]: names of a directory across parts;
+//! - [`tolerated_difference_removal`]: differences that a rule tolerates; [`directory_listing`]: names of a directory
+//!   across parts;
 //! - [`mandatory_server_operations`]: operations that a server must support;
 //! - [`write_chunks`]: Write chunks and their data items;
 //! - [`attribute_relations`]: relations of values to earlier ones.
