@@ -11,7 +11,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::universal_address;
 use nfsrdma_dissectors::xdr::{Cursor, StructuredOpaque};
 
-use super::issued_identifiers::{ContainmentCheckedIdentifierKind, FilehandleContainmentZone};
+use super::issued_identifiers::{ContainmentCheckedIdentifierKind, FilehandleLocationInExport};
 use super::{Containment, ContainmentViolation, ReplyIdentifierKinds, check_plain_name};
 use crate::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 use crate::trace::step::TraceSlotValueKind;
@@ -22,7 +22,7 @@ enum CompoundFilehandleContainment {
     /// A directory above the export, after lookup of this number of components of its path.
     ExportPath(usize),
     /// An object in a known zone.
-    Zone(FilehandleContainmentZone),
+    Zone(FilehandleLocationInExport),
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -39,14 +39,14 @@ impl CompoundRunDirectoryCheck {
         match self.current {
             None
             | Some(CompoundFilehandleContainment::Zone(
-                FilehandleContainmentZone::ServerRunDirectory
-                | FilehandleContainmentZone::TreeRoot
-                | FilehandleContainmentZone::InTree
-                | FilehandleContainmentZone::BelowTreeRoot,
+                FilehandleLocationInExport::ServerRunDirectory
+                | FilehandleLocationInExport::TreeRoot
+                | FilehandleLocationInExport::InTree
+                | FilehandleLocationInExport::BelowTreeRoot,
             )) => Ok(()),
             Some(
                 CompoundFilehandleContainment::ExportPath(_)
-                | CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export),
+                | CompoundFilehandleContainment::Zone(FilehandleLocationInExport::Export),
             ) => Err(ContainmentViolation::Upward),
         }
     }
@@ -99,7 +99,7 @@ impl Containment {
                 state.check_current()?;
                 state.current = state
                     .current
-                    .map(|_| CompoundFilehandleContainment::Zone(FilehandleContainmentZone::InTree));
+                    .map(|_| CompoundFilehandleContainment::Zone(FilehandleLocationInExport::InTree));
             }
             Args::SECINFO(args) => {
                 state.check_current()?;
@@ -115,7 +115,7 @@ impl Containment {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
                 match state.current {
-                    Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export))
+                    Some(CompoundFilehandleContainment::Zone(FilehandleLocationInExport::Export))
                         if !is_directory =>
                     {
                         return Err(ContainmentViolation::Upward);
@@ -181,7 +181,7 @@ impl Containment {
             | Args::GET_DIR_DELEGATION(_)
             | Args::GETDEVICELIST(_) => state.check_current()?,
             Args::GETATTR(_) => match state.current {
-                Some(CompoundFilehandleContainment::Zone(FilehandleContainmentZone::Export)) => {}
+                Some(CompoundFilehandleContainment::Zone(FilehandleLocationInExport::Export)) => {}
                 _ => state.check_current()?,
             },
             Args::NVERIFY(args) | Args::VERIFY(args) => {
@@ -330,9 +330,9 @@ impl Containment {
     }
 
     /// Returns the export if all components of its path were looked up, otherwise an error.
-    fn zone_at_path_end(&self, at: usize) -> Result<FilehandleContainmentZone, ContainmentViolation> {
+    fn zone_at_path_end(&self, at: usize) -> Result<FilehandleLocationInExport, ContainmentViolation> {
         match self.export_path.as_ref().is_some_and(|path| path.len() == at) {
-            true => Ok(FilehandleContainmentZone::Export),
+            true => Ok(FilehandleLocationInExport::Export),
             false => Err(ContainmentViolation::Upward),
         }
     }

@@ -15,7 +15,7 @@ const MAX_FILEHANDLE_BYTES: usize = 128;
 
 /// The location of the object of a filehandle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FilehandleContainmentZone {
+pub enum FilehandleLocationInExport {
     /// The directory that the user named. Only the run's directory may be named in it.
     Export,
     /// The run's directory.
@@ -44,20 +44,20 @@ pub(super) enum ContainmentCheckedIdentifierKind {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PermittedServerIdentifiers {
     key: RandomState,
-    handles: FxHashMap<u64, FilehandleContainmentZone>,
+    handles: FxHashMap<u64, FilehandleLocationInExport>,
     state_identifiers: FxHashSet<u64>,
     /// Number of identifiers dropped at the limit.
     pub(super) dropped_entries: u64,
 }
 
 impl PermittedServerIdentifiers {
-    pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<FilehandleContainmentZone> {
+    pub(super) fn zone_of_handle(&self, handle: &[u8]) -> Option<FilehandleLocationInExport> {
         self.handles.get(&self.key.hash_one(handle)).copied()
     }
 
     /// Records a filehandle. A known zone is kept unless the new one is more specific: an object below the root of a
     /// tree never becomes that root.
-    pub(super) fn handle(&mut self, handle: &[u8], zone: FilehandleContainmentZone) {
+    pub(super) fn handle(&mut self, handle: &[u8], zone: FilehandleLocationInExport) {
         if handle.is_empty() || handle.len() > MAX_FILEHANDLE_BYTES {
             return;
         }
@@ -65,12 +65,13 @@ impl PermittedServerIdentifiers {
         let has_space = self.handles.len() < MAX_ENTRIES;
         match (self.handles.get_mut(&key), zone) {
             (
-                Some(known @ FilehandleContainmentZone::InTree),
-                FilehandleContainmentZone::BelowTreeRoot | FilehandleContainmentZone::TreeRoot,
+                Some(known @ FilehandleLocationInExport::InTree),
+                FilehandleLocationInExport::BelowTreeRoot | FilehandleLocationInExport::TreeRoot,
             )
-            | (Some(known @ FilehandleContainmentZone::BelowTreeRoot), FilehandleContainmentZone::TreeRoot) => {
-                *known = zone
-            }
+            | (
+                Some(known @ FilehandleLocationInExport::BelowTreeRoot),
+                FilehandleLocationInExport::TreeRoot,
+            ) => *known = zone,
             (Some(_), _) => {}
             (None, _) if has_space => drop(self.handles.insert(key, zone)),
             (None, _) => self.dropped_entries += 1,

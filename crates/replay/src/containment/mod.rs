@@ -43,7 +43,7 @@ use super::seed::SeededTree;
 use crate::root_credential;
 use issued_identifiers::{ContainmentCheckedIdentifierKind, PermittedServerIdentifiers};
 
-pub use issued_identifiers::FilehandleContainmentZone;
+pub use issued_identifiers::FilehandleLocationInExport;
 
 coded_reasons! {
     /// The reason that a Call is not sent.
@@ -161,22 +161,22 @@ impl Containment {
         for (variable, handle) in &seeded.handles {
             let is_below = seeded.handles_below_root.contains(variable);
             let zone = match is_below {
-                true => FilehandleContainmentZone::BelowTreeRoot,
-                false => FilehandleContainmentZone::InTree,
+                true => FilehandleLocationInExport::BelowTreeRoot,
+                false => FilehandleLocationInExport::InTree,
             };
             containment.issued_identifiers.handle(handle, zone);
         }
         // MOUNT resolves paths from the root of the tree, so steps must not be able to replace a component by a link
         // there.
         if seeded.mounts.iter().all(Vec::is_empty) {
-            containment.issued_identifiers.handle(&seeded.root, FilehandleContainmentZone::TreeRoot);
+            containment.issued_identifiers.handle(&seeded.root, FilehandleLocationInExport::TreeRoot);
         }
         containment
     }
 
     /// Records the filehandle that MOUNT returned for the export.
     pub fn set_export_handle(&mut self, export: &[u8]) {
-        self.issued_identifiers.handle(export, FilehandleContainmentZone::Export);
+        self.issued_identifiers.handle(export, FilehandleLocationInExport::Export);
     }
 
     /// Allows this program to act as the client with this name.
@@ -303,14 +303,14 @@ impl Containment {
         }
     }
 
-    fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleContainmentZone, ContainmentViolation> {
+    fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleLocationInExport, ContainmentViolation> {
         self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
     }
 
     /// Returns the zone of a filehandle that is used without a lookup: it must not be the export.
-    fn check_object(&self, handle: &[u8]) -> Result<FilehandleContainmentZone, ContainmentViolation> {
+    fn check_object(&self, handle: &[u8]) -> Result<FilehandleLocationInExport, ContainmentViolation> {
         match self.zone_of_handle(handle)? {
-            FilehandleContainmentZone::Export => Err(ContainmentViolation::Upward),
+            FilehandleLocationInExport::Export => Err(ContainmentViolation::Upward),
             zone => Ok(zone),
         }
     }
@@ -318,12 +318,12 @@ impl Containment {
     /// Returns the zone of a name that is looked up, including "..".
     fn zone_of_lookup(
         &self,
-        directory: FilehandleContainmentZone,
+        directory: FilehandleLocationInExport,
         name: &[u8],
-    ) -> Result<FilehandleContainmentZone, ContainmentViolation> {
+    ) -> Result<FilehandleLocationInExport, ContainmentViolation> {
         match name {
-            b".." if directory == FilehandleContainmentZone::BelowTreeRoot => {
-                Ok(FilehandleContainmentZone::InTree)
+            b".." if directory == FilehandleLocationInExport::BelowTreeRoot => {
+                Ok(FilehandleLocationInExport::InTree)
             }
             b".." => Err(ContainmentViolation::Upward),
             _ => self.child(directory, name),
@@ -333,26 +333,26 @@ impl Containment {
     /// Returns the zone of a plain name in a directory.
     fn child(
         &self,
-        directory: FilehandleContainmentZone,
+        directory: FilehandleLocationInExport,
         name: &[u8],
-    ) -> Result<FilehandleContainmentZone, ContainmentViolation> {
+    ) -> Result<FilehandleLocationInExport, ContainmentViolation> {
         check_plain_name(name)?;
         match directory {
-            FilehandleContainmentZone::Export if *name == *self.run_directory => {
-                Ok(FilehandleContainmentZone::ServerRunDirectory)
+            FilehandleLocationInExport::Export if *name == *self.run_directory => {
+                Ok(FilehandleLocationInExport::ServerRunDirectory)
             }
-            FilehandleContainmentZone::Export => Err(ContainmentViolation::Upward),
-            FilehandleContainmentZone::ServerRunDirectory => Ok(FilehandleContainmentZone::TreeRoot),
-            FilehandleContainmentZone::TreeRoot
-            | FilehandleContainmentZone::InTree
-            | FilehandleContainmentZone::BelowTreeRoot => Ok(FilehandleContainmentZone::BelowTreeRoot),
+            FilehandleLocationInExport::Export => Err(ContainmentViolation::Upward),
+            FilehandleLocationInExport::ServerRunDirectory => Ok(FilehandleLocationInExport::TreeRoot),
+            FilehandleLocationInExport::TreeRoot
+            | FilehandleLocationInExport::InTree
+            | FilehandleLocationInExport::BelowTreeRoot => Ok(FilehandleLocationInExport::BelowTreeRoot),
         }
     }
 
     /// Returns `true` if the name in the export is that of the run's directory, which may be removed.
-    fn is_removable_run_directory(&self, directory: FilehandleContainmentZone, name: &[u8]) -> bool {
+    fn is_removable_run_directory(&self, directory: FilehandleLocationInExport, name: &[u8]) -> bool {
         self.allows_run_directory_removal
-            && directory == FilehandleContainmentZone::Export
+            && directory == FilehandleLocationInExport::Export
             && !name.is_empty()
             && *name == *self.run_directory
     }

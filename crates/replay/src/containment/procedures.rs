@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, mount, nfsacl, nlm};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::issued_identifiers::FilehandleContainmentZone;
+use super::issued_identifiers::FilehandleLocationInExport;
 use super::{Containment, ContainmentViolation, ReplyIdentifierKinds};
 use crate::auxiliary_programs::is_limited_to_files;
 
@@ -31,7 +31,7 @@ impl Containment {
     }
 
     /// Returns the zone of a directory entry, as in CREATE and REMOVE.
-    fn entry(&self, entry: &Diropargs3<'_>) -> Result<FilehandleContainmentZone, ContainmentViolation> {
+    fn entry(&self, entry: &Diropargs3<'_>) -> Result<FilehandleLocationInExport, ContainmentViolation> {
         self.child(self.zone_of_handle(entry.dir.0)?, entry.name.0)
     }
 
@@ -177,7 +177,7 @@ impl Containment {
         if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
             mount::v3::Results::decode(procedure, &mut reply, &mut NullFieldObserver)
         {
-            self.issued_identifiers.handle(ok.fhandle.0, FilehandleContainmentZone::TreeRoot);
+            self.issued_identifiers.handle(ok.fhandle.0, FilehandleLocationInExport::TreeRoot);
         }
     }
 

@@ -470,8 +470,8 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
         [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"outside")];
     learn(&[put(ROOT), Args::LOOKUPP(Void), Args::GETFH(Void)], &done);
     let standing = |handle: &[u8]| containment.issued_identifiers.zone_of_handle(handle);
-    assert_eq!(standing(b"child"), Some(FilehandleContainmentZone::BelowTreeRoot));
-    assert_eq!(standing(b"above"), Some(FilehandleContainmentZone::InTree));
+    assert_eq!(standing(b"child"), Some(FilehandleLocationInExport::BelowTreeRoot));
+    assert_eq!(standing(b"above"), Some(FilehandleLocationInExport::InTree));
     assert_eq!((standing(b"foreign"), standing(b"outside")), (None, None));
 }
 

@@ -12,7 +12,7 @@ use crate::trace::file_format::TraceFileType;
 pub type LiveFilehandle = Vec<u8>;
 
 /// The result of a file operation.
-pub type FileOperationResult<T> = Result<T, FileServerClientError>;
+pub type FileServerClientResult<T> = Result<T, FileServerClientError>;
 
 /// The reason that a file operation failed.
 #[derive(Debug)]
@@ -312,13 +312,13 @@ impl ReaddirPosition {
 /// A client of a file server. Its operations fail if the server refuses them or does not answer.
 pub trait VersionIndependentNfsClient {
     /// Returns the filehandle of the directory that the URL names, which must exist.
-    fn export(&mut self, path: &str) -> FileOperationResult<LiveFilehandle>;
+    fn export(&mut self, path: &str) -> FileServerClientResult<LiveFilehandle>;
 
     /// Returns the object with a name, which must exist.
-    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileOperationResult<LiveFilehandle>;
+    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileServerClientResult<LiveFilehandle>;
 
     /// Returns the object with a name, or `None` if there is none.
-    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> FileOperationResult<Option<LiveFilehandle>> {
+    fn lookup(&mut self, directory: &[u8], name: &[u8]) -> FileServerClientResult<Option<LiveFilehandle>> {
         match self.find(directory, name) {
             Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_NOENT) => Ok(None),
             result => result.map(Some),
@@ -332,13 +332,13 @@ pub trait VersionIndependentNfsClient {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> FileOperationResult<LiveFilehandle>;
+    ) -> FileServerClientResult<LiveFilehandle>;
 
     /// Adds a hard link to an object.
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileOperationResult<()>;
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerClientResult<()>;
 
     /// Removes a name. `is_directory` is `true` for a directory, which must be empty.
-    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileOperationResult<()>;
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileServerClientResult<()>;
 
     /// Sets mode and size, if given.
     fn set_attributes(
@@ -346,7 +346,7 @@ pub trait VersionIndependentNfsClient {
         object: &[u8],
         mode: Option<u32>,
         size: Option<u64>,
-    ) -> FileOperationResult<()>;
+    ) -> FileServerClientResult<()>;
 
     /// Sets owner and group, if given, as a captured server wrote them. NFSv3 accepts only numbers.
     fn set_owners(
@@ -354,13 +354,13 @@ pub trait VersionIndependentNfsClient {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> FileOperationResult<()>;
+    ) -> FileServerClientResult<()>;
 
     /// Writes to stable storage of a file with one WRITE. Returns the number of bytes that the server wrote.
-    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileOperationResult<usize>;
+    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerClientResult<usize>;
 
     /// Writes to stable storage of a file.
-    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileOperationResult<()> {
+    fn write(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerClientResult<()> {
         let mut written = 0;
         while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
             let rest = rest.get(..self.io_limits().write_bytes as usize).unwrap_or(rest);
@@ -375,7 +375,7 @@ pub trait VersionIndependentNfsClient {
     }
 
     /// Returns the capabilities of the file system of an object.
-    fn capabilities(&mut self, object: &[u8]) -> FileOperationResult<FileSystemCapabilities>;
+    fn capabilities(&mut self, object: &[u8]) -> FileServerClientResult<FileSystemCapabilities>;
 
     /// Sets the limits of later reads and writes.
     fn limit_io(&mut self, limits: IoLimits);
@@ -384,13 +384,13 @@ pub trait VersionIndependentNfsClient {
     fn io_limits(&self) -> IoLimits;
 
     /// Returns the attributes of an object.
-    fn status(&mut self, object: &[u8]) -> FileOperationResult<LiveObjectAttributes>;
+    fn status(&mut self, object: &[u8]) -> FileServerClientResult<LiveObjectAttributes>;
 
     /// Reads bytes of a file. Returns fewer than `count` at the end of the file, at a limit, or if the server does.
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileOperationResult<Vec<u8>>;
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileServerClientResult<Vec<u8>>;
 
     /// Returns the text of a symbolic link.
-    fn read_link(&mut self, link: &[u8]) -> FileOperationResult<Vec<u8>>;
+    fn read_link(&mut self, link: &[u8]) -> FileServerClientResult<Vec<u8>>;
 
     /// Calls `visit` for the names in one Reply, except `.` and `..`. Returns `true` if the listing is over.
     fn list_next_names(
@@ -398,17 +398,17 @@ pub trait VersionIndependentNfsClient {
         directory: &[u8],
         listing: &mut ReaddirPosition,
         visit: &mut dyn FnMut(&[u8]),
-    ) -> FileOperationResult<bool>;
+    ) -> FileServerClientResult<bool>;
 
     /// Calls `visit` for the names in a directory except `.` and `..`, at most [`MAX_LISTED_NAMES`] times.
-    fn list_names(&mut self, directory: &[u8], visit: &mut dyn FnMut(&[u8])) -> FileOperationResult<()> {
+    fn list_names(&mut self, directory: &[u8], visit: &mut dyn FnMut(&[u8])) -> FileServerClientResult<()> {
         let mut listing = ReaddirPosition::default();
         while !self.list_next_names(directory, &mut listing, visit)? {}
         Ok(())
     }
 
     /// Returns `true` if a directory has no entries.
-    fn is_empty(&mut self, directory: &[u8]) -> FileOperationResult<bool> {
+    fn is_empty(&mut self, directory: &[u8]) -> FileServerClientResult<bool> {
         let mut is_empty = true;
         self.list_next_names(directory, &mut ReaddirPosition::default(), &mut |_| is_empty = false)?;
         Ok(is_empty)

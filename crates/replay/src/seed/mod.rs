@@ -27,7 +27,7 @@ use super::trace::reader::ReplayTraceReader;
 use super::trace::step::{NONE, PayloadContentState};
 use super::tree::inferred_object::name_hash;
 use file_server_client::{
-    FileOperationResult, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits,
     LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind, VersionIndependentNfsClient,
 };
 use owners::{set_owners, shorten};
@@ -171,7 +171,7 @@ impl SeededTree {
     pub fn record_initial_names(
         &mut self,
         files: &mut dyn VersionIndependentNfsClient,
-    ) -> FileOperationResult<()> {
+    ) -> FileServerClientResult<()> {
         let mut variables: Vec<u32> = self.directories.iter().copied().collect();
         variables.sort_unstable();
         let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
@@ -187,7 +187,7 @@ fn list_directories<'d>(
     files: &mut dyn VersionIndependentNfsClient,
     directories: impl Iterator<Item = &'d LiveFilehandle>,
     max_names: usize,
-) -> FileOperationResult<NamesByDirectory> {
+) -> FileServerClientResult<NamesByDirectory> {
     let (mut names_by_directory, mut count) = (NamesByDirectory::default(), 0);
     for directory in directories {
         if names_by_directory.contains_key(directory) {
@@ -264,7 +264,7 @@ pub fn seed(
     files: &mut dyn VersionIndependentNfsClient,
     location: &ServerRunDirectory<'_>,
     mode: SeedMode,
-    begin: impl FnOnce(&mut dyn VersionIndependentNfsClient, &[u8]) -> FileOperationResult<()>,
+    begin: impl FnOnce(&mut dyn VersionIndependentNfsClient, &[u8]) -> FileServerClientResult<()>,
 ) -> Result<SeededTree, SeedError> {
     location.check()?;
     let server_error = |object: String| move |problem| SeedError::Server(object, problem);

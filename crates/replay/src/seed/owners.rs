@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::file_server_client::{
-    FileOperationResult, FileServerClientError, VersionIndependentNfsClient, is_root_name,
+    FileServerClientError, FileServerClientResult, VersionIndependentNfsClient, is_root_name,
 };
 
 /// Gives objects to their captured owners and groups, as far as the server lets root do so. New objects are root's
@@ -12,7 +12,7 @@ pub(super) fn set_owners<'o>(
     files: &mut dyn VersionIndependentNfsClient,
     objects: impl Iterator<Item = (&'o [u8], &'o [Box<[u8]>; 2])>,
     squashes_root: bool,
-) -> FileOperationResult<Option<String>> {
+) -> FileServerClientResult<Option<String>> {
     let mut unset = RefusedFileOwners::default();
     for (live, [owner, group]) in objects {
         let settable = |owner: &'o [u8]| Some(owner).filter(|name| !name.is_empty() && !is_root_name(name));
@@ -44,7 +44,7 @@ impl<'o> RefusedFileOwners<'o> {
         live: &[u8],
         owner: Option<&'o [u8]>,
         group: Option<&'o [u8]>,
-    ) -> FileOperationResult<bool> {
+    ) -> FileServerClientResult<bool> {
         let [users, groups] = &self.refused;
         let accepted_owner = owner.filter(|name| !users.contains(name));
         let accepted_group = group.filter(|name| !groups.contains(name));

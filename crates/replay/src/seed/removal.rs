@@ -9,7 +9,7 @@ use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 
-use super::file_server_client::{FileOperationResult, FileServerClientError, VersionIndependentNfsClient};
+use super::file_server_client::{FileServerClientError, FileServerClientResult, VersionIndependentNfsClient};
 use super::{DEPTH, NAMELESS_DIRECTORY, ServerRunDirectory, TREE_DIRECTORY};
 use crate::run::removable_names::RemovableNames;
 use crate::trace::file_format::TraceFileType;
@@ -162,7 +162,7 @@ fn check_names(
 fn list_names(
     files: &mut dyn VersionIndependentNfsClient,
     directory: &[u8],
-) -> FileOperationResult<Vec<Vec<u8>>> {
+) -> FileServerClientResult<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let result = files.list_names(directory, &mut |name| names.push(name.to_vec()));
     if matches!(result, Err(FileServerClientError::Refused(..))) {
@@ -180,7 +180,7 @@ fn remove_name(
     directory: &[u8],
     name: &[u8],
     is_directory: bool,
-) -> FileOperationResult<()> {
+) -> FileServerClientResult<()> {
     match files.remove(directory, name, is_directory) {
         Err(error) if matches!(error.status(), Some(Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM)) => {
             // If that is refused, so is the second attempt, with its own status.

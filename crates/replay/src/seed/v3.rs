@@ -14,7 +14,7 @@ use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileOperationResult, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits,
     LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
     ReaddirPosition, VersionIndependentNfsClient,
 };
@@ -44,7 +44,7 @@ impl<'t> Nfs3Client<'t> {
         arguments: &Args<'_>,
         data: &[PayloadContentLocation<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> FileOperationResult<T> {
+    ) -> FileServerClientResult<T> {
         let number = arguments.number();
         let size = ReplySizeUpperBound::for_v3(arguments);
         let procedure = size.apply_to(&SynchronousProcedureCall {
@@ -76,7 +76,7 @@ impl<'t> Nfs3Client<'t> {
         Err(FileServerClientError::Busy(number.to_string(), seconds))
     }
 
-    fn setattr(&mut self, object: &[u8], new_attributes: Sattr3) -> FileOperationResult<()> {
+    fn setattr(&mut self, object: &[u8], new_attributes: Sattr3) -> FileServerClientResult<()> {
         let arguments = Args::SETATTR(Setattr3Args { object: Opaque(object), new_attributes, guard: None });
         self.call(&arguments, &[], |_| Some(()))
     }
@@ -99,11 +99,11 @@ fn object_version(attributes: &Fattr3) -> ObjectVersionAttributes {
 }
 
 impl VersionIndependentNfsClient for Nfs3Client<'_> {
-    fn export(&mut self, _: &str) -> FileOperationResult<LiveFilehandle> {
+    fn export(&mut self, _: &str) -> FileServerClientResult<LiveFilehandle> {
         Ok(self.root.clone())
     }
 
-    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileOperationResult<LiveFilehandle> {
+    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileServerClientResult<LiveFilehandle> {
         let what = Diropargs3 { dir: Opaque(directory), name: Text(name) };
         self.call(&Args::LOOKUP(Lookup3Args { what }), &[], |results| match results {
             Results::LOOKUP(outcome) => outcome.ok().map(|ok| ok.object.0.to_vec()),
@@ -117,7 +117,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> FileOperationResult<LiveFilehandle> {
+    ) -> FileServerClientResult<LiveFilehandle> {
         let r#where = Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let sattr = attributes(Some(mode), None);
         let arguments = match kind {
@@ -145,13 +145,13 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         handle.ok_or_else(|| FileServerClientError::unusable(Nfs::LOOKUP, "the new object does not exist"))
     }
 
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileOperationResult<()> {
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerClientResult<()> {
         let link = Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let arguments = Args::LINK(Link3Args { file: Opaque(object), link });
         self.call(&arguments, &[], |_| Some(()))
     }
 
-    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileOperationResult<()> {
+    fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileServerClientResult<()> {
         let arguments = Remove3Args { object: Diropargs3 { dir: Opaque(directory), name: Text(name) } };
         let arguments = if is_directory { Args::RMDIR(arguments) } else { Args::REMOVE(arguments) };
         self.call(&arguments, &[], |_| Some(()))
@@ -162,7 +162,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         object: &[u8],
         mode: Option<u32>,
         size: Option<u64>,
-    ) -> FileOperationResult<()> {
+    ) -> FileServerClientResult<()> {
         self.setattr(object, attributes(mode, size))
     }
 
@@ -171,7 +171,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> FileOperationResult<()> {
+    ) -> FileServerClientResult<()> {
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
         let [uid, gid] = [owner, group].map(|text| text.map(number));
         if uid == Some(None) || gid == Some(None) {
@@ -180,7 +180,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         self.setattr(object, Sattr3 { uid: uid.flatten(), gid: gid.flatten(), ..attributes(None, None) })
     }
 
-    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileOperationResult<usize> {
+    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerClientResult<usize> {
         let length = data.len() as u32;
         let arguments = Args::WRITE(Write3Args {
             file: Opaque(file),
@@ -195,7 +195,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         })
     }
 
-    fn capabilities(&mut self, object: &[u8]) -> FileOperationResult<FileSystemCapabilities> {
+    fn capabilities(&mut self, object: &[u8]) -> FileServerClientResult<FileSystemCapabilities> {
         let arguments = Args::FSINFO(Fsroot3Args { fsroot: Opaque(object) });
         self.call(&arguments, &[], |results| match results {
             Results::FSINFO(outcome) => outcome.ok().map(|ok| FileSystemCapabilities {
@@ -214,7 +214,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         self.io
     }
 
-    fn status(&mut self, object: &[u8]) -> FileOperationResult<LiveObjectAttributes> {
+    fn status(&mut self, object: &[u8]) -> FileServerClientResult<LiveObjectAttributes> {
         let arguments = Args::GETATTR(Getattr3Args { object: Opaque(object) });
         self.call(&arguments, &[], |results| match results {
             Results::GETATTR(outcome) => outcome.ok().map(|ok| LiveObjectAttributes {
@@ -231,7 +231,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         })
     }
 
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileOperationResult<Vec<u8>> {
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileServerClientResult<Vec<u8>> {
         let count = count.min(self.io.read_bytes);
         let arguments = Args::READ(Read3Args { file: Opaque(file), offset, count });
         self.call(&arguments, &[], |results| match results {
@@ -240,7 +240,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         })
     }
 
-    fn read_link(&mut self, link: &[u8]) -> FileOperationResult<Vec<u8>> {
+    fn read_link(&mut self, link: &[u8]) -> FileServerClientResult<Vec<u8>> {
         let arguments = Args::READLINK(Readlink3Args { symlink: Opaque(link) });
         self.call(&arguments, &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.data.bytes().unwrap_or_default().to_vec()),
@@ -253,7 +253,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         directory: &[u8],
         listing: &mut ReaddirPosition,
         visit: &mut dyn FnMut(&[u8]),
-    ) -> FileOperationResult<bool> {
+    ) -> FileServerClientResult<bool> {
         let arguments = Args::READDIR(Readdir3Args {
             dir: Opaque(directory),
             cookie: listing.cookie,

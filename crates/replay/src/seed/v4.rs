@@ -17,7 +17,7 @@ use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileOperationResult, FileServerClientError, FileSystemCapabilities, FileUserAndGroup, IoLimits,
+    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits,
     LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
     ReaddirPosition, SessionLimits, VersionIndependentNfsClient,
 };
@@ -92,7 +92,7 @@ impl<'t> Nfs4Client<'t> {
         mut rpc: ContainmentCheckedRpcClient<'t>,
         name: &str,
         minors: &[u32],
-    ) -> FileOperationResult<Self> {
+    ) -> FileServerClientResult<Self> {
         rpc.add_client_identity(name);
         let mut last_error = None;
         for minor in minors {
@@ -137,7 +137,7 @@ impl<'t> Nfs4Client<'t> {
     ///
     /// # Errors
     /// Returns an error if the server refuses or does not answer, and in NFSv4.0, which has no such claim.
-    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> FileOperationResult<Stateid4> {
+    pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> FileServerClientResult<Stateid4> {
         let ClientidAndSessionState::Session { .. } = self.state else {
             return Err(FileServerClientError::unusable(Operation::OPEN, "NFSv4.0 opens by name alone"));
         };
@@ -161,7 +161,7 @@ impl<'t> Nfs4Client<'t> {
         operations: &[Args<'_>],
         data: &[PayloadContentLocation<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> FileOperationResult<T> {
+    ) -> FileServerClientResult<T> {
         let mut retries = 0;
         while retries < MAX_DELAY_RETRIES {
             match self.run_once(name, operations, data, &mut read) {
@@ -195,7 +195,7 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
-    fn renew(&mut self) -> FileOperationResult<()> {
+    fn renew(&mut self) -> FileServerClientResult<()> {
         self.renewals += 1;
         let registered = match self.state {
             ClientidAndSessionState::Session { clientid, create_sequence, .. } => {
@@ -212,7 +212,7 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Tells the server that there is nothing to reclaim.
-    fn reclaim_complete(&mut self) -> FileOperationResult<()> {
+    fn reclaim_complete(&mut self) -> FileServerClientResult<()> {
         if self.minor == 0 {
             return Ok(());
         }
@@ -226,7 +226,7 @@ impl<'t> Nfs4Client<'t> {
         operations: &[Args<'_>],
         data: &[PayloadContentLocation<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> FileOperationResult<T> {
+    ) -> FileServerClientResult<T> {
         let mut compound = Vec::with_capacity(operations.len() + 1);
         if let ClientidAndSessionState::Session { id, sequence: last, .. } = &mut self.state {
             *last += 1;
@@ -241,7 +241,7 @@ impl<'t> Nfs4Client<'t> {
         run(&mut self.rpc, self.minor, name, &compound, data, read)
     }
 
-    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileOperationResult<()> {
+    fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileServerClientResult<()> {
         let (mask, values) = mask_and_values(attributes);
         let obj_attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
         let set = Args::SETATTR(Setattr4Args { stateid: ANONYMOUS, obj_attributes });
@@ -264,7 +264,7 @@ impl<'t> Nfs4Client<'t> {
         directory: &[u8],
         name: &[u8],
         mode: u32,
-    ) -> FileOperationResult<LiveFilehandle> {
+    ) -> FileServerClientResult<LiveFilehandle> {
         let (mut retries, mut losses) = (0, 0);
         loop {
             match self.create_file_once(directory, name, mode) {
@@ -292,7 +292,7 @@ impl<'t> Nfs4Client<'t> {
         directory: &[u8],
         name: &[u8],
         mode: u32,
-    ) -> FileOperationResult<LiveFilehandle> {
+    ) -> FileServerClientResult<LiveFilehandle> {
         let clientid = match self.state {
             ClientidAndSessionState::Client { clientid, .. } => clientid,
             ClientidAndSessionState::Session { .. } => 0,
@@ -377,7 +377,7 @@ fn getfh_result(results: &Results<'_>) -> Option<LiveFilehandle> {
 }
 
 impl VersionIndependentNfsClient for Nfs4Client<'_> {
-    fn export(&mut self, path: &str) -> FileOperationResult<LiveFilehandle> {
+    fn export(&mut self, path: &str) -> FileServerClientResult<LiveFilehandle> {
         let mut operations = vec![Args::PUTROOTFH(Void)];
         let names = path.split('/').filter(|name| !name.is_empty());
         operations.extend(names.map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
@@ -385,7 +385,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         self.run(&path, &operations, &[], getfh_result)
     }
 
-    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileOperationResult<LiveFilehandle> {
+    fn find(&mut self, directory: &[u8], name: &[u8]) -> FileServerClientResult<LiveFilehandle> {
         let lookup = Args::LOOKUP(Lookup4Args { objname: Text(name) });
         self.run(&Operation::LOOKUP, &[putfh(directory), lookup, Args::GETFH(Void)], &[], getfh_result)
     }
@@ -396,7 +396,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         name: &[u8],
         kind: NewObjectKind<'_>,
         mode: u32,
-    ) -> FileOperationResult<LiveFilehandle> {
+    ) -> FileServerClientResult<LiveFilehandle> {
         let objtype = match kind {
             NewObjectKind::File => return self.create_file(directory, name, mode),
             NewObjectKind::Directory => Createtype4::Other(NfsFtype4::NF4DIR),
@@ -413,13 +413,13 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         self.run(&Operation::CREATE, &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
     }
 
-    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileOperationResult<()> {
+    fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerClientResult<()> {
         let link = Args::LINK(Link4Args { newname: Text(name) });
         let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
         self.run(&Operation::LINK, &operations, &[], |_| Some(()))
     }
 
-    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> FileOperationResult<()> {
+    fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> FileServerClientResult<()> {
         let remove = Args::REMOVE(Remove4Args { target: Text(name) });
         self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()))
     }
@@ -429,7 +429,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         object: &[u8],
         mode: Option<u32>,
         size: Option<u64>,
-    ) -> FileOperationResult<()> {
+    ) -> FileServerClientResult<()> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
         let items: Vec<_> = size.into_iter().chain(mode).collect();
@@ -441,14 +441,14 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         object: &[u8],
         owner: Option<&[u8]>,
         group: Option<&[u8]>,
-    ) -> FileOperationResult<()> {
+    ) -> FileServerClientResult<()> {
         let owner = owner.map(|owner| Attribute::OWNER(Text(owner)));
         let group = group.map(|group| Attribute::OWNER_GROUP(Text(group)));
         let items: Vec<_> = owner.into_iter().chain(group).collect();
         self.setattr(object, &items)
     }
 
-    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileOperationResult<usize> {
+    fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerClientResult<usize> {
         let write = Args::WRITE(Write4Args {
             stateid: ANONYMOUS,
             offset,
@@ -462,7 +462,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         })
     }
 
-    fn capabilities(&mut self, object: &[u8]) -> FileOperationResult<FileSystemCapabilities> {
+    fn capabilities(&mut self, object: &[u8]) -> FileServerClientResult<FileSystemCapabilities> {
         let requested =
             words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&requested[..]) });
@@ -502,7 +502,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         self.io
     }
 
-    fn status(&mut self, object: &[u8]) -> FileOperationResult<LiveObjectAttributes> {
+    fn status(&mut self, object: &[u8]) -> FileServerClientResult<LiveObjectAttributes> {
         let requested = words_for_bits([
             Attributes::TYPE,
             Attributes::CHANGE,
@@ -552,7 +552,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         })
     }
 
-    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileOperationResult<Vec<u8>> {
+    fn read(&mut self, file: &[u8], offset: u64, count: u32) -> FileServerClientResult<Vec<u8>> {
         let count = count.min(self.io.read_bytes);
         let read = Args::READ(Read4Args { stateid: ANONYMOUS, offset, count });
         self.run(&Operation::READ, &[putfh(file), read], &[], |results| match results {
@@ -561,7 +561,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         })
     }
 
-    fn read_link(&mut self, link: &[u8]) -> FileOperationResult<Vec<u8>> {
+    fn read_link(&mut self, link: &[u8]) -> FileServerClientResult<Vec<u8>> {
         self.run(&Operation::READLINK, &[putfh(link), Args::READLINK(Void)], &[], |results| match results {
             Results::READLINK(outcome) => outcome.ok().map(|ok| ok.link.bytes().unwrap_or_default().to_vec()),
             _ => None,
@@ -573,7 +573,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         directory: &[u8],
         listing: &mut ReaddirPosition,
         visit: &mut dyn FnMut(&[u8]),
-    ) -> FileOperationResult<bool> {
+    ) -> FileServerClientResult<bool> {
         let readdir = Args::READDIR(Readdir4Args {
             cookie: listing.cookie,
             cookieverf: listing.cookie_verifier,
@@ -609,7 +609,7 @@ fn run<T>(
     operations: &[Args<'_>],
     data: &[PayloadContentLocation<'_>],
     mut read: impl FnMut(&Results<'_>) -> Option<T>,
-) -> FileOperationResult<T> {
+) -> FileServerClientResult<T> {
     let size = ReplySizeUpperBound::for_compound(operations);
     let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
     let result =
@@ -630,7 +630,7 @@ fn register(
     minor: u32,
     name: &str,
     registered: Option<(Clientid4, u32)>,
-) -> FileOperationResult<ClientidAndSessionState> {
+) -> FileServerClientResult<ClientidAndSessionState> {
     if minor == 0 {
         return set_clientid(rpc, name);
     }
@@ -667,7 +667,7 @@ fn register(
 fn set_clientid(
     rpc: &mut ContainmentCheckedRpcClient<'_>,
     name: &str,
-) -> FileOperationResult<ClientidAndSessionState> {
+) -> FileServerClientResult<ClientidAndSessionState> {
     let set = Args::SETCLIENTID(Setclientid4Args {
         client: NfsClientId4 { verifier: VERIFIER, id: Opaque(name.as_bytes()) },
         callback: CbClient4 {

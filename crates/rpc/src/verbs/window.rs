@@ -38,14 +38,14 @@ struct VerbsMemoryWindow {
 
 /// The states of the windows of one queue pair.
 #[derive(Default)]
-struct VerbsWindowTable {
+struct VerbsMemoryWindowTable {
     windows: Vec<VerbsMemoryWindow>,
     free: Vec<usize>,
 }
 
 /// The memory windows of one queue pair. They are freed before it is destroyed.
 pub(super) struct QueuePairMemoryWindows {
-    table: VerbsWindowTable,
+    table: VerbsMemoryWindowTable,
     /// Windows by their index in the table.
     allocated: Vec<NonNull<ffi::ibv_mw>>,
     domain: Arc<ProtectionDomain>,
@@ -65,7 +65,7 @@ pub(crate) struct VerbsBoundWindow {
 impl QueuePairMemoryWindows {
     /// Creates an empty set: the first Calls allocate windows.
     pub(super) fn new(domain: &Arc<ProtectionDomain>) -> Self {
-        Self { table: VerbsWindowTable::default(), allocated: Vec::new(), domain: Arc::clone(domain) }
+        Self { table: VerbsMemoryWindowTable::default(), allocated: Vec::new(), domain: Arc::clone(domain) }
     }
 
     /// Takes `count` windows, each with a new handle; all or none.
@@ -139,7 +139,7 @@ impl Drop for QueuePairMemoryWindows {
     }
 }
 
-impl VerbsWindowTable {
+impl VerbsMemoryWindowTable {
     fn add(&mut self, handle: Handle) {
         self.free.push(self.windows.len());
         self.windows.push(VerbsMemoryWindow { handle, state: VerbsMemoryWindowState::Closed });
@@ -196,8 +196,8 @@ mod tests {
     }
 
     /// Returns a table of two windows, one of them bound to a chunk by a posted Work Request.
-    fn one_open() -> (VerbsWindowTable, VerbsBoundWindow) {
-        let mut table = VerbsWindowTable::default();
+    fn one_open() -> (VerbsMemoryWindowTable, VerbsBoundWindow) {
+        let mut table = VerbsMemoryWindowTable::default();
         table.add(Handle(0x100));
         table.add(Handle(0x200));
         let mut taken = Vec::new();
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_window_that_was_not_bound_goes_back_as_it_is() {
-        let mut table = VerbsWindowTable::default();
+        let mut table = VerbsMemoryWindowTable::default();
         table.add(Handle(0x100));
         let mut taken = Vec::new();
         table.take(1, &mut taken);

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::xdr::{Opaque, Void, XdrArray};
 
 use super::super::mock_server::MockServer;
-use super::compound::{MockCompound, OPERATIONS};
+use super::compound::{MockCompoundExecution, OPERATIONS};
 use super::state::{MockCachedReply, MockClientRecord, MockSession, MockSessionSlot, SLOTS};
 use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
@@ -25,7 +25,7 @@ pub(super) fn slot(server: &mut MockServer, key: MockSlotKey) -> Option<&mut Moc
 
 /// Checks that an operation is allowed at its index in the COMPOUND. RFC 8881 sections 2.10.6.1 and 16.2.3.
 pub(super) fn check_position(
-    compound: &MockCompound<'_>,
+    compound: &MockCompoundExecution<'_>,
     args: &Args<'_>,
     index: usize,
     count: u32,
@@ -66,7 +66,7 @@ pub(super) fn check_position(
 /// Executes SEQUENCE: occupies the slot, or returns its cached Reply. Ignores other operations.
 pub(super) fn sequence(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Args<'_>,
     key: &mut Option<MockSlotKey>,
 ) -> Result<Option<MockCachedReply>, Nfsstat4> {
@@ -102,7 +102,7 @@ pub(super) fn sequence(
 
 pub(super) fn step(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
@@ -190,7 +190,7 @@ pub(super) fn step(
 
 fn exchange_id(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &ExchangeId4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
@@ -238,7 +238,7 @@ fn exchange_id(
 
 fn create_session(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &CreateSession4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;

@@ -10,7 +10,7 @@ use super::super::filehandle::MockFileId;
 /// Maximum number of operations in a COMPOUND.
 pub(super) const OPERATIONS: u32 = 64;
 
-pub(super) struct MockCompound<'a> {
+pub(super) struct MockCompoundExecution<'a> {
     pub(super) minor: u32,
     pub(super) current: Option<MockFileId>,
     pub(super) saved: Option<MockFileId>,
@@ -24,7 +24,7 @@ pub(super) struct MockCompound<'a> {
     pub(super) data: &'a mut Vec<Vec<u8>>,
 }
 
-impl MockCompound<'_> {
+impl MockCompoundExecution<'_> {
     pub(super) fn current(&self) -> Result<MockFileId, Nfsstat4> {
         self.current.ok_or(Nfsstat4::NFS4ERR_NOFILEHANDLE)
     }

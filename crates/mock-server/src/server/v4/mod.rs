@@ -16,7 +16,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 
 use super::mock_server::MockServer;
 use super::reply::{MockReplyBuffers, unreadable};
-use compound::{MockCompound, OPERATIONS};
+use compound::{MockCompoundExecution, OPERATIONS};
 use nfsrdma_replay::seed::file_server_client::SessionLimits;
 use state::MockCachedReply;
 
@@ -34,7 +34,7 @@ pub(super) fn call(
     }
     let call = CompoundCall::decode(cursor, &mut NullFieldObserver).map_err(unreadable)?;
     let minor = call.head.minorversion;
-    let mut compound = MockCompound {
+    let mut compound = MockCompoundExecution {
         minor,
         current: None,
         saved: None,
@@ -123,7 +123,11 @@ fn encode_failure(operation: Operation, status: Nfsstat4, body: &mut Encoder) {
     }
 }
 
-fn step(server: &mut MockServer, compound: &mut MockCompound<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
+fn step(
+    server: &mut MockServer,
+    compound: &mut MockCompoundExecution<'_>,
+    args: &Args<'_>,
+) -> Result<(), Nfsstat4> {
     match args {
         Args::SEQUENCE(_) => Ok(()),
         Args::EXCHANGE_ID(_)

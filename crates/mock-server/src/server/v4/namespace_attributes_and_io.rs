@@ -13,7 +13,7 @@ use super::super::file_tree::MockFileTree;
 use super::super::filehandle::{MockFileId, handle};
 use super::super::mock_server::MockServer;
 use super::attributes;
-use super::compound::MockCompound;
+use super::compound::MockCompoundExecution;
 
 /// The cookie verifier: all cookies are always valid.
 const VERIFIER: [u8; 8] = *b"loopback";
@@ -24,7 +24,7 @@ const LISTING_OVERHEAD_BYTES: usize = 24;
 
 pub(super) fn step(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let writeverf = server.write_verifier();
@@ -191,7 +191,7 @@ fn is_same(tree: &MockFileTree, id: MockFileId, expected: &Fattr4<'_>) -> Result
 
 fn create(
     tree: &mut MockFileTree,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Create4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let directory = compound.current()?;
@@ -220,7 +220,7 @@ fn create(
 
 fn readdir(
     tree: &MockFileTree,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Readdir4Args<'_>,
     delayed_entries: &mut u32,
 ) -> Result<(), Nfsstat4> {
@@ -265,7 +265,7 @@ fn readdir(
 /// Checks that a stateid permits access to the current file: `access` is 1 for reading, 2 for writing.
 fn check_stateid(
     server: &MockServer,
-    compound: &MockCompound<'_>,
+    compound: &MockCompoundExecution<'_>,
     stateid: &Stateid4,
     access: u32,
 ) -> Result<MockFileId, Nfsstat4> {
@@ -282,7 +282,11 @@ fn check_stateid(
     }
 }
 
-fn read(server: &mut MockServer, compound: &mut MockCompound<'_>, args: &Read4Args) -> Result<(), Nfsstat4> {
+fn read(
+    server: &mut MockServer,
+    compound: &mut MockCompoundExecution<'_>,
+    args: &Read4Args,
+) -> Result<(), Nfsstat4> {
     let file = check_stateid(server, compound, &args.stateid, 1)?;
     let limits = compound.limits;
     if args.count > limits.response_bytes {
@@ -299,7 +303,7 @@ fn read(server: &mut MockServer, compound: &mut MockCompound<'_>, args: &Read4Ar
 
 fn write(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Write4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let file = check_stateid(server, compound, &args.stateid, 2)?;

@@ -13,7 +13,7 @@ use super::super::file_object::MockObjectContent;
 use super::super::filehandle::MockFileId;
 use super::super::mock_server::{MockDelegationPolicy, MockServer};
 use super::attributes;
-use super::compound::MockCompound;
+use super::compound::MockCompoundExecution;
 use super::state::{MockLockRange, MockLockStateidEntry, MockNfs4State, MockOpen, MockStateidKind};
 
 /// OPEN4_SHARE_ACCESS_BOTH: the bits without delegation wants.
@@ -21,7 +21,7 @@ const BOTH: u32 = 3;
 
 pub(super) fn step(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
@@ -133,7 +133,7 @@ pub(super) fn step(
 /// Checks that an NFSv4.0 seqid is the next of its owner, changes an open, and returns its next stateid.
 fn advance(
     state: &mut MockNfs4State,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     other: [u8; 12],
     seqid: u32,
     change: impl FnOnce(&mut MockOpen) -> Result<(), Nfsstat4>,
@@ -151,7 +151,7 @@ fn advance(
 
 fn close(
     state: &mut MockNfs4State,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Close4Args,
 ) -> Result<(), Nfsstat4> {
     let stateid = compound.resolve_stateid(&args.open_stateid)?;
@@ -168,7 +168,7 @@ fn close(
 
 fn open(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Open4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let client = compound.client.unwrap_or(args.owner.clientid);
@@ -323,7 +323,7 @@ fn next_lock(state: &mut MockNfs4State, other: [u8; 12]) -> Result<Stateid4, Nfs
 
 fn lock(
     server: &mut MockServer,
-    compound: &mut MockCompound<'_>,
+    compound: &mut MockCompoundExecution<'_>,
     args: &Lock4Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let state = &mut server.state;
@@ -376,7 +376,7 @@ mod tests {
     const FILE: MockFileId = 7;
 
     fn run(server: &mut MockServer, minor: u32, args: &Args<'_>) -> Result<(), Nfsstat4> {
-        let mut compound = MockCompound {
+        let mut compound = MockCompoundExecution {
             minor,
             current: Some(FILE),
             saved: None,
