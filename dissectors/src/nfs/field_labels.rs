@@ -1,24 +1,24 @@
-//! Labels of fields that programs look for, from the structures that define them: a label without its field does not
-//! compile. A label is the name of a field in its specification, without its structure; several structures may have it.
+//! Labels of fields that programs look for, from the structures that define them. A label is the name of a field in its
+//! specification, without its structure. Several structures may have it; it does not compile if the named one loses it.
 
 use super::mount::Mountres3Ok;
-use super::nlm::v4::{Nlm4Holder, Nlm4Res, Nlm4Testargs};
+use super::nlm::v4::{Nlm4Holder, Nlm4Testargs};
 use super::v3::{
     Create3Resok, Diropargs3, Fattr3, Fsroot3Args, Link3Res, Lookup3Args, Lookup3Resok, Readlink3Args,
     Rename3Args, RenameWcc, Setattr3Args, Write3Resok,
 };
 use super::v4::{
-    Access4Args, Access4Resok, Allocate4Args, AppDataBlock4, Attribute, AuthsysParms,
-    BindConnToSession4Resok, CbGetattr4Args, CbNotify4Args, CbNotifyLock4Args, CbOffload4Args,
-    CbPushDeleg4Args, CbSequence4Args, CbSequence4Resok, ChangeInfo4, ClientOwner4, Clone4Args, Commit4Args,
-    Commit4Resok, Copy4Args, Create4Args, CreateSession4Args, CreateSession4Resok, Createhow4, Creatverfattr,
-    Data4, Deallocate4Args, Dirlist4, Entry4, ExchangeId4Resok, Fsid4, Getattr4Resok, Getdeviceinfo4Args,
-    Getxattr4Args, Getxattr4Resok, Layoutcommit4Args, Layoutget4Args, LayoutrecallFile4, Layoutstats4Args,
-    Link4Args, Listxattrs4Args, Listxattrs4Resok, Lock4Args, ModeMasked4, NfsClientId4, Nfstime4, ObjectFh4,
-    Open4Args, Open4Resok, OpenClaimDelegateCur4, OpenToLockOwner4, Openflag4, Read4Resok, ReadPlus4Args,
-    ReadPlusRes4, Readdir4Args, Readdir4Resok, Readlink4Resok, Remove4Args, Removexattr4Args, Rename4Args,
-    Rename4Resok, Secinfo4, Seek4Args, SeekRes4, Sequence4Args, Sequence4Resok, Setattr4Res,
-    Setclientid4Args, SetclientidConfirm, Settime4, Setxattr4Args, Stateid4, Write4Resok, WriteResponse4,
+    Access4Args, Access4Resok, Allocate4Args, AppDataBlock4, Attribute, BindConnToSession4Resok,
+    CbGetattr4Args, CbNotify4Args, CbNotifyLock4Args, CbOffload4Args, CbPushDeleg4Args, CbSequence4Args,
+    CbSequence4Resok, ChangeInfo4, ClientOwner4, Clone4Args, Commit4Args, Commit4Resok, Copy4Args,
+    Create4Args, CreateSession4Args, CreateSession4Resok, Createhow4, Creatverfattr, Data4, Deallocate4Args,
+    Dirlist4, Entry4, ExchangeId4Resok, Fsid4, Getattr4Resok, Getdeviceinfo4Args, Getxattr4Args,
+    Getxattr4Resok, Layoutcommit4Args, Layoutget4Args, LayoutrecallFile4, Layoutstats4Args, Link4Args,
+    Listxattrs4Args, Listxattrs4Resok, ModeMasked4, NfsClientId4, Nfstime4, ObjectFh4, Open4Args, Open4Resok,
+    OpenClaimDelegateCur4, OpenToLockOwner4, Openflag4, Read4Resok, ReadPlus4Args, ReadPlusRes4,
+    Readdir4Args, Readdir4Resok, Readlink4Resok, Remove4Args, Removexattr4Args, Rename4Args, Rename4Resok,
+    Seek4Args, SeekRes4, Sequence4Args, Sequence4Resok, Setattr4Res, SetclientidConfirm, Settime4,
+    Setxattr4Args, Stateid4, Write4Resok, WriteResponse4,
 };
 
 macro_rules! field_labels {
@@ -27,8 +27,10 @@ macro_rules! field_labels {
             #[doc = concat!("Label of `", stringify!($field), "` of [`", stringify!($structure), "`], and of all fields of this name.")]
             pub const $name: &str = field_labels!(@label $structure $field);
         )*
+
+        #[cfg(test)]
+        const ALL: &[(&str, &str)] = &[$((stringify!($name), $name)),*];
     };
-    (@label $structure:ident TAG) => { $structure::TAG.label };
     (@label $structure:ident $field:ident) => { $structure::FIELDS.$field.label };
 }
 
@@ -48,7 +50,6 @@ field_labels! {
     BEFORE = ChangeInfo4 before;
     CA_COUNT = Copy4Args ca_count;
     CA_SRC_OFFSET = Copy4Args ca_src_offset;
-    CALLBACK = Setclientid4Args callback;
     CANSETTIME = Attribute CANSETTIME;
     CASE_INSENSITIVE = Attribute CASE_INSENSITIVE;
     CASE_PRESERVING = Attribute CASE_PRESERVING;
@@ -60,14 +61,12 @@ field_labels! {
     CL_COUNT = Clone4Args cl_count;
     CL_SRC_OFFSET = Clone4Args cl_src_offset;
     CLAIM = Open4Args claim;
-    CLIENTID = SetclientidConfirm clientid;
     CLONE_BLKSIZE = Attribute CLONE_BLKSIZE;
     CNA_FH = CbNotify4Args cna_fh;
     CNLA_FH = CbNotifyLock4Args cnla_fh;
     CO_VERIFIER = ClientOwner4 co_verifier;
     COA_FH = CbOffload4Args coa_fh;
     COMMITTED = Write4Resok committed;
-    COOKIE = Readdir4Args cookie;
     COUNT = Commit4Args count;
     CPDA_FH = CbPushDeleg4Args cpda_fh;
     CREATEATTRS = Createhow4 Unchecked;
@@ -101,7 +100,6 @@ field_labels! {
     FHANDLE = Mountres3Ok fhandle;
     FILE = OpenClaimDelegateCur4 file;
     FILEID = Attribute FILEID;
-    FLAVOR = Secinfo4 TAG;
     FROM = Rename3Args from;
     FS_CHARSET_CAP = Attribute FS_CHARSET_CAP;
     FS_LAYOUT_TYPES = Attribute FS_LAYOUT_TYPES;
@@ -109,7 +107,7 @@ field_labels! {
     FSID = Attribute FSID;
     FSROOT = Fsroot3Args fsroot;
     GDIA_MAXCOUNT = Getdeviceinfo4Args gdia_maxcount;
-    GID = AuthsysParms gid;
+    GID = Fattr3 gid;
     GUARD = Setattr3Args guard;
     GXA_NAME = Getxattr4Args gxa_name;
     GXR_VALUE = Getxattr4Resok gxr_value;
@@ -118,7 +116,6 @@ field_labels! {
     L_OFFSET = Nlm4Holder l_offset;
     LAYOUT_ALIGNMENT = Attribute LAYOUT_ALIGNMENT;
     LAYOUT_BLKSIZE = Attribute LAYOUT_BLKSIZE;
-    LENGTH = Lock4Args length;
     LINK = Readlink4Resok link;
     LINK_SUPPORT = Attribute LINK_SUPPORT;
     LINKDIR_WCC = Link3Res linkdir_wcc;
@@ -187,7 +184,6 @@ field_labels! {
     SR_SLOTID = Sequence4Resok sr_slotid;
     SR_STATUS_FLAGS = Sequence4Resok sr_status_flags;
     SR_TARGET_HIGHEST_SLOTID = Sequence4Resok sr_target_highest_slotid;
-    STAT = Nlm4Res stat;
     STATUS = Setattr4Res status;
     SUPPATTR_EXCLCREAT = Attribute SUPPATTR_EXCLCREAT;
     SUPPORTED = Access4Resok supported;
@@ -203,13 +199,22 @@ field_labels! {
     TIME_MODIFY = Attribute TIME_MODIFY;
     TODIR_WCC = RenameWcc todir_wcc;
     TYPE = Attribute TYPE;
-    UID = AuthsysParms uid;
+    UID = Fattr3 uid;
     UNIQUE_HANDLES = Attribute UNIQUE_HANDLES;
-    USED = Fattr3 used;
     VERF = Write3Resok verf;
     VERIFIER = NfsClientId4 verifier;
     WHAT = Lookup3Args what;
     WR_WRITEVERF = WriteResponse4 wr_writeverf;
     WRITEVERF = Commit4Resok writeverf;
     XATTR_SUPPORT = Attribute XATTR_SUPPORT;
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_constant_has_the_name_of_its_label() {
+        for (name, label) in super::ALL {
+            assert_eq!(name.to_lowercase(), *label);
+        }
+    }
 }

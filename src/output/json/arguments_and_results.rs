@@ -188,7 +188,7 @@ fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S:
 /// Returns `true` if the numbers of a field are 64-bit identifiers: client ids, change ids and cookies. They use all
 /// bits, and JSON readers with floating point numbers would round them.
 fn is_identifier(field: &FieldDefinition) -> bool {
-    [field_labels::CLIENTID, "changeid", field_labels::COOKIE].iter().any(|name| field.name.contains(name))
+    ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
 }
 
 /// Largest integer that JSON readers with floating point numbers, such as jq, represent exactly: RFC 8259 section 6.

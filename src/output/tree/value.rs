@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_names};
-use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v2::Timeval;
 
 use crate::output::style::Glyphs;
@@ -115,17 +114,9 @@ fn write_number(field: &FieldDefinition, number: u64, text: &mut String) {
     if field.name == field_names::NFS_TIMEVAL_USECONDS && number == u64::from(Timeval::SERVER_TIME_USECONDS) {
         text.push_str(" (set to server time)");
     }
-    let is_size = [
-        field_labels::COUNT,
-        field_labels::SIZE,
-        field_labels::LENGTH,
-        field_labels::USED,
-        "bytes",
-        "pref",
-        "max",
-    ]
-    .iter()
-    .any(|word| field.label.contains(word));
+    let is_size = ["count", "size", "length", "used", "bytes", "pref", "max"]
+        .iter()
+        .any(|word| field.label.contains(word));
     if is_size && number == u64::MAX {
         text.push_str(" (to the end)");
     } else if is_size && number >= 10 << 10 && number.is_multiple_of(1 << 10) {

@@ -4,7 +4,6 @@
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::field::FlagName;
-use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::{self, Procedure};
 use nfsrdma_dissectors::rpc::Program;
 
@@ -13,7 +12,7 @@ pub(super) fn protocol(program: Program) -> &'static str {
     match program {
         Program::MOUNT => "mount",
         Program::NLM => "nlm",
-        Program::NSM => field_labels::STAT,
+        Program::NSM => "stat",
         Program::PORTMAP => "portmap",
         Program::NFSACL => "nfsacl",
         Program::RQUOTA => "rquota",

@@ -140,7 +140,7 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
         {
             CAPABILITIES
         }
-        (_, Some(Mount::MNT)) if path.contains(field_labels::FLAVOR) => SECURITY_FLAVORS,
+        (_, Some(Mount::MNT)) if path.contains("flavor") => SECURITY_FLAVORS,
         // Exports with their permissions, and addresses of programs.
         (_, Some(Mount::EXPORT | Mount::DUMP)) if !is_status => SERVER_IDENTITY,
         _ if is_address && !is_status => SERVER_IDENTITY,
@@ -149,7 +149,7 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
 }
 
 fn is_copy_mode(path: &str) -> bool {
-    ["consecutive", "synchronous", field_labels::CALLBACK].iter().any(|word| path.contains(word))
+    ["consecutive", "synchronous", "callback"].iter().any(|word| path.contains(word))
 }
 
 fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
