@@ -5,7 +5,6 @@
 //! compiles to nothing, so only users of the field tree, filters and `-e` pay for it.
 
 pub(crate) mod definition;
-pub mod field_names;
 pub mod registry;
 
 use std::ops::Range;

@@ -324,23 +324,36 @@ macro_rules! header {
             pub const GROUP: &'static $crate::field::FieldDefinition =
                 &$crate::field::FieldDefinition::group($group, stringify!($name), concat!($($doc),+));
 
-            /// The fields, in the order of their bits.
-            pub const FIELDS: &'static [$crate::field::FieldDefinition] = &[$($crate::field::FieldDefinition {
-                name: $filter,
-                label: stringify!($field),
-                kind: <$type as $crate::fixed_header::HeaderBitFieldValue>::KIND,
-                doc: concat!("", $($field_doc),*),
-            }),*];
-
             /// Adds the header and its fields to a registry.
             pub fn describe(registry: &mut $crate::field::registry::FieldRegistry) {
                 registry.field(Self::GROUP);
-                let mut fields = Self::FIELDS.iter();
-                $(if let Some(field) = fields.next() {
-                    registry.add(field, <$type as $crate::fixed_header::HeaderBitFieldValue>::NAMES, Self::GROUP.doc);
-                })*
+                $(registry.add(
+                    Self::FIELDS.$field,
+                    <$type as $crate::fixed_header::HeaderBitFieldValue>::NAMES,
+                    Self::GROUP.doc,
+                );)*
             }
         }
+
+        const _: () = {
+            /// The fields of the header.
+            #[allow(missing_docs)]
+            pub struct HeaderFieldDefinitionsByName {
+                $(pub $field: &'static $crate::field::FieldDefinition,)*
+            }
+
+            impl $(<$lt>)? $name $(<$lt>)? {
+                /// The fields by name.
+                pub const FIELDS: &'static HeaderFieldDefinitionsByName = &HeaderFieldDefinitionsByName {
+                    $($field: &$crate::field::FieldDefinition {
+                        name: $filter,
+                        label: stringify!($field),
+                        kind: <$type as $crate::fixed_header::HeaderBitFieldValue>::KIND,
+                        doc: concat!("", $($field_doc),*),
+                    },)*
+                };
+            }
+        };
 
         $crate::header!(@decode $name $(<$lt>)? [$length] { $($start .. $end $field: $type,)* });
     )*};
@@ -381,14 +394,11 @@ macro_rules! header {
                 };
                 if O::is_enabled() && observer.is_interested_in_header(Self::GROUP, Self::describe) {
                     observer.enter(Self::GROUP, at);
-                    let mut fields = Self::FIELDS.iter();
-                    $(if let Some(field) = fields.next() {
-                        observer.value(
-                            field,
-                            at + $start / 8..at + usize::div_ceil($end, 8),
-                            $crate::fixed_header::HeaderBitFieldValue::value(this.$field),
-                        );
-                    })*
+                    $(observer.value(
+                        Self::FIELDS.$field,
+                        at + $start / 8..at + usize::div_ceil($end, 8),
+                        $crate::fixed_header::HeaderBitFieldValue::value(this.$field),
+                    );)*
                     observer.leave(at + $length);
                 }
                 Some((this, rest))

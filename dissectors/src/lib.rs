@@ -8,6 +8,7 @@ pub mod captured_frame;
 pub mod catalog;
 pub mod escape;
 pub mod field;
+pub mod field_names;
 pub mod fixed_header;
 pub mod flow;
 pub mod infiniband;

@@ -8,6 +8,7 @@ use crate::output::fields_format::{
 };
 use crate::output::settings::{OutputLineFormat, OutputLineUnit};
 use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 
 /// Option of `-E`.
 #[derive(Clone, Copy, Debug)]
@@ -115,5 +116,5 @@ pub(super) fn lines(
 }
 
 fn default_columns(view: OutputLineUnit) -> Vec<String> {
-    fields_format::columns_of(view).iter().map(|name| (*name).to_owned()).collect()
+    fields_format::columns_of(view).iter().map(GeneratedField::to_string).collect()
 }

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::flow::Flow;
 use serde::Serializer;
 
 use crate::escape;
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_analysis::filter::{FilterRunner, OutputColumnField};
 
 use super::all_frame_fields::FrameFieldValues;
@@ -15,32 +16,37 @@ use super::tshark_field_value::format_value;
 use super::units::IsoTimestamp;
 
 /// Time of a frame, and the key of the same time in ISO 8601.
-const TIME_FIELD: &str = "frame.time_epoch";
+const TIME_FIELD: &str = GeneratedField::TimeEpoch.name();
 const ISO_TIME_KEY: &str = "frame.time_iso";
 
 /// Returns the default columns of CSV.
-pub const fn columns_of(view: OutputLineUnit) -> &'static [&'static str] {
+pub const fn columns_of(view: OutputLineUnit) -> &'static [GeneratedField] {
     match view {
         OutputLineUnit::Transactions => &[
-            "nfsrdma.index",
-            "nfsrdma.connection",
-            "nfsrdma.call.time_epoch",
-            "nfsrdma.client",
-            "nfsrdma.server",
-            "nfsrdma.vlan_id",
-            "nfsrdma.vni",
-            "nfsrdma.direction",
-            "nfsrdma.xid",
-            "nfsrdma.program",
-            "nfsrdma.version",
-            "nfsrdma.operation",
-            "nfsrdma.status",
-            "nfsrdma.latency",
-            "nfsrdma.complete",
+            GeneratedField::Index,
+            GeneratedField::Connection,
+            GeneratedField::CallTime,
+            GeneratedField::Client,
+            GeneratedField::Server,
+            GeneratedField::VlanId,
+            GeneratedField::Vni,
+            GeneratedField::Direction,
+            GeneratedField::Xid,
+            GeneratedField::Program,
+            GeneratedField::Version,
+            GeneratedField::Operation,
+            GeneratedField::Status,
+            GeneratedField::Latency,
+            GeneratedField::Complete,
         ],
-        OutputLineUnit::Frames => {
-            &["frame.number", TIME_FIELD, "frame.len", "frame.protocols", "nfsrdma.xid", "nfsrdma.operation"]
-        }
+        OutputLineUnit::Frames => &[
+            GeneratedField::Number,
+            GeneratedField::TimeEpoch,
+            GeneratedField::Length,
+            GeneratedField::Protocols,
+            GeneratedField::Xid,
+            GeneratedField::Operation,
+        ],
         // The columns of these views are counts, not fields.
         OutputLineUnit::Operations | OutputLineUnit::Connections => &[],
     }

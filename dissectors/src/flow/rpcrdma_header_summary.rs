@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use crate::field::{FieldDefinition, FieldObserver, FieldValue, field_names};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue};
+use crate::field_names;
 use crate::rdma_operation::Handle;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};

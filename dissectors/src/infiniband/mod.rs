@@ -20,7 +20,7 @@ pub use opcode::{
     BthOpcode, ExtensionHeaderSet, ExtensionTransportHeader, OpcodeProperties, OpcodeService,
     PacketOperation, PacketPositionInMessage,
 };
-pub use packet::{InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};
+pub use packet::{INFINIBAND, InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};
 pub use queue_pair_and_packet_numbers::{PartitionKey, Psn, Qpn};
 
 /// Adds the fields of packets to a registry.

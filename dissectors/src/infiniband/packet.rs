@@ -95,7 +95,7 @@ impl fmt::Display for PacketError {
 impl std::error::Error for PacketError {}
 
 crate::field::fields! {
-    INFINIBAND = "infiniband" "InfiniBand" Group, "A packet of the InfiniBand transport. Chapter 9.";
+    pub INFINIBAND = "infiniband" "InfiniBand" Group, "A packet of the InfiniBand transport. Chapter 9.";
     ICRC = "infiniband.invariant.crc" "ICRC" Hex(8), "Invariant CRC, as the four bytes stand. Section 7.8.1.";
     CREDIT_COUNT = "infiniband.aeth.syndrome.credit_count" "credit_count" Unsigned,
         "Low five bits of the syndrome. Section 9.7.5.2.1.";

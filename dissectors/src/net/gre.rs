@@ -20,7 +20,7 @@ crate::number! {
 }
 
 crate::field::fields! {
-    GRE = "gre" "GRE" Group, "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.";
+    pub GRE = "gre" "GRE" Group, "Generic Routing Encapsulation. RFC 2784 section 2, RFC 2890 section 2.";
 }
 
 crate::header! {

@@ -4,8 +4,8 @@
 use super::mount::Mountres3Ok;
 use super::nlm::v4::{Nlm4Holder, Nlm4Testargs};
 use super::v3::{
-    Create3Resok, Diropargs3, Fattr3, Fsroot3Args, Link3Res, Lookup3Args, Lookup3Resok, Readlink3Args,
-    Rename3Args, RenameWcc, Setattr3Args, Write3Resok,
+    Create3Args, Create3Resok, Diropargs3, Fattr3, Fsroot3Args, Link3Res, Lookup3Args, Lookup3Resok,
+    Readlink3Args, Rename3Args, RenameWcc, Setattr3Args, Write3Resok,
 };
 use super::v4::{
     Access4Args, Access4Resok, Allocate4Args, AppDataBlock4, Attribute, BindConnToSession4Resok,
@@ -204,6 +204,7 @@ field_labels! {
     VERF = Write3Resok verf;
     VERIFIER = NfsClientId4 verifier;
     WHAT = Lookup3Args what;
+    WHERE = Create3Args r#where;
     WR_WRITEVERF = WriteResponse4 wr_writeverf;
     WRITEVERF = Commit4Resok writeverf;
     XATTR_SUPPORT = Attribute XATTR_SUPPORT;

@@ -15,7 +15,7 @@
 //! ```
 
 pub(super) mod control;
-mod protection;
+pub(crate) mod protection;
 
 pub use control::*;
 pub use protection::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};

@@ -31,7 +31,7 @@ crate::header! {
 }
 
 crate::field::fields! {
-    FLAGS = "rpcordma.private_data.flags" "flags" Hex(2),
+    pub(crate) FLAGS = "rpcordma.private_data.flags" "flags" Hex(2),
         "All flags: R (remote invalidation is supported) and seven reserved bits. RFC 8797 section 4.";
 }
 

@@ -2,7 +2,8 @@
 
 use std::str;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_names};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName};
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use serde::ser::{Serialize, Serializer};
 

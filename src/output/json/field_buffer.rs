@@ -6,7 +6,8 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_names};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 
 /// Maximum number of entry names of a directory in a line.
@@ -20,7 +21,7 @@ const FLATTENED: [&str; 10] = [
     field_labels::CLAIM,
     field_labels::REPLY,
     field_labels::WHAT,
-    "where",
+    field_labels::WHERE,
     field_labels::SYMLINK,
     field_labels::OBJECT,
     field_labels::LINK,
@@ -31,7 +32,7 @@ static ATTRIBUTES: FieldDefinition =
     FieldDefinition::group("nfs.fattr4", "attributes", "Attributes and their values. RFC 8881 section 5.");
 /// Field of the entry names of a directory, whose own name is used for their count.
 static NAMES: FieldDefinition = FieldDefinition {
-    name: "nfs.entry_name",
+    name: field_names::NFS_ENTRY_NAME,
     label: "names",
     kind: FieldKind::Text,
     doc: "Names of entries of a directory. RFC 8881 section 18.23.2.",

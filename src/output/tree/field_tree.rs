@@ -7,7 +7,8 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, field_names};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 
 use crate::output::style::{Glyphs, Style, TerminalOutputStyles};

@@ -1,86 +1,167 @@
 //! Names of protocol layers as in Wireshark, and the fields in their headings.
 
 use nfsrdma_dissectors::field::FieldDefinition;
+use nfsrdma_dissectors::infiniband::cm::{
+    CmAlternatePathResponse, CmConnectionReply, CmConnectionRequest, CmDisconnectReply, CmDisconnectRequest,
+    CmLoadAlternatePath, CmMessageReceiptAck, CmReadyToUse, CmReject, CmServiceIdResolutionReply,
+    CmServiceIdResolutionRequest,
+};
+use nfsrdma_dissectors::infiniband::mad::MadHeader;
+use nfsrdma_dissectors::infiniband::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Grh, INFINIBAND, Ieth, ImmDt, Lrh, Rdeth, Reth, XrcEth,
+};
+use nfsrdma_dissectors::iwarp::ddp::{DdpControl, Tagged, Untagged};
+use nfsrdma_dissectors::iwarp::mpa::{
+    FpduHeader, Marker, MpaEnhancedConnectionData, MpaReplyFrame, MpaRequestFrame,
+};
+use nfsrdma_dissectors::iwarp::rdmap::{
+    OtherTerminate, RdmapAtomicRequestHeader, RdmapControl, RdmapImmediateData, RdmapInvalidateStag,
+    RdmapReadRequestHeader, RdmapUntaggedReservedField, TerminateDdpSegmentLength,
+};
+use nfsrdma_dissectors::net::gre::{GRE, GreFlags};
+use nfsrdma_dissectors::net::{
+    Erf, Erspan2, ErspanPlatform, Ethernet, Ipv4, Ipv6, Ipv6Fragment, Loopback, Mpls, PseudowireChannel,
+    PseudowireControl, Sll, Tcp, TcpFlagBits, Udp, Vlan, Vxlan,
+};
+use nfsrdma_dissectors::rpc::{CallBody, ReplyBody, RpcMsg, RpcMsgBody};
+use nfsrdma_dissectors::rpcrdma::sigcomm2003_prototype::NfsRdmaPrototypeHeader;
+use nfsrdma_dissectors::rpcrdma::version2::RpcRdma2Body;
+use nfsrdma_dissectors::rpcrdma::{PrivateData, RdmaBody, RpcRdmaFixedFields, RpcRdmaVersionBody};
 
-/// Filter name of the group, title, and labels of the most important fields.
-const LAYERS: &[(&str, &str, &[&str])] = &[
-    ("eth", "Ethernet II", &["src", "dst"]),
-    ("vlan", "802.1Q Virtual LAN", &["id"]),
-    ("sll", "Linux cooked capture", &[]),
-    ("null", "Null/Loopback", &[]),
-    ("erf", "Extensible Record Format", &[]),
-    ("ip", "Internet Protocol Version 4", &["src", "dst"]),
-    ("ipv6", "Internet Protocol Version 6", &["src", "dst"]),
-    ("ipv6.fraghdr", "Fragment Header for IPv6", &[]),
-    ("udp", "User Datagram Protocol", &["srcport", "dstport"]),
-    ("tcp", "Transmission Control Protocol", &["srcport", "dstport", "seq"]),
-    ("tcp.flags", "Control Bits", &[]),
-    ("gre", "Generic Routing Encapsulation", &[]),
-    ("gre.flags_and_version", "Flags and Protocol Type", &["proto"]),
-    ("erspan", "Encapsulated Remote Switch Packet Analysis", &["version", "spanid", "vlan"]),
-    ("erspan.platform", "Platform Specific SubHeader", &["platid"]),
-    ("vxlan", "Virtual eXtensible Local Area Network", &["vni"]),
-    ("mpls", "MultiProtocol Label Switching Header", &["label", "bottom"]),
-    ("pweth", "PW Ethernet Control Word", &["sequence_number"]),
-    ("pwach", "PW Associated Channel Header", &["channel_type"]),
-    ("infiniband", "InfiniBand", &[]),
-    ("infiniband.lrh", "Local Route Header", &["slid", "dlid"]),
-    ("infiniband.grh", "Global Route Header", &["sgid", "dgid"]),
-    ("infiniband.bth", "Base Transport Header", &["opcode", "destqp", "psn"]),
-    ("infiniband.rdeth", "Reliable Datagram Extended Transport Header", &[]),
-    ("infiniband.deth", "Datagram Extended Transport Header", &["srcqp"]),
-    ("infiniband.reth", "RDMA Extended Transport Header", &["r_key", "dmalen"]),
-    ("infiniband.atomiceth", "Atomic Extended Transport Header", &[]),
-    ("infiniband.aeth", "ACK Extended Transport Header", &[]),
-    ("infiniband.atomicacketh", "Atomic ACK Extended Transport Header", &[]),
-    ("infiniband.immdt", "Immediate Data Extended Transport Header", &["immediate"]),
-    ("infiniband.ieth", "Invalidate Extended Transport Header", &["r_key"]),
-    ("infiniband.xrceth", "XRC Extended Transport Header", &[]),
-    ("infiniband.feth", "Flush Extended Transport Header", &[]),
-    ("infiniband.mad", "Management Datagram", &["mgmtclass", "method"]),
-    ("infiniband.cm.req", "CM ConnectRequest", &["local_comm_id", "local_qpn", "starting_psn"]),
-    ("infiniband.cm.rep", "CM ConnectReply", &["remote_comm_id", "local_qpn", "starting_psn"]),
-    ("infiniband.cm.mra", "CM MsgRcptAck", &["remote_comm_id"]),
-    ("infiniband.cm.rej", "CM ConnectReject", &["remote_comm_id", "reason"]),
-    ("infiniband.cm.rtu", "CM ReadyToUse", &["remote_comm_id"]),
-    ("infiniband.cm.dreq", "CM DisconnectRequest", &["remote_comm_id"]),
-    ("infiniband.cm.drsp", "CM DisconnectReply", &["remote_comm_id"]),
-    ("infiniband.cm.lap", "CM LoadAlternatePath", &["remote_comm_id"]),
-    ("infiniband.cm.apr", "CM AlternatePathResponse", &["remote_comm_id"]),
-    ("infiniband.cm.sidrreq", "CM ServiceIDResReq", &["request_id"]),
-    ("infiniband.cm.sidrrep", "CM ServiceIDResReqResp", &["request_id"]),
-    ("iwarp_mpa.req", "MPA Request Frame", &["markers", "crc", "rev"]),
-    ("iwarp_mpa.rep", "MPA Reply Frame", &["markers", "crc", "rejected", "rev"]),
-    ("iwarp_mpa.enhanced", "Enhanced RDMA connection establishment data", &["ird", "ord"]),
-    ("iwarp_mpa.markers", "MPA Marker", &["fpduptr"]),
-    ("iwarp_mpa.fpdu", "MPA FPDU", &["ulpdu_length"]),
-    ("iwarp_ddp.control_field", "DDP Control", &["tagged", "last"]),
-    ("iwarp_ddp.tagged", "DDP Tagged", &["stag", "offset"]),
-    ("iwarp_ddp.untagged", "DDP Untagged", &["queue", "number", "offset"]),
-    ("iwarp_rdma.control_field", "RDMAP Control", &["opcode"]),
-    ("iwarp_rdma.invalidate", "Invalidate STag", &["stag"]),
-    ("iwarp_rdma.not_invalidate", "No Invalidate STag", &[]),
-    ("iwarp_rdma.rr", "RDMA Read Request Header", &["source_stag", "length"]),
-    ("iwarp_rdma.immediate", "Immediate Data", &[]),
-    ("iwarp_rdma.atomic", "Atomic Header", &["request_identifier"]),
-    ("iwarp_rdma.term_ctrl", "Terminate Control", &["layer", "error_type", "code"]),
-    ("iwarp_rdma.terminate", "Terminated DDP segment", &["length"]),
-    ("rpcordma", "RPC over RDMA", &["rdma_xid", "rc_xid", "proc", "htype", "rdma_credit"]),
-    ("rpcordma.private_data", "RPC-over-RDMA private data", &[]),
-    ("rpc", "Remote Procedure Call", &["mtype", "prog", "vers", "proc", "stat"]),
+/// Heading of a layer.
+struct LayerHeading {
+    /// Filter name of the group.
+    name: &'static str,
+    title: &'static str,
+    /// Labels of the most important fields, which the heading shows.
+    summary: &'static [&'static str],
+}
+
+macro_rules! headings {
+    ($($header:ident $title:literal [$($field:ident)*];)*) => {
+        &[$(LayerHeading {
+            name: $header::GROUP.name,
+            title: $title,
+            summary: &[$($header::FIELDS.$field.label),*],
+        }),*]
+    };
+}
+
+/// Layers that are one header.
+const HEADERS: &[LayerHeading] = headings! {
+    Ethernet "Ethernet II" [src dst];
+    Vlan "802.1Q Virtual LAN" [id];
+    Sll "Linux cooked capture" [];
+    Loopback "Null/Loopback" [];
+    Erf "Extensible Record Format" [];
+    Ipv4 "Internet Protocol Version 4" [src dst];
+    Ipv6 "Internet Protocol Version 6" [src dst];
+    Ipv6Fragment "Fragment Header for IPv6" [];
+    Udp "User Datagram Protocol" [srcport dstport];
+    Tcp "Transmission Control Protocol" [srcport dstport seq];
+    TcpFlagBits "Control Bits" [];
+    GreFlags "Flags and Protocol Type" [proto];
+    Erspan2 "Encapsulated Remote Switch Packet Analysis" [version spanid vlan];
+    ErspanPlatform "Platform Specific SubHeader" [platid];
+    Vxlan "Virtual eXtensible Local Area Network" [vni];
+    Mpls "MultiProtocol Label Switching Header" [label bottom];
+    PseudowireControl "PW Ethernet Control Word" [sequence_number];
+    PseudowireChannel "PW Associated Channel Header" [channel_type];
+    Lrh "Local Route Header" [slid dlid];
+    Grh "Global Route Header" [sgid dgid];
+    Bth "Base Transport Header" [opcode destqp psn];
+    Rdeth "Reliable Datagram Extended Transport Header" [];
+    Deth "Datagram Extended Transport Header" [srcqp];
+    Reth "RDMA Extended Transport Header" [r_key dmalen];
+    AtomicEth "Atomic Extended Transport Header" [];
+    Aeth "ACK Extended Transport Header" [];
+    AtomicAckEth "Atomic ACK Extended Transport Header" [];
+    ImmDt "Immediate Data Extended Transport Header" [immediate];
+    Ieth "Invalidate Extended Transport Header" [r_key];
+    XrcEth "XRC Extended Transport Header" [];
+    Feth "Flush Extended Transport Header" [];
+    MadHeader "Management Datagram" [mgmtclass method];
+    CmConnectionRequest "CM ConnectRequest" [local_comm_id local_qpn starting_psn];
+    CmConnectionReply "CM ConnectReply" [remote_comm_id local_qpn starting_psn];
+    CmMessageReceiptAck "CM MsgRcptAck" [remote_comm_id];
+    CmReject "CM ConnectReject" [remote_comm_id reason];
+    CmReadyToUse "CM ReadyToUse" [remote_comm_id];
+    CmDisconnectRequest "CM DisconnectRequest" [remote_comm_id];
+    CmDisconnectReply "CM DisconnectReply" [remote_comm_id];
+    CmLoadAlternatePath "CM LoadAlternatePath" [remote_comm_id];
+    CmAlternatePathResponse "CM AlternatePathResponse" [remote_comm_id];
+    CmServiceIdResolutionRequest "CM ServiceIDResReq" [request_id];
+    CmServiceIdResolutionReply "CM ServiceIDResReqResp" [request_id];
+    MpaRequestFrame "MPA Request Frame" [markers crc rev];
+    MpaReplyFrame "MPA Reply Frame" [markers crc rejected rev];
+    MpaEnhancedConnectionData "Enhanced RDMA connection establishment data" [ird ord];
+    Marker "MPA Marker" [fpduptr];
+    FpduHeader "MPA FPDU" [ulpdu_length];
+    DdpControl "DDP Control" [tagged last];
+    Tagged "DDP Tagged" [stag offset];
+    Untagged "DDP Untagged" [queue number offset];
+    RdmapControl "RDMAP Control" [opcode];
+    RdmapInvalidateStag "Invalidate STag" [stag];
+    RdmapUntaggedReservedField "No Invalidate STag" [];
+    RdmapReadRequestHeader "RDMA Read Request Header" [source_stag length];
+    RdmapImmediateData "Immediate Data" [];
+    RdmapAtomicRequestHeader "Atomic Header" [request_identifier];
+    TerminateDdpSegmentLength "Terminated DDP segment" [length];
+    PrivateData "RPC-over-RDMA private data" [];
+    OtherTerminate "Terminate Control" [layer error_type code];
+};
+
+/// Layers of more than a header.
+const MESSAGES: &[LayerHeading] = &[
+    LayerHeading { name: GRE.name, title: "Generic Routing Encapsulation", summary: &[] },
+    LayerHeading { name: INFINIBAND.name, title: "InfiniBand", summary: &[] },
+    LayerHeading {
+        name: RdmaBody::HEADER.name,
+        title: "RPC over RDMA",
+        summary: &[
+            RpcRdmaFixedFields::FIELDS.rdma_xid.label,
+            NfsRdmaPrototypeHeader::FIELDS.rc_xid.label,
+            RdmaBody::TAG.label,
+            RpcRdma2Body::TAG.label,
+            RpcRdmaFixedFields::FIELDS.rdma_credit.label,
+        ],
+    },
+    LayerHeading {
+        name: RpcMsg::FIELD.name,
+        title: "Remote Procedure Call",
+        summary: &[
+            RpcMsgBody::TAG.label,
+            CallBody::FIELDS.prog.label,
+            CallBody::FIELDS.vers.label,
+            CallBody::FIELDS.proc.label,
+            ReplyBody::TAG.label,
+        ],
+    },
 ];
+
+/// Groups that exist only in the notation of the RFCs.
+const WRAPPERS: [&str; 4] = [
+    RpcMsg::FIELDS.body.name,
+    RdmaBody::FIELD.name,
+    NfsRdmaPrototypeHeader::FIELDS.rc_body.name,
+    RpcRdma2Body::FIELD.name,
+];
+
+fn heading(field: &FieldDefinition) -> Option<&'static LayerHeading> {
+    HEADERS.iter().chain(MESSAGES).find(|heading| heading.name == field.name)
+}
 
 /// Returns the title of a layer, or `None` if the group is no layer.
 pub(super) fn title(field: &FieldDefinition) -> Option<&'static str> {
-    LAYERS.iter().find(|(name, ..)| *name == field.name).map(|(_, title, _)| *title)
+    heading(field).map(|heading| heading.title)
 }
 
 /// Returns the labels of the fields that the heading shows.
 pub(super) fn summary(field: &FieldDefinition) -> &'static [&'static str] {
-    LAYERS.iter().find(|(name, ..)| *name == field.name).map_or(&[], |(.., fields)| fields)
+    heading(field).map_or(&[], |heading| heading.summary)
 }
 
-/// Returns `true` for a group that exists only in the notation of the RFC.
+/// Returns `true` for a group that exists only in the notation of an RFC.
 pub(super) fn is_wrapper(field: &FieldDefinition) -> bool {
-    matches!(field.name, "rpc.body" | "rpcordma.body" | "rpcordma.prototype_body" | "rpcordma.v2_body")
+    WRAPPERS.contains(&field.name)
 }

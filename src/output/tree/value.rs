@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName, field_names};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName};
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::v2::Timeval;
 
 use crate::output::style::Glyphs;
@@ -19,7 +20,7 @@ const HEX_FIELDS: [(&str, usize); 8] = [
     (field_names::IP_CHECKSUM, 4),
     (field_names::UDP_CHECKSUM, 4),
     (field_names::TCP_CHECKSUM, 4),
-    ("gre.checksum", 4),
+    (field_names::GRE_CHECKSUM, 4),
     (field_names::NFS_CALLBACK_IDENT, 8),
     (field_names::INFINIBAND_MAD_STATUS, 4),
 ];
@@ -98,7 +99,10 @@ pub(super) fn literal(value: &FieldValue<'_>) -> Option<String> {
 
 /// Returns `true` if numbers of an enumeration are usually written in hexadecimal: ether types.
 fn is_hex_enum(field: &FieldDefinition) -> bool {
-    matches!(field.name, "eth.type" | "vlan.etype" | "sll.etype" | "gre.proto")
+    matches!(
+        field.name,
+        field_names::ETH_TYPE | field_names::VLAN_ETYPE | field_names::SLL_ETYPE | field_names::GRE_PROTO
+    )
 }
 
 fn write_number(field: &FieldDefinition, number: u64, text: &mut String) {

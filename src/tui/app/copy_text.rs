@@ -1,5 +1,6 @@
 //! Copying to the clipboard: a value, the filter for it, or the command that shows it.
 
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::escape::is_unsafe;
 
@@ -70,19 +71,26 @@ impl App {
         let (ours, frames) = match self.subject() {
             None => return self.show_error(NOTHING_CHOSEN),
             Some(DetailSubject::Frame(frame)) => {
-                let ours =
-                    format!("nfsrdma-inspect --view frames -V -Y 'frame.number == {}' {files}", frame.0);
+                let ours = format!(
+                    "nfsrdma-inspect --view frames -V -Y '{} == {}' {files}",
+                    GeneratedField::Number,
+                    frame.0
+                );
                 (ours, vec![frame])
             }
             Some(subject @ DetailSubject::Transaction(TransactionReloadKey { index, first, last, .. })) => {
                 let detail = self.tree.detail.as_ref().filter(|detail| detail.subject == subject);
                 let frames = detail.map_or(vec![first, last], |detail| detail.frames.clone());
-                (format!("nfsrdma-inspect -V -Y 'nfsrdma.index == {index}' {files}"), frames)
+                (format!("nfsrdma-inspect -V -Y '{} == {index}' {files}", GeneratedField::Index), frames)
             }
         };
         // tshark reads a single file.
         let text = match paths {
-            [_] => format!("{ours}\ntshark -V -r {files} -Y 'frame.number in {{{}}}'", ranges(&frames)),
+            [_] => format!(
+                "{ours}\ntshark -V -r {files} -Y '{} in {{{}}}'",
+                GeneratedField::Number,
+                ranges(&frames)
+            ),
             _ => ours,
         };
         self.control_sequences.push(clipboard::sequence(&text));

@@ -2,7 +2,8 @@
 
 use crate::tui::prompt::PromptPurpose;
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_dissectors::field::field_names;
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
+use nfsrdma_dissectors::field_names;
 
 use super::application_state::{App, FocusPane, NOTHING_CHOSEN, TableViewState};
 use super::read_pass_results::ReadPassResults;
@@ -25,20 +26,20 @@ impl App {
     /// Returns the filter for the connection of the chosen Transaction.
     pub(super) fn filter_for_connection(&self) -> Result<String, &'static str> {
         let entry = self.entry().ok_or(NOTHING_CHOSEN)?;
-        Ok(format!("nfsrdma.connection == {}", entry.row.connection))
+        Ok(format!("{} == {}", GeneratedField::Connection, entry.row.connection))
     }
 
     /// Returns the filter for its XID.
     pub(super) fn filter_for_xid(&self) -> Result<String, &'static str> {
         let entry = self.entry().ok_or(NOTHING_CHOSEN)?;
-        Ok(format!("nfsrdma.xid == {}", entry.row.xid))
+        Ok(format!("{} == {}", GeneratedField::Xid, entry.row.xid))
     }
 
     /// Returns the filter for its file. It uses the filehandle, which does not change when the file is renamed.
     pub(super) fn filter_for_file(&self) -> Result<String, &'static str> {
         let value =
             self.tree.literal(field_names::NFS_FHANDLE).ok_or("the selected Transaction has no file")?;
-        Ok(format!("nfs.fhandle == {value}"))
+        Ok(format!("{} == {value}", field_names::NFS_FHANDLE))
     }
 
     /// Returns the filter for its session and slot.
@@ -49,7 +50,7 @@ impl App {
         else {
             return Err("the selected Transaction has no session (NFSv4.1 and later)");
         };
-        Ok(format!("nfs.session_id4 == {session} && nfs.slotid == {slot}"))
+        Ok(format!("{} == {session} && {} == {slot}", field_names::NFS_SESSION_ID4, field_names::NFS_SLOTID))
     }
 
     /// Sets a filter.

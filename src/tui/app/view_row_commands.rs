@@ -1,6 +1,7 @@
 //! The rows of each view, and the keys for them. Only this module asks which view a key acts on: the rows of a view
 //! are Transactions, frames or the rows of a table, and every key for rows acts on them.
 
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use std::collections::BTreeSet;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
@@ -222,7 +223,7 @@ impl App {
                 let (xid, connection) = (self.filter_for_xid()?, self.filter_for_connection()?);
                 Ok(format!("{xid} && {connection}"))
             }
-            TuiViewRecordKind::Frames => Ok(format!("frame.number == {}", self.frame_list.at)),
+            TuiViewRecordKind::Frames => Ok(format!("{} == {}", GeneratedField::Number, self.frame_list.at)),
             TuiViewRecordKind::Table(view) => {
                 self.table_row(view).and_then(|row| view.filter(self, row)).ok_or(NOTHING_CHOSEN)
             }

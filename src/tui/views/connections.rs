@@ -1,5 +1,6 @@
 //! Connections: their endpoints and statistics, and the credits of the chosen one over time.
 
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -71,7 +72,7 @@ impl TableRows for ConnectionsView {
     }
 
     fn filter(row: &ConnectionStats) -> String {
-        format!("nfsrdma.connection == {}", row.tally.name.number)
+        format!("{} == {}", GeneratedField::Connection, row.tally.name.number)
     }
 
     fn mark(row: &ConnectionStats) -> MarkedRow {

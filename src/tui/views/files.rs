@@ -1,5 +1,6 @@
 //! Files: the busiest by bytes, time or Transactions.
 
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -59,7 +60,7 @@ impl TableRows for FilesView {
     }
 
     fn filter(row: &FileRow) -> String {
-        format!("nfsrdma.path == {}", quoted(&row.path))
+        format!("{} == {}", GeneratedField::Path, quoted(&row.path))
     }
 
     fn mark(row: &FileRow) -> MarkedRow {

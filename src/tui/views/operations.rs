@@ -1,5 +1,6 @@
 //! Operations, like top: counts, rates, latencies and errors.
 
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -74,15 +75,17 @@ impl TableRows for OperationsView {
 /// Returns the filter for an operation, including program and version: others have operations of the same name.
 pub(super) fn filter_for(row: &OperationStats) -> String {
     let mut filter = match row.key.operation {
-        Some(ProcedureOrMainOperation::Named(name)) => format!("nfsrdma.operation == \"{name}\""),
-        Some(ProcedureOrMainOperation::Number(number)) => format!("nfsrdma.operation == \"{number}\""),
-        None => "!nfsrdma.operation".to_owned(),
+        Some(ProcedureOrMainOperation::Named(name)) => format!("{} == \"{name}\"", GeneratedField::Operation),
+        Some(ProcedureOrMainOperation::Number(number)) => {
+            format!("{} == \"{number}\"", GeneratedField::Operation)
+        }
+        None => format!("!{}", GeneratedField::Operation),
     };
     if let Some(program) = row.key.program {
-        filter += &format!(" && nfsrdma.program == \"{program}\"");
+        filter += &format!(" && {} == \"{program}\"", GeneratedField::Program);
     }
     if let Some(version) = row.key.version {
-        filter += &format!(" && nfsrdma.version == {version}");
+        filter += &format!(" && {} == {version}", GeneratedField::Version);
     }
     filter
 }

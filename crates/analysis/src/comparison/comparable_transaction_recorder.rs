@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, FieldValue, field_names};
+use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, FieldValue};
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk;
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};

@@ -1,7 +1,7 @@
 //! The words of `--ignore` and `--only`: kinds of differences, compared fields and operations. An unknown word is an
 //! error that proposes the closest match.
 
-use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::field_names;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 

@@ -4,7 +4,7 @@ use std::ops::{AddAssign, Range};
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 

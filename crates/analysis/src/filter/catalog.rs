@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field::registry::{FieldDecodeLayer, RegisteredField};
+use nfsrdma_dissectors::field_names;
 
 use super::derived_fields::{ALIASES, FieldAlias, FieldAliasValuePart, GeneratedField};
 pub use super::filter_type::FilterType;
@@ -231,15 +232,15 @@ fn described(name: &'static str, fields: &[RegisteredField]) -> Option<FilterFie
 
 /// Replacements for fields of Wireshark that do not exist here.
 const REPLACEMENTS: &[(&str, &[&str])] = &[
-    ("nfs.full_name", &["nfsrdma.path"]),
-    ("nfs.main_opcode", &["nfsrdma.operation", "nfs.opcode"]),
-    ("rpc.procedure", &["nfsrdma.procedure", "nfs.procedure_v3"]),
-    ("rpc.call.dup", &["nfsrdma.call.copies"]),
-    ("rpc.reply.dup", &["nfsrdma.reply.copies"]),
-    ("rpc.dup", &["nfsrdma.call.copies", "nfsrdma.reply.copies"]),
-    ("nlm.time", &["rpc.time", "nfsrdma.latency"]),
-    ("nlm.msg_in", &["rpc.repframe"]),
-    ("nlm.res_in", &["rpc.reqframe"]),
+    ("nfs.full_name", &[GeneratedField::Path.name()]),
+    ("nfs.main_opcode", &[GeneratedField::Operation.name(), field_names::NFS_OPCODE]),
+    ("rpc.procedure", &[GeneratedField::Procedure.name(), "nfs.procedure_v3"]),
+    ("rpc.call.dup", &[GeneratedField::CallCopies.name()]),
+    ("rpc.reply.dup", &[GeneratedField::ReplyCopies.name()]),
+    ("rpc.dup", &[GeneratedField::CallCopies.name(), GeneratedField::ReplyCopies.name()]),
+    ("nlm.time", &[GeneratedField::RpcTime.name(), GeneratedField::Latency.name()]),
+    ("nlm.msg_in", &[GeneratedField::CallFrameOfReply.name()]),
+    ("nlm.res_in", &[GeneratedField::ReplyFrameOfCall.name()]),
 ];
 
 const PROPOSALS: usize = 3;
@@ -287,15 +288,15 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::field::field_names;
 
     use super::*;
 
     #[test]
     fn each_name_that_the_program_looks_for_is_a_field() {
         let catalog = FilterFieldCatalog::new();
-        let unknown: Vec<_> = field_names::ALL.iter().filter(|name| catalog.get(name).is_none()).collect();
-        assert_eq!(unknown, Vec::<&&str>::new());
+        let unknown: Vec<_> =
+            field_names::ALL.iter().filter(|(_, name)| catalog.get(name).is_none()).collect();
+        assert_eq!(unknown, Vec::<&(&str, &str)>::new());
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //!
 //! A field that Wireshark has too has Wireshark's name. All others begin with `nfsrdma.`.
 
+use std::fmt::{self, Display, Formatter};
+
 use super::filter_type::FilterType;
+use nfsrdma_dissectors::field_names;
 
 /// Sources of definitions.
 const CAPTURE: &str = "the capture file";
@@ -131,6 +134,11 @@ facts! { GeneratedField;
 }
 
 impl GeneratedField {
+    /// Returns the filter name.
+    pub const fn name(self) -> &'static str {
+        self.description().0
+    }
+
     /// Fields of a Transaction that need its messages to be decoded.
     pub(super) const OUTCOME: &'static [Self] = &[
         Self::Program,
@@ -143,6 +151,12 @@ impl GeneratedField {
         Self::Path,
         Self::NewPath,
     ];
+}
+
+impl Display for GeneratedField {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
 }
 
 /// Part of the value of another field.
@@ -176,10 +190,10 @@ pub struct FieldAlias {
 }
 
 macro_rules! alias {
-    ($name:literal = $($of:literal)|+ $([$($part:tt)+])?, $about:literal, $source:literal) => {
+    ($name:literal = $($of:ident)|+ $([$($part:tt)+])?, $about:literal, $source:literal) => {
         FieldAlias {
             name: $name,
-            of: &[$($of),+],
+            of: &[$(field_names::$of),+],
             part: alias!(@part $($($part)+)?),
             about: $about,
             source: $source,
@@ -192,47 +206,43 @@ macro_rules! alias {
 
 /// The aliases.
 pub const ALIASES: &[FieldAlias] = &[
-    alias!("eth.addr" = "eth.src" | "eth.dst", "Source or destination", "IEEE 802.3 section 3"),
-    alias!("ip.addr" = "ip.src" | "ip.dst", "Source or destination", "RFC 791 section 3.1"),
-    alias!("ip.dsfield.dscp" = "ip.dsfield" [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),
-    alias!("ip.dsfield.ecn" = "ip.dsfield" [0, 0x03], "Explicit congestion notification", "RFC 3168 section 5"),
-    alias!("ipv6.addr" = "ipv6.src" | "ipv6.dst", "Source or destination", "RFC 8200 section 3"),
-    alias!("ipv6.tclass.dscp" = "ipv6.tclass" [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),
-    alias!("ipv6.tclass.ecn" = "ipv6.tclass" [0, 0x03], "Explicit congestion notification", "RFC 3168 section 5"),
-    alias!("tcp.port" = "tcp.srcport" | "tcp.dstport", "Source or destination", "RFC 9293 section 3.1"),
-    alias!("udp.port" = "udp.srcport" | "udp.dstport", "Source or destination", "RFC 768"),
+    alias!("eth.addr" = ETH_SRC | ETH_DST, "Source or destination", "IEEE 802.3 section 3"),
+    alias!("ip.addr" = IP_SRC | IP_DST, "Source or destination", "RFC 791 section 3.1"),
+    alias!("ip.dsfield.dscp" = IP_DSFIELD [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),
+    alias!("ip.dsfield.ecn" = IP_DSFIELD [0, 0x03], "Explicit congestion notification", "RFC 3168 section 5"),
+    alias!("ipv6.addr" = IPV6_SRC | IPV6_DST, "Source or destination", "RFC 8200 section 3"),
+    alias!("ipv6.tclass.dscp" = IPV6_TCLASS [2, 0x3f], "Differentiated services codepoint", "RFC 2474 section 3"),
+    alias!("ipv6.tclass.ecn" = IPV6_TCLASS [0, 0x03], "Explicit congestion notification", "RFC 3168 section 5"),
+    alias!("tcp.port" = TCP_SRCPORT | TCP_DSTPORT, "Source or destination", "RFC 9293 section 3.1"),
+    alias!("udp.port" = UDP_SRCPORT | UDP_DSTPORT, "Source or destination", "RFC 768"),
     alias!(
-        "nfs.open4.share_access" = "nfs.share_access" [0, 0xff],
+        "nfs.open4.share_access" = NFS_SHARE_ACCESS [0, 0xff],
         "The access that OPEN asks for",
         "RFC 8881 section 18.16.1"
     ),
     alias!(
-        "nfs.want" = "nfs.share_access" [0, 0xffff_ff00],
+        "nfs.want" = NFS_SHARE_ACCESS [0, 0xffff_ff00],
         "Delegation that OPEN or WANT_DELEGATION requests",
         "RFC 8881 section 18.16.1, RFC 9754"
     ),
     alias!(
-        "nfs.fh.hash" = "nfs.fhandle"[Crc32],
+        "nfs.fh.hash" = NFS_FHANDLE[Crc32],
         "CRC-32 of a filehandle, which --filehandles hash shows",
         "docs/display-filters.md"
     ),
+    alias!("nfs.fh.length" = NFS_FHANDLE[Length], "Length of a filehandle in bytes", "RFC 8881 section 3.2"),
     alias!(
-        "nfs.fh.length" = "nfs.fhandle"[Length],
-        "Length of a filehandle in bytes",
-        "RFC 8881 section 3.2"
-    ),
-    alias!(
-        "nfs.stateid.hash" = "nfs.stateid.other"[Crc16From(4)],
+        "nfs.stateid.hash" = NFS_STATEID_OTHER[Crc16From(4)],
         "CRC-16 (ITU-T X.25) of a stateid with its seqid",
         "docs/display-filters.md"
     ),
     alias!(
-        "nfs.stateid.other_hash" = "nfs.stateid.other"[Crc32],
+        "nfs.stateid.other_hash" = NFS_STATEID_OTHER[Crc32],
         "CRC-32 of a stateid without its seqid",
         "docs/display-filters.md"
     ),
     alias!(
-        "nfs.status" = "nfs.status2" | "nfs.status3" | "nfs.nfsstat4",
+        "nfs.status" = NFS_STATUS2 | NFS_STATUS3 | NFS_NFSSTAT4,
         "Status of a procedure, a COMPOUND or an operation",
         "RFC 1094 section 2.3.1, RFC 1813 section 2.6, RFC 8881 section 15"
     ),
@@ -245,8 +255,7 @@ mod tests {
     #[test]
     fn facts_that_wireshark_has_not_begin_with_the_name_of_this_program() {
         for field in GeneratedField::TRANSACTION {
-            let (name, ..) = field.description();
-            assert!(name.starts_with("nfsrdma."), "{name}");
+            assert!(field.name().starts_with("nfsrdma."), "{field}");
         }
     }
 }

@@ -3,7 +3,8 @@
 mod listener;
 
 use nfsrdma_dissectors::field::registry::FieldRegistry;
-use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, field_names};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldKind};
+use nfsrdma_dissectors::field_names;
 
 use super::cache_by_description_address::CacheKeyedByDescriptionAddress;
 use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
@@ -243,7 +244,7 @@ impl FieldExtractor {
 const UDP_LENGTH: &str = field_names::UDP_LENGTH;
 
 /// The fields with the type of the payload of a link-layer header.
-const ETHER_TYPES: [&str; 3] = ["eth.type", "vlan.etype", "sll.etype"];
+const ETHER_TYPES: [&str; 3] = [field_names::ETH_TYPE, field_names::VLAN_ETYPE, field_names::SLL_ETYPE];
 
 /// Returns `true` if a field is the header length of a used protocol, which has options after the described fields.
 fn is_header_length(protocol: &ReferencedFilterField, field: &FieldDefinition) -> bool {

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::registry::RegisteredField;
 use nfsrdma_dissectors::field::{FieldKind, FlagName};
+use nfsrdma_dissectors::field_names;
 
 /// A bit of a mask.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,14 +59,17 @@ const ACCESS: &[(u64, &str)] = &[
 ];
 
 const MASKS: &[WiresharkMaskBitNames] = &[
-    WiresharkMaskBitNames { is_request: true, ..names(&["nfs.access_check"], "nfs.access_", ACCESS) },
     WiresharkMaskBitNames {
         is_request: true,
-        ..names(&["nfs.access_supported"], "nfs.access_supp_", ACCESS)
+        ..names(&[field_names::NFS_ACCESS_CHECK], "nfs.access_", ACCESS)
     },
-    names(&["nfs.access_rights"], "nfs.access_", ACCESS),
+    WiresharkMaskBitNames {
+        is_request: true,
+        ..names(&[field_names::NFS_ACCESS_SUPPORTED], "nfs.access_supp_", ACCESS)
+    },
+    names(&[field_names::NFS_ACCESS_RIGHTS], "nfs.access_", ACCESS),
     names(
-        &["nfs.mode"],
+        &[field_names::NFS_MODE],
         "nfs.mode.",
         &[
             (0x800, "set_user_id"),
@@ -83,7 +87,7 @@ const MASKS: &[WiresharkMaskBitNames] = &[
         ],
     ),
     names(
-        &["nfs.mode3"],
+        &[field_names::NFS_MODE3],
         "nfs.mode3.",
         &[
             (0x800, "suid"),
@@ -101,13 +105,17 @@ const MASKS: &[WiresharkMaskBitNames] = &[
         ],
     ),
     names(
-        &["nfs.fsinfo.properties"],
+        &[field_names::NFS_FSINFO_PROPERTIES],
         "nfs.fsinfo.properties.",
         &[(0x01, "hardlinks"), (0x02, "symlinks"), (0x08, "pathconf"), (0x10, "setattr")],
     ),
-    names(&["nfs.fattr4.fs_charset_cap"], "nfs.fattr4.fs_charset_cap.", &[(0x1, "nonutf8"), (0x2, "utf8")]),
     names(
-        &["nfs.aceflags4"],
+        &[field_names::NFS_FATTR4_FS_CHARSET_CAP],
+        "nfs.fattr4.fs_charset_cap.",
+        &[(0x1, "nonutf8"), (0x2, "utf8")],
+    ),
+    names(
+        &[field_names::NFS_ACEFLAGS4],
         "nfs.aceflag4.",
         &[
             (0x01, "file_inherit"),
@@ -121,7 +129,7 @@ const MASKS: &[WiresharkMaskBitNames] = &[
         ],
     ),
     names(
-        &["nfs.exchange_id.call_flags", "nfs.exchange_id.reply_flags"],
+        &[field_names::NFS_EXCHANGE_ID_CALL_FLAGS, field_names::NFS_EXCHANGE_ID_REPLY_FLAGS],
         "nfs.exchange_id.flags.",
         &[
             (0x0000_0001, "moved_refer"),
@@ -134,10 +142,10 @@ const MASKS: &[WiresharkMaskBitNames] = &[
         ],
     ),
     // These bits are described individually.
-    names(&["tcp.flags"], "tcp.flags.", &[(0x04, "reset"), (0x08, "push")]),
-    names(&["nfs.create_session_flags"], "nfs.create_session.flags.", &[]),
+    names(&[field_names::TCP_FLAGS], "tcp.flags.", &[(0x04, "reset"), (0x08, "push")]),
+    names(&[field_names::NFS_CREATE_SESSION_FLAGS], "nfs.create_session.flags.", &[]),
     names(
-        &["nfs.share_access"],
+        &[field_names::NFS_SHARE_ACCESS],
         "nfs.want_",
         &[
             (0x01_0000, "notification.when_resrc_avail"),

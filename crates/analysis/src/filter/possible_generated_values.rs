@@ -1,7 +1,8 @@
 //! Possible values of generated fields: a comparison with any other word would silently select nothing.
 
 use nfsrdma_conformance::{RULES, ReportedFindingSeverity};
-use nfsrdma_dissectors::field::{FlagName, field_names};
+use nfsrdma_dissectors::field::FlagName;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
@@ -12,8 +13,10 @@ use super::catalog::FilterFieldCatalog;
 use super::derived_fields::GeneratedField;
 use super::procedure_number_fields;
 
-const STATUSES: [&str; 6] = [
-    field_names::NFS_STATUS,
+const STATUSES: [&str; 8] = [
+    field_names::NFS_STATUS2,
+    field_names::NFS_STATUS3,
+    field_names::NFS_NFSSTAT4,
     field_names::MOUNT_STATUS,
     field_names::NLM_STAT,
     field_names::NLM_TEST_STAT_STAT,

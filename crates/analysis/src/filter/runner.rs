@@ -492,7 +492,9 @@ impl FilterRunner {
         let Some(transaction) = key_of(kind).and_then(|key| flow.transaction(key)) else { return };
         let Some(message_kind) = completed(frame, datagram, kind, transaction) else { return };
         transaction.with_messages(|messages| {
-            if let Some(mut listener) = self.extractor.listen_for(&["frame.protocols"]) {
+            if let Some(mut listener) =
+                self.extractor.listen_for(const { &[GeneratedField::Protocols.name()] })
+            {
                 // Protocols before an error are valid.
                 let _ = messages.observe(message_kind, &mut listener);
             }

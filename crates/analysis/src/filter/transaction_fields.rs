@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, field_names};
+use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver};
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{

@@ -29,7 +29,7 @@ use path_inference_token_stream::MessageFilenameTokens;
 use transaction_paths::{TransactionOperationPaths, number, path};
 
 /// The name of every field that is a filehandle.
-pub use nfsrdma_dissectors::field::field_names::NFS_FHANDLE as FILEHANDLE;
+pub use nfsrdma_dissectors::field_names::NFS_FHANDLE as FILEHANDLE;
 pub use transaction_paths::{FilehandleDisplay, OperationPaths, UNKNOWN_PREFIX, hash};
 
 /// Maximum number of Transactions whose Replies may be completed by later copies.

@@ -4,7 +4,8 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, field_names};
+use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Attributes;
 

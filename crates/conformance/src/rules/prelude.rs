@@ -1,6 +1,6 @@
 //! Imports that several groups of rules share.
 
-pub(super) use nfsrdma_dissectors::field::field_names;
+pub(super) use nfsrdma_dissectors::field_names;
 pub(super) use nfsrdma_dissectors::flow::Transaction;
 pub(super) use nfsrdma_dissectors::flow::chunk::Chunk;
 pub(super) use nfsrdma_dissectors::flow::exceptional_transport_events::{

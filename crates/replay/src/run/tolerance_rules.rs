@@ -7,7 +7,7 @@
 pub mod file;
 pub mod inference;
 
-use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{Operation, SequenceStatusFlags};
 use nfsrdma_dissectors::nfs::{mount, rpcbind, v3, v4};

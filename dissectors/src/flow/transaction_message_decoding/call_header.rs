@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::field::{FieldDefinition, FieldObserver, FieldValue, field_names};
+use crate::field::{FieldDefinition, FieldObserver, FieldValue};
+use crate::field_names;
 use crate::nfs::Procedure;
 use crate::rpc::auth::Flavor;
 use crate::rpc::gss::GssPayload;

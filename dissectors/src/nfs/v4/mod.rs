@@ -12,7 +12,7 @@ mod attributes;
 mod bitmap;
 mod bitmap_keyed_values;
 mod callback;
-pub(super) mod compound;
+pub(crate) mod compound;
 mod copy;
 mod device_notifications;
 mod directory_notifications;

@@ -23,7 +23,7 @@ mod tests;
 mod tolerated_difference_removal;
 mod write_chunks;
 
-use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -8,7 +8,8 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::{FieldValue, field_names};
+use nfsrdma_dissectors::field::FieldValue;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::xdr::ChunkedDataItem;

@@ -7,7 +7,7 @@ use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, Map
 use nfsrdma_analysis::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath,
 };
-use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::Operation;
 

@@ -1,6 +1,6 @@
 //! Removes differences that a rule tolerates from both sides and records the rules that were needed.
 
-use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use std::collections::VecDeque;

@@ -36,7 +36,7 @@ pub(super) mod violations;
 use std::ops::Range;
 use std::time::Instant;
 
-use nfsrdma_dissectors::field::field_names;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
 use rustc_hash::FxHashMap;

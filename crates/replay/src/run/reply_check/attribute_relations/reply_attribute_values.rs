@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use nfsrdma_dissectors::field::{FieldValue, field_names};
+use nfsrdma_dissectors::field::FieldValue;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
