@@ -40,7 +40,9 @@ use crate::rpcrdma::private_data;
 use crate::rpcrdma::private_data::PrivateData;
 use crate::rpcrdma::sigcomm2003_prototype::NfsRdmaPrototypeBody;
 use crate::rpcrdma::version2::{RpcRdma2Body, RpcRdma2MiddleHeader};
-use crate::rpcrdma::{ChunkLists, RdmaBody, RdmaSegment, ReadSegment, RpcRdmaErrvers, RpcRdmaFixedFields};
+use crate::rpcrdma::{
+    ChunkLists, RdmaBody, RdmaSegment, ReadSegment, RpcRdmaErrvers, RpcRdmaFixedFields, RpcRdmaVersionBody,
+};
 
 macro_rules! field_names {
     ($($constant:ident = $field:expr;)*) => {
@@ -212,6 +214,7 @@ field_names! {
     PORTMAP_RPCB_ADDR = Rpcb::FIELDS.r_addr;
     PORTMAP_TIME = RpcbindGettimeRes::FIELDS.time;
     PORTMAP_UADDR = Uaddr::FIELDS.uaddr;
+    RPC = RpcMsg::FIELD;
     RPC_AUTH_FLAVOR = Credential::TAG;
     RPC_AUTH_MACHINENAME = AuthSys::FIELDS.machinename;
     RPC_AUTH_STAMP = AuthSys::FIELDS.stamp;
@@ -226,6 +229,7 @@ field_names! {
     RPC_STATE_AUTH = AuthError::FIELDS.stat;
     RPC_STATE_REJECT = RejectedReply::TAG;
     RPC_XID = RpcMsg::FIELDS.xid;
+    RPCORDMA = RdmaBody::HEADER;
     RPCORDMA_FLOW_CONTROL = RpcRdmaFixedFields::FIELDS.rdma_credit;
     RPCORDMA_HTYPE = RpcRdma2Body::TAG;
     RPCORDMA_MSG_TYPE = RdmaBody::TAG;

@@ -6,6 +6,7 @@
 pub mod address;
 pub mod captured_frame;
 pub mod catalog;
+pub mod enumerator_names;
 pub mod escape;
 pub mod field;
 pub mod field_names;

@@ -17,6 +17,7 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::nfs::Procedure;
 
 use super::pending_call_progress::PendingCallProgress;
 use crate::escape;
@@ -71,7 +72,9 @@ impl TransactionJsonLineWriter {
         action: impl FnOnce(&DecodedValuesJson<'_, '_>) -> R,
     ) -> R {
         let mut buffer = std::mem::take(&mut self.tape).cleared();
-        let is_compound = matches!(summary.procedure_name, Some("COMPOUND" | "CB_COMPOUND"));
+        let is_compound = [Procedure::Compound, Procedure::CbCompound]
+            .iter()
+            .any(|compound| summary.procedure_name == Some(compound.name()));
         buffer.begin_message(if is_compound { None } else { summary.procedure_name.or(Some("")) });
         // Fields decoded before an error are used; `missing` lists the parts that were not captured.
         let _ = messages.observe_rpc(RpcMessageKind::Call, &mut buffer);

@@ -5,6 +5,7 @@
 //! read only once, are queued with their bytes. The file of a live capture grows up to the first frame of a Transaction
 //! that is not complete.
 
+use nfsrdma_dissectors::enumerator_names;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -386,7 +387,9 @@ impl<W: Write> FrameFileWriter<W> {
         description.truncate(description.trim_end().len());
         description += &format!(", XID {}", transaction.xid);
         let status = match (summary.rpc_status, summary.status) {
-            (Some(RpcStatus::Rpc(status)), _) if status.name() != Some("SUCCESS") => format!(", {status}"),
+            (Some(RpcStatus::Rpc(status)), _) if status.name() != Some(enumerator_names::SUCCESS) => {
+                format!(", {status}")
+            }
             (Some(RpcStatus::RdmaError(code)), _) => format!(", {code}"),
             (_, Some(status)) => {
                 let number = || ProcedureOrMainOperation::Number(status.number);

@@ -2,6 +2,7 @@
 //!
 //! The values come from the JSON of the operation, so that both are the same.
 
+use nfsrdma_dissectors::enumerator_names;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
@@ -134,7 +135,7 @@ impl CompoundFilehandles {
     fn follow(&mut self, operation: Operation, entry: &Value) {
         let keeps_filehandle = || {
             let claim = entry.get(field_labels::CLAIM).and_then(Value::as_str);
-            claim.is_some_and(|claim| claim.ends_with("_FH") || claim == "CLAIM_PREVIOUS")
+            claim.is_some_and(|claim| claim.ends_with("_FH") || claim == enumerator_names::CLAIM_PREVIOUS)
         };
         match operation {
             Operation::PUTFH => {

@@ -20,10 +20,10 @@ const LENGTH_ONLY_LABELS: [&str; 9] = [
     field_labels::ADB_PATTERN,
     field_labels::GXR_VALUE,
     field_labels::SXA_VALUE,
-    "attr_vals",
-    "notify_vals",
-    "thi_hintlist",
-    "undecoded",
+    field_labels::ATTR_VALS,
+    field_labels::NOTIFY_VALS,
+    field_labels::THI_HINTLIST,
+    field_labels::UNDECODED,
 ];
 
 /// Fields of a structure, or of one operation of a COMPOUND: the items of a tape between two indexes.

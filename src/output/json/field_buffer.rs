@@ -146,7 +146,7 @@ impl<'a> MessageFieldBuffer<'a> {
     fn begin_level(&mut self, field: &'static FieldDefinition) -> EnteredStructure {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => EnteredStructure::Ignored,
-            None if field.name.starts_with("rpc") => EnteredStructure::Ignored,
+            None if field.name.starts_with(field_names::RPC) => EnteredStructure::Ignored,
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
@@ -220,7 +220,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
     fn list(&mut self, field: &'static FieldDefinition, _: usize) {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => {}
-            None if self.procedure.is_none() || field.name.starts_with("rpc") => {}
+            None if self.procedure.is_none() || field.name.starts_with(field_names::RPC) => {}
             _ if field.label == field_labels::ENTRIES => {
                 self.entries = self.items.len();
                 self.push(field, BufferedFieldContent::Value(FieldValue::Unsigned(0)));
@@ -240,10 +240,10 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
             }
             // The line itself has the header of a COMPOUND and the status of a procedure.
             None if self.procedure.is_none() || field.label == field_labels::STATUS => {}
-            None if field.name.starts_with("rpc") => {}
+            None if field.name.starts_with(field_names::RPC) => {}
             Some(EnteredStructure::Operation) if self.is_operation_empty() && is_operation_header(field) => {
                 if let (Some(operation), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
-                    if field.label == "op" {
+                    if field.label == field_labels::OP {
                         (operation.number, operation.name) = (number, name);
                     } else {
                         operation.status = Some((number, name));
@@ -256,7 +256,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
             {
                 self.push(union, BufferedFieldContent::Value(value));
             }
-            Some(EnteredStructure::Recorded(group)) if field.label == "attrmask" => {
+            Some(EnteredStructure::Recorded(group)) if field.label == field_labels::ATTRMASK => {
                 self.push_attribute_mask(group, value)
             }
             _ => self.push(field, BufferedFieldContent::Value(value)),

@@ -20,7 +20,7 @@ use super::{layer_headings, value};
 /// Maximum length in bytes of a structure on one line.
 const MAX_LINE_BYTES: usize = 76;
 /// Name of the group that an RPC message begins with.
-const RPC: &str = "rpc";
+const RPC: &str = field_names::RPC;
 /// Maximum number of fields on one line.
 const MAX_LINE_FIELDS: usize = 4;
 

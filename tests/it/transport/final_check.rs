@@ -413,7 +413,7 @@ fn every_write_that_keeps_another_byte_is_found() {
         let lie = MockServerFault {
             version,
             operation: "WRITE",
-            what: MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped),
+            what: MockServerFaultKind::WrongArgument(&["data"], MockFieldMutation::LastFlipped),
         };
         let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
         // Data that exceeded the captured file system is not expected.

@@ -355,7 +355,7 @@ fn a_size_that_no_file_had_is_found_in_overlapped_steps_too() {
         let work = Work::of(capture, 4, "sizes");
         let (report, _) = replayed_with(&work, None, &[], false, false);
         assert_eq!(report.mismatched(), 0, "{capture}: {:#?}", report.steps.mismatches);
-        let what = MockServerFaultKind::WrongResult("obj_attributes.size", MockFieldMutation::More);
+        let what = MockServerFaultKind::WrongResult(&["obj_attributes", "size"], MockFieldMutation::More);
         let fault = MockServerFault { version: 4, operation: "GETATTR", what };
         let (mut injections, mut found) = (0, 0);
         for skip in (0..90).step_by(18) {
@@ -375,8 +375,8 @@ fn the_walk_finds_what_no_reply_tells() {
     for (version, operation, what) in [
         (3, "REMOVE", MockServerFaultKind::WrongFiles(MockFileTreeFault::Nothing)),
         (3, "RENAME", MockServerFaultKind::WrongFiles(MockFileTreeFault::KeepsNames)),
-        (3, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
-        (4, "WRITE", MockServerFaultKind::WrongArgument("data", MockFieldMutation::LastFlipped)),
+        (3, "WRITE", MockServerFaultKind::WrongArgument(&["data"], MockFieldMutation::LastFlipped)),
+        (4, "WRITE", MockServerFaultKind::WrongArgument(&["data"], MockFieldMutation::LastFlipped)),
     ] {
         let fault = MockServerFault { version, operation, what };
         let work = works.iter().find(|work| work.version == version).unwrap();
@@ -400,7 +400,7 @@ fn what_two_runs_teach_is_let_be_in_the_third_and_the_rule_is_named() {
     let fault = MockServerFault {
         version: 4,
         operation: "GETATTR",
-        what: MockServerFaultKind::WrongResult("obj_attributes.mode", MockFieldMutation::Flipped),
+        what: MockServerFaultKind::WrongResult(&["obj_attributes", "mode"], MockFieldMutation::Flipped),
     };
     let [one, other] = [(); 2].map(|()| replayed(&work, Some(MockFaultInjector::new(fault)), &[], false).0);
     assert_eq!((one.mismatched(), other.mismatched()), (1, 1));

@@ -2,15 +2,14 @@
 //!
 //! The names are stored so that a baseline outlives fields of the program. Settings accept the same names.
 
+use crate::comparison::field_path::FieldPath;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::rc::Rc;
 
 use crate::comparison::field_equality::requirement_of_field;
-use crate::comparison::record::{
-    AMBIGUOUS_FIELD, ComparableMessage, ComparableTransaction, FieldPath, class,
-};
+use crate::comparison::record::{AMBIGUOUS_FIELD, ComparableMessage, ComparableTransaction, class};
 use crate::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 /// Word for the headers, in place of an operation.

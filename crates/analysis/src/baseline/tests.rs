@@ -1,5 +1,6 @@
 //! Any baseline that is written can be read back; a modified one is refused.
 
+use crate::comparison::field_path::FieldPath;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -16,7 +17,7 @@ use crate::comparison::field_equality::FieldEqualityRequirement;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedFieldValue,
-    ComparedOperationOrHeaders, FieldPath,
+    ComparedOperationOrHeaders,
 };
 use crate::memory_budget_shares::BaselineCheckMemoryShares;
 use crate::testing::{drained, read_but, read_damaged, transactions};

@@ -1,5 +1,7 @@
 //! The recorder makes a [`ComparableTransaction`] of a Transaction, with every field of its Call and Reply.
 
+use super::field_path::FieldPath;
+use nfsrdma_dissectors::rpcrdma::RpcRdmaFixedFields;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::rc::Rc;
@@ -25,8 +27,8 @@ use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::field_equality::{self, FieldEqualityRequirement, requirement_of_field};
 use super::record::{
     ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedChunk, ComparedChunkKind,
-    ComparedChunkSegment, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath, MAX_VALUE_BYTES,
-    MaskBitNames, MessageDecodeCompleteness, RecordStringInterner, hash,
+    ComparedChunkSegment, ComparedFieldValue, ComparedOperationOrHeaders, MAX_VALUE_BYTES, MaskBitNames,
+    MessageDecodeCompleteness, RecordStringInterner, hash,
 };
 
 /// Maximum length of a READ_PLUS hole hashed as zeros, in bytes; of a longer one the length is hashed.
@@ -72,7 +74,7 @@ impl Default for ComparableTransactionRecorder {
         ));
         let fill = Rc::new(FieldPath::new("fill", "", FieldEqualityRequirement::Varies(PADDING_REASON)));
         let other_xid = Rc::new(FieldPath::new(
-            "rdma_xid",
+            RpcRdmaFixedFields::FIELDS.rdma_xid.label,
             field_names::RPCORDMA_XID,
             FieldEqualityRequirement::Equal(DifferenceKind::Header),
         ));
@@ -449,7 +451,7 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
     fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
-        if is_outermost && !field.name.starts_with("rpc") {
+        if is_outermost && !field.name.starts_with(field_names::RPC) {
             self.finish_read_plus();
             let name = self.recorder.word(field.label);
             self.sections.push(ComparedOperationOrHeaders { name, entries: Vec::new() });
@@ -465,7 +467,7 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
     }
 
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
-        if field.name.starts_with("rpcordma.") {
+        if field.name.starts_with(field_names::RPCORDMA) {
             self.visit_rpcrdma(field, value);
         } else {
             self.visit_rpc(field, bytes, value);

@@ -125,7 +125,7 @@ pub(super) enum ComparedDirectoryEntryPair<'e> {
 mod tests {
     use std::rc::Rc;
 
-    use super::super::record::FieldPath;
+    use super::super::field_path::FieldPath;
     use super::*;
 
     fn field(text: &str, value: ComparedFieldValue) -> ComparableMessageField {

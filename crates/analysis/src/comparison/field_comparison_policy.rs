@@ -4,8 +4,9 @@ use super::difference::DifferenceKind;
 use super::field_equality::{
     FieldEqualityRequirement, MappedIdentifierType, MinorVersionDependentField, follows_minor_version,
 };
+use super::field_path::FieldPath;
 use super::options::ComparisonOptions;
-use super::record::{ComparableTransaction, ComparedFieldValue, FieldPath};
+use super::record::{ComparableTransaction, ComparedFieldValue};
 use nfsrdma_dissectors::nfs::field_labels;
 
 #[derive(Clone, Copy, Debug)]

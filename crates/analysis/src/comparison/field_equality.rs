@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::difference::{DifferenceKind, enum_with_words};
+use super::field_path;
 
 /// Equality requirement of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -372,12 +373,11 @@ pub(super) fn pattern_covers(pattern: &str, field: &str) -> bool {
 /// 8881 section 3.3.3) and sattr (RFC 1094 section 2.3.6). They are arguments like others, while times of the server
 /// and of a delegation (RFC 9754) come from a clock.
 fn is_set_time(field: &str, parent: &str) -> bool {
-    let leaf = parent.rsplit('.').next().unwrap_or_default();
-    match field.rsplit_once('.').map_or("", |(group, _)| group) {
-        "nfs.nfstime3" | "nfs.nfstime4" => leaf == field_labels::TIME,
-        "nfs.timeval" => true,
-        _ => false,
-    }
+    let structure = |field: &'static str| field.rsplit_once('.').map(|(structure, _)| structure);
+    let is_part = |component| field.rsplit_once('.').map(|(of, _)| of) == structure(component);
+    let is_nfstime = is_part(field_names::NFS_NFSTIME3_SECONDS) || is_part(field_names::NFS_NFSTIME4_SECONDS);
+    is_nfstime && field_path::ends_with(parent, &[field_labels::TIME])
+        || is_part(field_names::NFS_TIMEVAL_USECONDS)
 }
 
 /// Returns the class of a field from its filter name, the RFC names above it, and the message that contains it.

@@ -28,6 +28,7 @@ pub mod difference_tally;
 mod directory_listing;
 mod field_comparison_policy;
 pub mod field_equality;
+pub mod field_path;
 pub mod identity_map;
 mod ignore_keys;
 mod late_records;

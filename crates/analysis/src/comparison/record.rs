@@ -1,6 +1,7 @@
 //! Records: Transactions reduced to fields and values, lengths and shapes of chunks. File data is a hash, so that
 //! records are small.
 
+use nfsrdma_dissectors::enumerator_names;
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::rc::Rc;
@@ -11,7 +12,8 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use twox_hash::XxHash3_128;
 
 use super::difference::TransactionCaptureLocation;
-use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType, OPERATION_COUNT_FIELD};
+use super::field_equality::{MappedIdentifierType, OPERATION_COUNT_FIELD};
+use super::field_path::FieldPath;
 use crate::memory_budget_shares::allocated;
 
 /// Maximum number of bytes of a value that is kept as it is; longer values are hashed.
@@ -44,44 +46,17 @@ impl RecordStringInterner {
     }
 }
 
+/// Statuses of success that do not end with `_OK`: of RPC, of NLM (XNFS section 10, RFC 1813 section 6.1.4) and of NSM
+/// (XNFS section 11).
+const OTHER_SUCCESS: [&str; 4] = [
+    enumerator_names::SUCCESS,
+    enumerator_names::LCK_GRANTED,
+    enumerator_names::NLM4_GRANTED,
+    enumerator_names::STAT_SUCC,
+];
+
 /// Filter name for two different fields at one path of a baseline.
 pub const AMBIGUOUS_FIELD: &str = "?";
-
-/// Path and class of a field. Records share the paths.
-#[derive(Debug, PartialEq, Eq)]
-pub struct FieldPath {
-    /// The RFC names, from the operation down: `obj_attributes.size`.
-    pub text: Box<str>,
-    /// The filter name; empty if there is none, as in an old baseline.
-    pub field: &'static str,
-    /// Equality requirement of the field.
-    pub class: FieldEqualityRequirement,
-    /// Offset of the field's own name in `text`.
-    leaf: usize,
-}
-
-impl FieldPath {
-    /// Creates a path.
-    pub fn new(
-        text: impl Into<Box<str>>,
-        field: &'static str,
-        requirement: FieldEqualityRequirement,
-    ) -> Self {
-        let text = text.into();
-        let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
-        Self { text, field, class: requirement, leaf }
-    }
-
-    /// Returns the names of the parents with their final dot, or an empty text.
-    pub fn parent_path(&self) -> &str {
-        self.text.get(..self.leaf).unwrap_or_default()
-    }
-
-    /// Returns the RFC name of the field itself.
-    pub fn leaf(&self) -> &str {
-        self.text.get(self.leaf..).unwrap_or_default()
-    }
-}
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -408,7 +383,7 @@ impl ComparableTransaction {
 
     /// Returns `true` if the Reply reports success.
     pub fn is_ok(&self) -> bool {
-        self.status.ends_with("_OK") || matches!(&*self.status, "SUCCESS" | "NLM4_GRANTED" | "NLM_GRANTED")
+        self.status.ends_with("_OK") || OTHER_SUCCESS.contains(&&*self.status)
     }
 
     /// Returns the fields of the Call.

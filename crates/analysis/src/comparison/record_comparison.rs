@@ -1,5 +1,6 @@
 //! Comparison of two paired records, field by field.
 
+use super::field_path::{self, has_label, strip_labels};
 use std::ops::{AddAssign, Range};
 use std::rc::Rc;
 
@@ -120,9 +121,10 @@ impl ComparedOperationPair<'_> {
     /// Returns the bits of a mode that must be equal: those that the umask leaves, if one comes with it.
     fn umask(&self, a: &ComparableMessageField, b: &ComparableMessageField) -> u64 {
         let umask_of = |section: &ComparedOperationOrHeaders, entry: &ComparableMessageField| {
-            let prefix = entry.path.text.strip_suffix("mode_umask.mu_mode")?;
+            let prefix = strip_labels(&entry.path.text, &[field_labels::MODE_UMASK, field_labels::MU_MODE])?;
             let is_umask = |other: &&ComparableMessageField| {
-                other.path.text.strip_suffix("mode_umask.mu_umask") == Some(prefix)
+                strip_labels(&other.path.text, &[field_labels::MODE_UMASK, field_labels::MU_UMASK])
+                    == Some(prefix)
             };
             match section.entries.iter().find(is_umask)?.datum {
                 ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) => Some(!mask),
@@ -374,8 +376,7 @@ impl RecordComparer<'_> {
         // READ_PLUS has its data in parts; their hash is that of a READ.
         let is_both_plus = a.name == b.name && a.is_operation(Operation::READ_PLUS);
         let is_skipped = |entry: &&ComparableMessageField| {
-            is_plus
-                && (entry.path.text.contains(field_labels::RPR_CONTENTS) || entry.path.text.contains("rpc_"))
+            is_plus && (READ_PLUS_CONTENT.iter().any(|label| has_label(&entry.path.text, label)))
                 || is_both_plus && &*entry.path.text == field_labels::DATA
                 || entry.path.field == OPERATION_COUNT_FIELD
         };
@@ -418,7 +419,9 @@ impl RecordComparer<'_> {
             }
         }
         fields(comparison, a.fields.end..of_a.len(), b.fields.end..of_b.len());
-        let name = of_a.iter().find(|entry| entry.path.text.ends_with("entries.name"));
+        let name = of_a.iter().find(|entry| {
+            field_path::ends_with(&entry.path.text, &[field_labels::ENTRIES, field_labels::NAME])
+        });
         let (path, field) = match name {
             Some(entry) => (sections.path(entry), entry.path.field),
             None => (String::new(), ""),
@@ -638,18 +641,31 @@ fn has_same_path(
     }
     // NFSv4.2 has a mode together with the umask to apply (RFC 8275 section 3).
     if equivalence.is_other_minor {
-        let plain = |entry: &ComparableMessageField| {
-            entry.path.text.replace("mode_umask.mu_mode", field_labels::MODE)
+        let mode_umask = [field_labels::MODE_UMASK, field_labels::MU_MODE];
+        let plain = |entry: &ComparableMessageField| match strip_labels(&entry.path.text, &mode_umask) {
+            Some(parent) => format!("{parent}{}", field_labels::MODE),
+            None => entry.path.text.to_string(),
         };
         return plain(a) == plain(b);
     }
-    // READ and READ_PLUS have the same fields with different prefixes.
-    let last = |entry: &ComparableMessageField| {
-        let text = entry.path.text.rsplit('.').next().unwrap_or_default().to_owned();
-        text.trim_start_matches("rpa_").trim_start_matches("rpr_").to_owned()
-    };
-    equivalence.is_plus && (a.path.field == b.path.field && !a.path.field.is_empty() || last(a) == last(b))
+    let is_same_label =
+        |a: &str, b: &str| a == b || READ_PLUS_LABELS.contains(&(a, b)) || READ_PLUS_LABELS.contains(&(b, a));
+    equivalence.is_plus
+        && (a.path.field == b.path.field && !a.path.field.is_empty()
+            || is_same_label(a.path.leaf(), b.path.leaf()))
 }
+
+/// Labels of the same field in READ_PLUS and in READ. RFC 7862 section 15.10, RFC 8881 section 18.22.
+const READ_PLUS_LABELS: [(&str, &str); 4] = [
+    (field_labels::RPA_STATEID, field_labels::STATEID),
+    (field_labels::RPA_OFFSET, field_labels::OFFSET),
+    (field_labels::RPA_COUNT, field_labels::COUNT),
+    (field_labels::RPR_EOF, field_labels::EOF),
+];
+
+/// Labels of the parts of READ_PLUS, which READ lacks. RFC 7862 section 15.10.
+const READ_PLUS_CONTENT: [&str; 4] =
+    [field_labels::RPR_CONTENTS, field_labels::RPC_CONTENT, field_labels::RPC_DATA, field_labels::RPC_HOLE];
 
 /// Reports the operations in this range, which one side alone has.
 fn report_unpaired_sections(

@@ -326,7 +326,7 @@ fn clients_of_one_side_alone_cost_linear_time() {
 fn lookup(number: u64, bytes: usize) -> ComparableTransaction {
     use field_equality::{FieldEqualityRequirement, MappedIdentifierType};
     let field = |path: &str, field, class, datum| record::ComparableMessageField {
-        path: Rc::new(record::FieldPath::new(path, field, class)),
+        path: Rc::new(field_path::FieldPath::new(path, field, class)),
         datum,
     };
     let value = |number: u64| {

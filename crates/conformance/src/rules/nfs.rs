@@ -1,5 +1,6 @@
 //! NFS: RFC 8881, RFC 7862, RFC 8267.
 
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::{Attributes, ReadPlusContent, ReadPlusRes4};
 
 use super::prelude::*;
@@ -51,11 +52,15 @@ fn offload_stateids(
 ) -> impl Iterator<Item = (&'static str, u32, EndpointRole)> {
     let (client, server) = (transaction.requester(), transaction.responder());
     transaction.operations.pairs().filter_map(move |pair| match pair {
-        (Args::OFFLOAD_CANCEL(args), _) => Some(("OFFLOAD_CANCEL", args.oca_stateid.seqid, client)),
-        (Args::OFFLOAD_STATUS(args), _) => Some(("OFFLOAD_STATUS", args.osa_stateid.seqid, client)),
+        (Args::OFFLOAD_CANCEL(args), _) => {
+            Some((enumerator_names::OFFLOAD_CANCEL, args.oca_stateid.seqid, client))
+        }
+        (Args::OFFLOAD_STATUS(args), _) => {
+            Some((enumerator_names::OFFLOAD_STATUS, args.osa_stateid.seqid, client))
+        }
         (_, Some(Results::COPY(copied))) => {
             let stateid = copied.ok()?.cr_response.wr_callback_id.iter().next()?;
-            Some(("COPY", stateid.seqid, server))
+            Some((enumerator_names::COPY, stateid.seqid, server))
         }
         _ => None,
     })

@@ -1,5 +1,6 @@
 //! Limits of the channels of a session: RFC 8881 sections 2.10.6.4 and 18.36.
 
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{
     ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags,
 };
@@ -57,7 +58,7 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
         Some((
             "operations accepted",
             u64::from(operations.operation_count),
-            "ca_maxoperations",
+            field_labels::CA_MAXOPERATIONS,
             limits.max_operations,
         ))
     } else if request > u64::from(limits.max_request_bytes) && !is_refused(Nfsstat4::NFS4ERR_REQ_TOO_BIG) {
@@ -66,12 +67,13 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
         }
         let limit = limits.max_request_bytes;
         let verdict = RuleVerdict::broken(format!(
-            "{request} of request accepted, ca_maxrequestsize {limit}",
+            "{request} of request accepted, {} {limit}",
+            field_labels::CA_MAXREQUESTSIZE,
             request = CountWithNoun(request, "byte")
         ));
         return Some(by_requester(transaction, call.frames, verdict));
     } else if response > u64::from(limits.max_response_bytes) && !is_refused(Nfsstat4::NFS4ERR_REP_TOO_BIG) {
-        Some(("bytes of response", response, "ca_maxresponsesize", limits.max_response_bytes))
+        Some(("bytes of response", response, field_labels::CA_MAXRESPONSESIZE, limits.max_response_bytes))
     } else if call.sequence.is_cache_requested
         && response > u64::from(limits.max_cached_response_bytes)
         && operations.sequence_result.is_some()
@@ -82,7 +84,7 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
             SessionChannelKind::Fore => "bytes of response with sa_cachethis",
             SessionChannelKind::Back => "bytes of response with csa_cachethis",
         };
-        Some((unit, response, "ca_maxresponsesize_cached", limit))
+        Some((unit, response, field_labels::CA_MAXRESPONSESIZE_CACHED, limit))
     } else {
         None
     };
@@ -99,15 +101,19 @@ fn changed_attribute(
     let channel = if is_back_channel { "back" } else { "fore" };
     let ird = |attributes: &ChannelAttrs4<'_>| attributes.ca_rdma_ird.iter().next();
     let may_decrease = [
-        ("ca_headerpadsize", requested.ca_headerpadsize, granted.ca_headerpadsize),
-        ("ca_maxrequestsize", requested.ca_maxrequestsize, granted.ca_maxrequestsize),
-        ("ca_maxresponsesize", requested.ca_maxresponsesize, granted.ca_maxresponsesize),
-        ("ca_maxresponsesize_cached", requested.ca_maxresponsesize_cached, granted.ca_maxresponsesize_cached),
-        ("ca_rdma_ird", ird(requested).unwrap_or(u32::MAX), ird(granted).unwrap_or(0)),
+        (field_labels::CA_HEADERPADSIZE, requested.ca_headerpadsize, granted.ca_headerpadsize),
+        (field_labels::CA_MAXREQUESTSIZE, requested.ca_maxrequestsize, granted.ca_maxrequestsize),
+        (field_labels::CA_MAXRESPONSESIZE, requested.ca_maxresponsesize, granted.ca_maxresponsesize),
+        (
+            field_labels::CA_MAXRESPONSESIZE_CACHED,
+            requested.ca_maxresponsesize_cached,
+            granted.ca_maxresponsesize_cached,
+        ),
+        (field_labels::CA_RDMA_IRD, ird(requested).unwrap_or(u32::MAX), ird(granted).unwrap_or(0)),
     ];
     let is_fixed = [
-        ("ca_maxoperations", requested.ca_maxoperations, granted.ca_maxoperations),
-        ("ca_maxrequests", requested.ca_maxrequests, granted.ca_maxrequests),
+        (field_labels::CA_MAXOPERATIONS, requested.ca_maxoperations, granted.ca_maxoperations),
+        (field_labels::CA_MAXREQUESTS, requested.ca_maxrequests, granted.ca_maxrequests),
     ];
     let increased = may_decrease.into_iter().find(|(_, requested, granted)| granted > requested);
     let changed =

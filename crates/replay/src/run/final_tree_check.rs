@@ -2,6 +2,7 @@
 //! [must have left](super::expected_final_tree). At the end the directories are listed, and type, size, mode, link text
 //! and known content of the objects are read, through NFS as in seeding.
 
+use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
@@ -495,7 +496,13 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         let LiveObjectAttributes { file_type, size, .. } = status;
         self.fileids.insert(object.id, status.version.fileid);
         if node.file_type != TraceFileType::UNKNOWN && node.file_type != file_type {
-            self.report_difference(object, DifferenceKind::Result, "type", node.file_type, file_type);
+            self.report_difference(
+                object,
+                DifferenceKind::Result,
+                field_labels::TYPE,
+                node.file_type,
+                file_type,
+            );
             return Ok(());
         }
         let is_directory = file_type == TraceFileType::DIRECTORY;
@@ -507,12 +514,18 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             expected_state.mode.map(|mode| mode & 0o7777).filter(|expected| *expected != mode)
         {
             let [expected, mode] = [expected, mode].map(|mode| format!("0{mode:o}"));
-            self.report_difference(object, DifferenceKind::Result, "mode", expected, mode);
+            self.report_difference(object, DifferenceKind::Result, field_labels::MODE, expected, mode);
         }
         match file_type {
             TraceFileType::FILE => {
                 if let Some(expected) = expected_state.size.filter(|expected| *expected != size) {
-                    self.report_difference(object, DifferenceKind::Result, "size", expected, size);
+                    self.report_difference(
+                        object,
+                        DifferenceKind::Result,
+                        field_labels::SIZE,
+                        expected,
+                        size,
+                    );
                     return Ok(());
                 }
                 self.check_content(object, expected_state, &handle)

@@ -211,21 +211,31 @@ impl ReplyStatusesAndSessionGrants {
 
     /// Returns the last status if state is unknown. RFC 8881 section 8.4.2, RFC 7530 section 9.6.2.
     pub(super) fn forgotten_state_status(&self) -> Option<u32> {
-        // STALE_CLIENTID, STALE_STATEID, BADSESSION, DEADSESSION.
-        self.statuses.last().copied().filter(|status| matches!(status, 10_022 | 10_023 | 10_052 | 10_078))
+        self.statuses.last().copied().filter(|status| {
+            matches!(
+                Nfsstat4(*status),
+                Nfsstat4::NFS4ERR_STALE_CLIENTID
+                    | Nfsstat4::NFS4ERR_STALE_STATEID
+                    | Nfsstat4::NFS4ERR_BADSESSION
+                    | Nfsstat4::NFS4ERR_DEADSESSION
+            )
+        })
     }
 
     pub(super) fn client_error_name(&self) -> Option<&'static str> {
-        self.statuses.iter().find_map(|status| match status {
-            10_026 => Some("NFS4ERR_BAD_SEQID"),
-            10_052 => Some("NFS4ERR_BADSESSION"),
-            10_053 => Some("NFS4ERR_BADSLOT"),
-            10_055 => Some("NFS4ERR_CONN_NOT_BOUND_TO_SESSION"),
-            10_063 => Some("NFS4ERR_SEQ_MISORDERED"),
-            10_076 => Some("NFS4ERR_SEQ_FALSE_RETRY"),
-            10_036 => Some("NFS4ERR_BADXDR"),
-            _ => None,
-        })
+        let is_client_error = |status: &Nfsstat4| {
+            matches!(
+                *status,
+                Nfsstat4::NFS4ERR_BAD_SEQID
+                    | Nfsstat4::NFS4ERR_BADSESSION
+                    | Nfsstat4::NFS4ERR_BADSLOT
+                    | Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION
+                    | Nfsstat4::NFS4ERR_SEQ_MISORDERED
+                    | Nfsstat4::NFS4ERR_SEQ_FALSE_RETRY
+                    | Nfsstat4::NFS4ERR_BADXDR
+            )
+        };
+        self.statuses.iter().copied().map(Nfsstat4).find(is_client_error).and_then(Nfsstat4::name)
     }
 }
 

@@ -7,6 +7,8 @@
 pub mod file;
 pub mod inference;
 
+use nfsrdma_analysis::comparison::field_path::{has_label, is_within};
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{Operation, SequenceStatusFlags};
@@ -98,7 +100,9 @@ pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<
         None => rule_of_procedure(operation, path),
     };
     operation_rule
-        .or_else(|| path.ends_with(".atomic").then_some(ATOMIC))
+        .or_else(|| {
+            path.rsplit_once('.').is_some_and(|(_, leaf)| leaf == field_labels::ATOMIC).then_some(ATOMIC)
+        })
         .or_else(|| rule_of_attribute(path, field))
 }
 
@@ -110,7 +114,7 @@ fn rule_of_v4(operation: v4::Operation, path: &str) -> Option<BuiltInToleranceRu
         Op::CREATE_SESSION if !is_status && path != field_labels::CSR_SESSIONID => SESSION_LIMITS,
         Op::EXCHANGE_ID | Op::SETCLIENTID if !is_status => SERVER_IDENTITY,
         Op::SECINFO | Op::SECINFO_NO_NAME if !is_status => SECURITY_FLAVORS,
-        Op::OPEN if path.starts_with("delegation.") => DELEGATION,
+        Op::OPEN if is_within(path, field_labels::DELEGATION) => DELEGATION,
         Op::GET_DIR_DELEGATION | Op::WANT_DELEGATION if !is_status => DELEGATION,
         Op::OPEN if path == field_labels::RFLAGS => OPEN_FLAGS,
         Op::ACCESS if path == field_labels::SUPPORTED => ACCESS_SUPPORTED,
@@ -140,7 +144,7 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
         {
             CAPABILITIES
         }
-        (_, Some(Mount::MNT)) if path.contains("flavor") => SECURITY_FLAVORS,
+        (_, Some(Mount::MNT)) if has_label(path, field_labels::AUTH_FLAVORS) => SECURITY_FLAVORS,
         // Exports with their permissions, and addresses of programs.
         (_, Some(Mount::EXPORT | Mount::DUMP)) if !is_status => SERVER_IDENTITY,
         _ if is_address && !is_status => SERVER_IDENTITY,
@@ -149,14 +153,21 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
 }
 
 fn is_copy_mode(path: &str) -> bool {
-    ["consecutive", "synchronous", "callback"].iter().any(|word| path.contains(word))
+    [field_labels::CR_CONSECUTIVE, field_labels::CR_SYNCHRONOUS, field_labels::WR_CALLBACK_ID]
+        .iter()
+        .any(|label| has_label(path, label))
 }
 
 fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
     Some(match field {
-        _ if path.contains("open_arguments.") => CAPABILITIES,
-        _ if [".acl.", ".dacl.", ".sacl."].iter().any(|word| path.contains(word)) => ACL,
+        _ if is_within(path, field_labels::OPEN_ARGUMENTS) => CAPABILITIES,
+        _ if [field_labels::ACL, field_labels::DACL, field_labels::SACL]
+            .iter()
+            .any(|label| is_within(path, label)) =>
+        {
+            ACL
+        }
         // NFSACL, the companion protocol of NFSv3.
         field_names::NFSACL_DFACLCNT => ACL,
         _ if field.starts_with(field_names::NFSACL_ACL) => ACL,
@@ -239,8 +250,14 @@ fn has_name(operation: &str) -> bool {
 /// Returns `true` if a status asks for a retry. RFC 1813 sections 2.6, 6.1.4, RFC 8881 sections 15.1.1.3,
 /// 15.1.9.2.
 pub(super) fn is_delay(status: &str) -> bool {
-    matches!(status, "NFS4ERR_DELAY" | "NFS4ERR_GRACE" | "NFS3ERR_JUKEBOX")
-        || matches!(status, "LCK_DENIED_GRACE_PERIOD" | "NLM4_DENIED_GRACE_PERIOD")
+    [
+        enumerator_names::NFS4ERR_DELAY,
+        enumerator_names::NFS4ERR_GRACE,
+        enumerator_names::NFS3ERR_JUKEBOX,
+        enumerator_names::LCK_DENIED_GRACE_PERIOD,
+        enumerator_names::NLM4_DENIED_GRACE_PERIOD,
+    ]
+    .contains(&status)
 }
 
 /// Flags for the callback path, and for leases that moved to another server. RFC 8881 section 18.46.3.

@@ -13,6 +13,8 @@ pub mod removal;
 pub mod v3;
 pub mod v4;
 
+use nfsrdma_dissectors::enumerator_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use std::fmt;
 use std::io::{Read, Seek};
 
@@ -315,7 +317,8 @@ pub fn seed(
     let owner = seeder.files.status(&nameless).map_err(server_error(NAMELESS_DIRECTORY.into()))?.owner;
     let squashed_owner = owner.filter(|owner| !owner.is_root());
 
-    let capabilities = seeder.files.capabilities(&root).map_err(server_error("supported_attrs".into()))?;
+    let capabilities =
+        seeder.files.capabilities(&root).map_err(server_error(field_labels::SUPPORTED_ATTRS.into()))?;
     seeder.files.limit_io(capabilities.io);
     let (mut objects, directories) = load_objects(trace)?;
     let mut numbers: Vec<u32> = objects.keys().copied().collect();
@@ -331,7 +334,7 @@ pub fn seed(
             Some((object.live_handle.as_deref()?, &object.owners))
         });
         let unset = set_owners(seeder.files, live_objects, squashed_owner.is_some());
-        seeder.refusals.extend(unset.map_err(server_error("owner".into()))?);
+        seeder.refusals.extend(unset.map_err(server_error(field_labels::OWNER.into()))?);
         // Modes come last: read-only files and directories could not be filled.
         for number in &numbers {
             let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) =
@@ -340,7 +343,10 @@ pub fn seed(
                 continue;
             };
             if *kind != TraceFileType::LINK {
-                seeder.files.set_attributes(live, Some(*mode), None).map_err(server_error("mode".into()))?;
+                seeder
+                    .files
+                    .set_attributes(live, Some(*mode), None)
+                    .map_err(server_error(field_labels::MODE.into()))?;
             }
         }
     }
@@ -450,7 +456,10 @@ impl TreeSeeder<'_> {
         // A server resolves a symbolic link in a path that is mounted, which may lead out of the run's directory.
         let server_error = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
         if self.files.status(&directory).map_err(server_error)?.file_type != TraceFileType::DIRECTORY {
-            return Err(server_error(FileServerClientError::unusable("LOOKUP", "not a directory")));
+            return Err(server_error(FileServerClientError::unusable(
+                enumerator_names::LOOKUP,
+                "not a directory",
+            )));
         }
         Ok(directory)
     }

@@ -40,7 +40,7 @@ crate::field::fields! {
     pub(crate) COUNT = "nfs.ops.count" "operations" Unsigned, "Number of operations. RFC 8881 section 16.2.1.";
     pub(crate) UNKNOWN = "nfs.unknown_operation" "unknown operation" Group,
         "An operation that this program does not know. RFC 8881 section 16.2.";
-    REST = "nfs.undecoded" "undecoded" Bytes,
+    pub(crate) REST = "nfs.undecoded" "undecoded" Bytes,
         "Undecoded bytes: the rest of an operation that cannot be decoded, and all bytes after it. RFC 8881 section 16.2.";
 }
 

@@ -1,18 +1,42 @@
 //! The table of all faults.
 
-use nfsrdma_dissectors::nfs::v3;
+use MockFaultOperations::{Nfs3, Nfs4};
+use nfsrdma_dissectors::nfs::field_labels as labels;
+use nfsrdma_dissectors::nfs::v3::Procedure as P;
+use nfsrdma_dissectors::nfs::v4::Operation as Op;
 use nfsrdma_dissectors::rpc::AcceptStat;
 
 use super::server_fault::MockFieldMutation::{
     AddEntry, DuplicateEntry, Flipped, LastFlipped, Less, More, RemoveEntry, Shorter,
 };
 use super::server_fault::MockFileTreeFault::{KeepsNames, LosesNames, Nothing, Twice};
-use super::server_fault::{MockFieldMutation, MockFileTreeFault, MockServerFault, MockServerFaultKind};
+use super::server_fault::{
+    MockFieldMutation, MockFieldPath, MockFileTreeFault, MockServerFault, MockServerFaultKind,
+};
 use crate::transport_faults::MockTransportFault;
 
-/// Operations of one version, and their fields with the changes of each.
+/// Operations of one version.
+#[derive(Clone, Copy)]
+enum MockFaultOperations {
+    Nfs3(&'static [P]),
+    Nfs4(&'static [Op]),
+}
+
+impl MockFaultOperations {
+    /// Returns the version and the name of each operation.
+    fn names(self) -> impl Iterator<Item = (u32, &'static str)> {
+        let (nfs3, nfs4): (&[P], &[Op]) = match self {
+            Nfs3(procedures) => (procedures, &[]),
+            Nfs4(operations) => (&[], operations),
+        };
+        let nfs3 = nfs3.iter().filter_map(|procedure| Some((3, procedure.name()?)));
+        nfs3.chain(nfs4.iter().filter_map(|operation| Some((4, operation.name()?))))
+    }
+}
+
+/// Operations, and their fields with the changes of each.
 type MockFaultTable =
-    &'static [(u32, &'static [&'static str], &'static [(&'static str, &'static [MockFieldMutation])])];
+    &'static [(MockFaultOperations, &'static [(MockFieldPath, &'static [MockFieldMutation])])];
 
 /// NFS3ERR_IO and NFS3ERR_ACCES, and the same numbers of NFSv4.
 const STATUSES: [u32; 2] = [5, 13];
@@ -22,159 +46,249 @@ const STATUSES: [u32; 2] = [5, 13];
 /// client asks once more, and gets none.
 const RESULT_FAULTS: MockFaultTable = &[
     (
-        3,
-        &["READ"],
+        Nfs3(&[P::READ]),
         &[
-            ("data", &[Flipped, LastFlipped, Shorter]),
-            ("eof", &[Flipped]),
-            ("count", &[More, Less]),
-            ("file_attributes.size", &[More, Less]),
-            ("file_attributes.mode", &[Flipped]),
+            (&[labels::DATA], &[Flipped, LastFlipped, Shorter]),
+            (&[labels::EOF], &[Flipped]),
+            (&[labels::COUNT], &[More, Less]),
+            (&[labels::FILE_ATTRIBUTES, labels::SIZE], &[More, Less]),
+            (&[labels::FILE_ATTRIBUTES, labels::MODE], &[Flipped]),
         ],
     ),
     (
-        3,
-        &["WRITE"],
+        Nfs3(&[P::WRITE]),
         &[
-            ("count", &[More, Less]),
-            ("committed", &[Less]),
-            ("verf", &[Flipped]),
-            ("after.size", &[More, Less]),
+            (&[labels::COUNT], &[More, Less]),
+            (&[labels::COMMITTED], &[Less]),
+            (&[labels::VERF], &[Flipped]),
+            (&[labels::AFTER, labels::SIZE], &[More, Less]),
         ],
     ),
-    (3, &["COMMIT"], &[("verf", &[Flipped]), ("after.size", &[More])]),
+    (Nfs3(&[P::COMMIT]), &[(&[labels::VERF], &[Flipped]), (&[labels::AFTER, labels::SIZE], &[More])]),
     (
-        3,
-        &["LOOKUP", "GETATTR"],
+        Nfs3(&[P::LOOKUP, P::GETATTR]),
         &[
-            ("obj_attributes.type", &[More]),
-            ("obj_attributes.mode", &[Flipped]),
-            ("obj_attributes.nlink", &[More]),
-            ("obj_attributes.uid", &[More]),
-            ("obj_attributes.gid", &[More]),
-            ("obj_attributes.size", &[More, Less]),
+            (&[labels::OBJ_ATTRIBUTES, labels::TYPE], &[More]),
+            (&[labels::OBJ_ATTRIBUTES, labels::MODE], &[Flipped]),
+            (&[labels::OBJ_ATTRIBUTES, labels::NLINK], &[More]),
+            (&[labels::OBJ_ATTRIBUTES, labels::UID], &[More]),
+            (&[labels::OBJ_ATTRIBUTES, labels::GID], &[More]),
+            (&[labels::OBJ_ATTRIBUTES, labels::SIZE], &[More, Less]),
         ],
     ),
-    (3, &["LOOKUP"], &[("object", &[LastFlipped])]),
+    (Nfs3(&[P::LOOKUP]), &[(&[labels::OBJECT], &[LastFlipped])]),
     (
-        3,
-        &["CREATE", "MKDIR", "SYMLINK", "MKNOD"],
-        &[("obj", &[LastFlipped]), ("obj_attributes.type", &[More]), ("obj_attributes.mode", &[Flipped])],
-    ),
-    (3, &["SETATTR"], &[("after.size", &[More]), ("after.mode", &[Flipped]), ("after.uid", &[More])]),
-    (3, &["LINK"], &[("file_attributes.nlink", &[Less])]),
-    (3, &["ACCESS"], &[("access", &[Flipped])]),
-    (3, &["READLINK"], &[("data", &[Flipped, LastFlipped, Shorter])]),
-    (
-        3,
-        &["READDIRPLUS"],
+        Nfs3(&[P::CREATE, P::MKDIR, P::SYMLINK, P::MKNOD]),
         &[
-            ("entries", &[RemoveEntry, DuplicateEntry, AddEntry]),
-            ("entries.name", &[Flipped]),
-            ("eof", &[Flipped]),
-            ("name_handle", &[LastFlipped]),
-            ("name_attributes.size", &[More]),
+            (&[labels::OBJ], &[LastFlipped]),
+            (&[labels::OBJ_ATTRIBUTES, labels::TYPE], &[More]),
+            (&[labels::OBJ_ATTRIBUTES, labels::MODE], &[Flipped]),
         ],
     ),
-    (4, &["READ"], &[("data", &[Flipped, LastFlipped, Shorter]), ("eof", &[Flipped])]),
-    (4, &["WRITE"], &[("count", &[More, Less]), ("committed", &[Less]), ("writeverf", &[Flipped])]),
-    (4, &["COMMIT"], &[("writeverf", &[Flipped])]),
     (
-        4,
-        &["GETATTR"],
+        Nfs3(&[P::SETATTR]),
         &[
-            ("obj_attributes.type", &[More]),
-            ("obj_attributes.mode", &[Flipped]),
-            ("obj_attributes.numlinks", &[More]),
-            ("obj_attributes.size", &[More, Less]),
-            ("obj_attributes.fileid", &[More]),
+            (&[labels::AFTER, labels::SIZE], &[More]),
+            (&[labels::AFTER, labels::MODE], &[Flipped]),
+            (&[labels::AFTER, labels::UID], &[More]),
         ],
     ),
-    (4, &["GETFH"], &[("object", &[LastFlipped])]),
-    (4, &["ACCESS"], &[("access", &[Flipped])]),
-    (4, &["READLINK"], &[("link", &[Flipped, LastFlipped, Shorter])]),
+    (Nfs3(&[P::LINK]), &[(&[labels::FILE_ATTRIBUTES, labels::NLINK], &[Less])]),
+    (Nfs3(&[P::ACCESS]), &[(&[labels::ACCESS], &[Flipped])]),
+    (Nfs3(&[P::READLINK]), &[(&[labels::DATA], &[Flipped, LastFlipped, Shorter])]),
     (
-        4,
-        &["READDIR"],
+        Nfs3(&[P::READDIRPLUS]),
         &[
-            ("entries", &[RemoveEntry, DuplicateEntry, AddEntry]),
-            ("entries.name", &[Flipped]),
-            ("attrs.size", &[More]),
-            ("attrs.mode", &[Flipped]),
-            ("attrs.type", &[More]),
+            (&[labels::ENTRIES], &[RemoveEntry, DuplicateEntry, AddEntry]),
+            (&[labels::ENTRIES, labels::NAME], &[Flipped]),
+            (&[labels::EOF], &[Flipped]),
+            (&[labels::NAME_HANDLE], &[LastFlipped]),
+            (&[labels::NAME_ATTRIBUTES, labels::SIZE], &[More]),
         ],
     ),
-    (4, &["OPEN"], &[("stateid.other", &[Flipped]), ("stateid.seqid", &[More])]),
-    (4, &["OPEN_CONFIRM"], &[("open_stateid.other", &[Flipped]), ("open_stateid.seqid", &[More])]),
-    (4, &["LOCK", "LOCKU"], &[("lock_stateid.other", &[Flipped]), ("lock_stateid.seqid", &[More])]),
-    (4, &["SEQUENCE"], &[("sr_sessionid", &[Flipped]), ("sr_sequenceid", &[More]), ("sr_slotid", &[More])]),
-    (4, &["EXCHANGE_ID"], &[("eir_clientid", &[Flipped]), ("eir_sequenceid", &[More])]),
-    (4, &["CREATE_SESSION"], &[("csr_sessionid", &[Flipped])]),
-    (4, &["SETCLIENTID"], &[("clientid", &[Flipped]), ("setclientid_confirm", &[Flipped])]),
+    (Nfs4(&[Op::READ]), &[(&[labels::DATA], &[Flipped, LastFlipped, Shorter]), (&[labels::EOF], &[Flipped])]),
+    (
+        Nfs4(&[Op::WRITE]),
+        &[
+            (&[labels::COUNT], &[More, Less]),
+            (&[labels::COMMITTED], &[Less]),
+            (&[labels::WRITEVERF], &[Flipped]),
+        ],
+    ),
+    (Nfs4(&[Op::COMMIT]), &[(&[labels::WRITEVERF], &[Flipped])]),
+    (
+        Nfs4(&[Op::GETATTR]),
+        &[
+            (&[labels::OBJ_ATTRIBUTES, labels::TYPE], &[More]),
+            (&[labels::OBJ_ATTRIBUTES, labels::MODE], &[Flipped]),
+            (&[labels::OBJ_ATTRIBUTES, labels::NUMLINKS], &[More]),
+            (&[labels::OBJ_ATTRIBUTES, labels::SIZE], &[More, Less]),
+            (&[labels::OBJ_ATTRIBUTES, labels::FILEID], &[More]),
+        ],
+    ),
+    (Nfs4(&[Op::GETFH]), &[(&[labels::OBJECT], &[LastFlipped])]),
+    (Nfs4(&[Op::ACCESS]), &[(&[labels::ACCESS], &[Flipped])]),
+    (Nfs4(&[Op::READLINK]), &[(&[labels::LINK], &[Flipped, LastFlipped, Shorter])]),
+    (
+        Nfs4(&[Op::READDIR]),
+        &[
+            (&[labels::ENTRIES], &[RemoveEntry, DuplicateEntry, AddEntry]),
+            (&[labels::ENTRIES, labels::NAME], &[Flipped]),
+            (&[labels::ATTRS, labels::SIZE], &[More]),
+            (&[labels::ATTRS, labels::MODE], &[Flipped]),
+            (&[labels::ATTRS, labels::TYPE], &[More]),
+        ],
+    ),
+    (
+        Nfs4(&[Op::OPEN]),
+        &[(&[labels::STATEID, labels::OTHER], &[Flipped]), (&[labels::STATEID, labels::SEQID], &[More])],
+    ),
+    (
+        Nfs4(&[Op::OPEN_CONFIRM]),
+        &[
+            (&[labels::OPEN_STATEID, labels::OTHER], &[Flipped]),
+            (&[labels::OPEN_STATEID, labels::SEQID], &[More]),
+        ],
+    ),
+    (
+        Nfs4(&[Op::LOCK, Op::LOCKU]),
+        &[
+            (&[labels::LOCK_STATEID, labels::OTHER], &[Flipped]),
+            (&[labels::LOCK_STATEID, labels::SEQID], &[More]),
+        ],
+    ),
+    (
+        Nfs4(&[Op::SEQUENCE]),
+        &[
+            (&[labels::SR_SESSIONID], &[Flipped]),
+            (&[labels::SR_SEQUENCEID], &[More]),
+            (&[labels::SR_SLOTID], &[More]),
+        ],
+    ),
+    (
+        Nfs4(&[Op::EXCHANGE_ID]),
+        &[(&[labels::EIR_CLIENTID], &[Flipped]), (&[labels::EIR_SEQUENCEID], &[More])],
+    ),
+    (Nfs4(&[Op::CREATE_SESSION]), &[(&[labels::CSR_SESSIONID], &[Flipped])]),
+    (
+        Nfs4(&[Op::SETCLIENTID]),
+        &[(&[labels::CLIENTID], &[Flipped]), (&[labels::SETCLIENTID_CONFIRM], &[Flipped])],
+    ),
 ];
 
 /// Arguments and their changes before execution.
 const ARGUMENT_FAULTS: MockFaultTable = &[
-    (3, &["READ"], &[("offset", &[More]), ("count", &[Less]), ("file", &[LastFlipped])]),
-    (3, &["WRITE"], &[("data", &[Flipped, LastFlipped]), ("offset", &[More]), ("file", &[LastFlipped])]),
-    (3, &["LOOKUP"], &[("name", &[Flipped]), ("dir", &[LastFlipped])]),
-    (3, &["CREATE", "MKDIR", "SYMLINK", "MKNOD", "REMOVE", "RMDIR"], &[("name", &[Flipped])]),
-    (3, &["CREATE"], &[("obj_attributes.mode", &[Flipped])]),
-    (3, &["MKDIR"], &[("attributes.mode", &[Flipped])]),
-    (3, &["SYMLINK"], &[("symlink_data", &[Flipped])]),
-    (3, &["RENAME"], &[("from.name", &[Flipped]), ("to.name", &[Flipped])]),
-    (3, &["LINK"], &[("link.name", &[Flipped])]),
-    (3, &["SETATTR"], &[("mode", &[Flipped]), ("size", &[More]), ("uid", &[More]), ("gid", &[More])]),
-    (3, &["ACCESS"], &[("access", &[Flipped])]),
-    (4, &["READ"], &[("offset", &[More]), ("count", &[Less]), ("stateid.other", &[Flipped])]),
-    (4, &["WRITE"], &[("data", &[Flipped, LastFlipped]), ("offset", &[More]), ("stateid.other", &[Flipped])]),
-    (4, &["LOOKUP"], &[("objname", &[Flipped])]),
-    (4, &["PUTFH"], &[("object", &[LastFlipped])]),
-    (4, &["CREATE"], &[("objname", &[Flipped]), ("createattrs.mode", &[Flipped]), ("linkdata", &[Flipped])]),
-    (4, &["OPEN"], &[("file", &[Flipped]), ("share_access", &[More])]),
-    (4, &["CLOSE"], &[("open_stateid.other", &[Flipped])]),
-    (4, &["REMOVE"], &[("target", &[Flipped])]),
-    (4, &["RENAME"], &[("oldname", &[Flipped]), ("newname", &[Flipped])]),
-    (4, &["LINK"], &[("newname", &[Flipped])]),
-    (4, &["SETATTR"], &[("obj_attributes.mode", &[Flipped]), ("obj_attributes.size", &[More])]),
-    (4, &["SEQUENCE"], &[("sa_sequenceid", &[More]), ("sa_slotid", &[More])]),
+    (
+        Nfs3(&[P::READ]),
+        &[(&[labels::OFFSET], &[More]), (&[labels::COUNT], &[Less]), (&[labels::FILE], &[LastFlipped])],
+    ),
+    (
+        Nfs3(&[P::WRITE]),
+        &[
+            (&[labels::DATA], &[Flipped, LastFlipped]),
+            (&[labels::OFFSET], &[More]),
+            (&[labels::FILE], &[LastFlipped]),
+        ],
+    ),
+    (Nfs3(&[P::LOOKUP]), &[(&[labels::NAME], &[Flipped]), (&[labels::DIR], &[LastFlipped])]),
+    (
+        Nfs3(&[P::CREATE, P::MKDIR, P::SYMLINK, P::MKNOD, P::REMOVE, P::RMDIR]),
+        &[(&[labels::NAME], &[Flipped])],
+    ),
+    (Nfs3(&[P::CREATE]), &[(&[labels::OBJ_ATTRIBUTES, labels::MODE], &[Flipped])]),
+    (Nfs3(&[P::MKDIR]), &[(&[labels::ATTRIBUTES, labels::MODE], &[Flipped])]),
+    (Nfs3(&[P::SYMLINK]), &[(&[labels::SYMLINK_DATA], &[Flipped])]),
+    (
+        Nfs3(&[P::RENAME]),
+        &[(&[labels::FROM, labels::NAME], &[Flipped]), (&[labels::TO, labels::NAME], &[Flipped])],
+    ),
+    (Nfs3(&[P::LINK]), &[(&[labels::LINK, labels::NAME], &[Flipped])]),
+    (
+        Nfs3(&[P::SETATTR]),
+        &[
+            (&[labels::MODE], &[Flipped]),
+            (&[labels::SIZE], &[More]),
+            (&[labels::UID], &[More]),
+            (&[labels::GID], &[More]),
+        ],
+    ),
+    (Nfs3(&[P::ACCESS]), &[(&[labels::ACCESS], &[Flipped])]),
+    (
+        Nfs4(&[Op::READ]),
+        &[
+            (&[labels::OFFSET], &[More]),
+            (&[labels::COUNT], &[Less]),
+            (&[labels::STATEID, labels::OTHER], &[Flipped]),
+        ],
+    ),
+    (
+        Nfs4(&[Op::WRITE]),
+        &[
+            (&[labels::DATA], &[Flipped, LastFlipped]),
+            (&[labels::OFFSET], &[More]),
+            (&[labels::STATEID, labels::OTHER], &[Flipped]),
+        ],
+    ),
+    (Nfs4(&[Op::LOOKUP]), &[(&[labels::OBJNAME], &[Flipped])]),
+    (Nfs4(&[Op::PUTFH]), &[(&[labels::OBJECT], &[LastFlipped])]),
+    (
+        Nfs4(&[Op::CREATE]),
+        &[
+            (&[labels::OBJNAME], &[Flipped]),
+            (&[labels::CREATEATTRS, labels::MODE], &[Flipped]),
+            (&[labels::LINKDATA], &[Flipped]),
+        ],
+    ),
+    (Nfs4(&[Op::OPEN]), &[(&[labels::FILE], &[Flipped]), (&[labels::SHARE_ACCESS], &[More])]),
+    (Nfs4(&[Op::CLOSE]), &[(&[labels::OPEN_STATEID, labels::OTHER], &[Flipped])]),
+    (Nfs4(&[Op::REMOVE]), &[(&[labels::TARGET], &[Flipped])]),
+    (Nfs4(&[Op::RENAME]), &[(&[labels::OLDNAME], &[Flipped]), (&[labels::NEWNAME], &[Flipped])]),
+    (Nfs4(&[Op::LINK]), &[(&[labels::NEWNAME], &[Flipped])]),
+    (
+        Nfs4(&[Op::SETATTR]),
+        &[
+            (&[labels::OBJ_ATTRIBUTES, labels::MODE], &[Flipped]),
+            (&[labels::OBJ_ATTRIBUTES, labels::SIZE], &[More]),
+        ],
+    ),
+    (Nfs4(&[Op::SEQUENCE]), &[(&[labels::SA_SEQUENCEID], &[More]), (&[labels::SA_SLOTID], &[More])]),
 ];
 
 /// Operations of NFSv4 that can fail after execution.
-const FAILING_NFS4_OPERATIONS: &[&str] = &[
-    "ACCESS",
-    "CLOSE",
-    "COMMIT",
-    "CREATE",
-    "GETATTR",
-    "GETFH",
-    "LINK",
-    "LOCK",
-    "LOCKU",
-    "LOOKUP",
-    "OPEN",
-    "OPEN_CONFIRM",
-    "PUTFH",
-    "READ",
-    "READDIR",
-    "READLINK",
-    "REMOVE",
-    "RENAME",
-    "SAVEFH",
-    "RESTOREFH",
-    "SECINFO_NO_NAME",
-    "SETATTR",
-    "SETCLIENTID",
-    "SETCLIENTID_CONFIRM",
-    "WRITE",
-    "RELEASE_LOCKOWNER",
-    "EXCHANGE_ID",
-    "CREATE_SESSION",
-    "DESTROY_SESSION",
-    "DESTROY_CLIENTID",
-    "SEQUENCE",
-    "RECLAIM_COMPLETE",
-    "FREE_STATEID",
+const FAILING_NFS4_OPERATIONS: &[Op] = &[
+    Op::ACCESS,
+    Op::CLOSE,
+    Op::COMMIT,
+    Op::CREATE,
+    Op::GETATTR,
+    Op::GETFH,
+    Op::LINK,
+    Op::LOCK,
+    Op::LOCKU,
+    Op::LOOKUP,
+    Op::OPEN,
+    Op::OPEN_CONFIRM,
+    Op::PUTFH,
+    Op::READ,
+    Op::READDIR,
+    Op::READLINK,
+    Op::REMOVE,
+    Op::RENAME,
+    Op::SAVEFH,
+    Op::RESTOREFH,
+    Op::SECINFO_NO_NAME,
+    Op::SETATTR,
+    Op::SETCLIENTID,
+    Op::SETCLIENTID_CONFIRM,
+    Op::WRITE,
+    Op::RELEASE_LOCKOWNER,
+    Op::EXCHANGE_ID,
+    Op::CREATE_SESSION,
+    Op::DESTROY_SESSION,
+    Op::DESTROY_CLIENTID,
+    Op::SEQUENCE,
+    Op::RECLAIM_COMPLETE,
+    Op::FREE_STATEID,
 ];
 
 /// The file faults of an operation that changes attributes or content of a file.
@@ -190,22 +304,22 @@ const REMOVES: &[MockFileTreeFault] = &[Nothing, Twice, KeepsNames];
 const RENAMES: &[MockFileTreeFault] = &[Nothing, Twice, KeepsNames, LosesNames];
 
 /// Operations that change files.
-const CHANGES: &[(u32, &[MockFileTreeFault], &[&str])] = &[
-    (3, ALTERS, &["SETATTR", "WRITE"]),
-    (3, OPENS, &["CREATE"]),
-    (3, MAKES, &["MKDIR", "SYMLINK", "MKNOD", "LINK"]),
-    (3, REMOVES, &["REMOVE", "RMDIR"]),
-    (3, RENAMES, &["RENAME"]),
-    (4, ALTERS, &["SETATTR", "WRITE"]),
-    (4, OPENS, &["OPEN"]),
-    (4, MAKES, &["CREATE", "LINK"]),
-    (4, REMOVES, &["REMOVE"]),
-    (4, RENAMES, &["RENAME"]),
+const CHANGES: &[(MockFaultOperations, &[MockFileTreeFault])] = &[
+    (Nfs3(&[P::SETATTR, P::WRITE]), ALTERS),
+    (Nfs3(&[P::CREATE]), OPENS),
+    (Nfs3(&[P::MKDIR, P::SYMLINK, P::MKNOD, P::LINK]), MAKES),
+    (Nfs3(&[P::REMOVE, P::RMDIR]), REMOVES),
+    (Nfs3(&[P::RENAME]), RENAMES),
+    (Nfs4(&[Op::SETATTR, Op::WRITE]), ALTERS),
+    (Nfs4(&[Op::OPEN]), OPENS),
+    (Nfs4(&[Op::CREATE, Op::LINK]), MAKES),
+    (Nfs4(&[Op::REMOVE]), REMOVES),
+    (Nfs4(&[Op::RENAME]), RENAMES),
 ];
 
 /// Operations for transport faults: one with a Write chunk, one with a Read chunk, and two without chunks.
-const TRANSPORT_OPERATIONS: &[(u32, &[&str])] =
-    &[(3, &["READ", "WRITE", "LOOKUP", "REMOVE"]), (4, &["READ", "WRITE", "REMOVE", "CLOSE"])];
+const TRANSPORT_OPERATIONS: &[MockFaultOperations] =
+    &[Nfs3(&[P::READ, P::WRITE, P::LOOKUP, P::REMOVE]), Nfs4(&[Op::READ, Op::WRITE, Op::REMOVE, Op::CLOSE])];
 
 /// Transport faults. A late Reply and other credits are no faults of the server.
 const FAULTS: &[MockTransportFault] = &[
@@ -244,35 +358,32 @@ pub fn all() -> Vec<MockServerFault> {
         (ARGUMENT_FAULTS, MockServerFaultKind::WrongArgument),
     ];
     for (rows, constructor) in rows {
-        for (version, operations, fields) in rows {
-            for operation in *operations {
+        for (operations, fields) in rows {
+            for (version, operation) in operations.names() {
                 for (field, changes) in *fields {
-                    changes.iter().for_each(|change| add(*version, operation, constructor(field, *change)));
+                    changes.iter().for_each(|change| add(version, operation, constructor(field, *change)));
                 }
             }
         }
     }
-    let pairs = |rows: &'static [(u32, &'static [&'static str])]| {
-        rows.iter()
-            .flat_map(|(version, operations)| operations.iter().map(|operation| (*version, *operation)))
-    };
     // All procedures except NULL, and READDIR, which the captures of the tests do not contain.
-    let nfs3_procedures = (1..).map(v3::Procedure).map_while(v3::Procedure::name);
-    let failing_nfs3 = nfs3_procedures.filter(|name| *name != "READDIR").map(|name| (3, name));
-    for (version, operation) in failing_nfs3.chain(FAILING_NFS4_OPERATIONS.iter().map(|name| (4, *name))) {
+    let failing_nfs3: Vec<P> =
+        P::ALL.iter().copied().filter(|procedure| ![P::NULL, P::READDIR].contains(procedure)).collect();
+    let failing_nfs3 = failing_nfs3.iter().filter_map(|procedure| Some((3, procedure.name()?)));
+    for (version, operation) in failing_nfs3.chain(Nfs4(FAILING_NFS4_OPERATIONS).names()) {
         STATUSES
             .into_iter()
             .for_each(|status| add(version, operation, MockServerFaultKind::WrongStatus(status)));
     }
-    for (version, faults, operations) in CHANGES {
-        for operation in *operations {
-            faults.iter().for_each(|fault| add(*version, operation, MockServerFaultKind::WrongFiles(*fault)));
+    for (operations, faults) in CHANGES {
+        for (version, operation) in operations.names() {
+            faults.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongFiles(*fault)));
         }
     }
-    for (version, operation) in pairs(TRANSPORT_OPERATIONS) {
+    for (version, operation) in TRANSPORT_OPERATIONS.iter().flat_map(|operations| operations.names()) {
         FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         REFUSALS.iter().for_each(|stat| add(version, operation, MockServerFaultKind::Refuses(*stat)));
-        if operation == "READ" {
+        if Op::READ.name() == Some(operation) {
             CHUNK_FAULTS
                 .iter()
                 .for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));

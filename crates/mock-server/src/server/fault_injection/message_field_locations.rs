@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
 use nfsrdma_dissectors::nfs::Procedure;
-use nfsrdma_dissectors::nfs::v4;
+use nfsrdma_dissectors::nfs::{field_labels, v3, v4};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, roundup};
 
@@ -53,7 +54,7 @@ impl MockCallOperations {
 #[derive(Default)]
 struct MockFieldFinder<'s, 'a> {
     operation: &'s str,
-    field: &'s str,
+    field: &'s [&'s str],
     message: &'a [u8],
     chunks: &'s [ChunkedDataItem<'a>],
     /// Labels of the enclosing structures from the operation on, with their start offsets.
@@ -73,7 +74,7 @@ impl MockFieldFinder<'_, '_> {
             return false;
         }
         let mut enclosing = self.enclosing.iter().rev().map(|(label, _)| *label);
-        let mut components = self.field.rsplit('.');
+        let mut components = self.field.iter().rev().copied();
         components.next() == Some(label) && components.all(|component| enclosing.next() == Some(component))
     }
 
@@ -100,17 +101,19 @@ impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
     }
 
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
-        if let (true, FieldValue::Enum(_, name)) = (field.label == "type", value) {
-            let is_directory = matches!(name, Some("NF4DIR" | "NF3DIR"));
+        if let (true, FieldValue::Enum(_, name)) = (field.label == field_labels::TYPE, value) {
+            let is_directory = matches!(name, Some(enumerator_names::NF4DIR | enumerator_names::NF3DIR));
             self.non_directory_depth = (!is_directory).then_some(self.enclosing.len());
         }
-        if let (true, FieldValue::Text(text) | FieldValue::Bytes(text)) = (field.label == "name", value) {
+        if let (true, FieldValue::Text(text) | FieldValue::Bytes(text)) =
+            (field.label == field_labels::NAME, value)
+        {
             self.name = self.span(text).map_or(0, |span| span.start);
             self.is_dots = matches!(text, b"." | b"..");
         }
         // The file system determines size and links of a directory, and an object without a type may be one.
-        let is_own =
-            matches!(field.label, "size" | "numlinks" | "nlink") && self.non_directory_depth.is_none();
+        let is_own = matches!(field.label, field_labels::SIZE | field_labels::NUMLINKS | field_labels::NLINK)
+            && self.non_directory_depth.is_none();
         if is_own || self.is_dots || !self.is_wanted_field(field.label) {
             return;
         }
@@ -139,7 +142,7 @@ pub(super) fn argument(
     message: &[u8],
     chunks: &[ChunkedDataItem<'_>],
     operation: &str,
-    field: &str,
+    field: &[&str],
 ) -> Option<MockFieldPosition> {
     let mut cursor = Cursor::new(message).with_chunks(chunks);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
@@ -155,7 +158,7 @@ pub(super) fn result(
     call: &MockCallOperations,
     reply: &MockReply,
     operation: &str,
-    field: &str,
+    field: &[&str],
 ) -> Option<MockFieldPosition> {
     let items = items(reply);
     let mut cursor = Cursor::new(&reply.message).with_chunks(&items);
@@ -195,11 +198,13 @@ pub(super) fn status(reply: &MockReply) -> Option<u32> {
 /// Returns the number of words after the status of a failed NFSv3 procedure, all of which can mean absent attributes.
 /// RFC 1813 section 3.3.
 fn words_after(operation: &str) -> usize {
-    match operation {
-        "GETATTR" => 0,
-        "SETATTR" | "WRITE" | "CREATE" | "MKDIR" | "SYMLINK" | "MKNOD" | "REMOVE" | "RMDIR" | "COMMIT" => 2,
-        "RENAME" => 4,
-        "LINK" => 3,
+    use v3::Procedure as P;
+    match v3::Procedure::from_name(operation) {
+        Some(P::GETATTR) => 0,
+        Some(P::SETATTR | P::WRITE | P::CREATE | P::MKDIR | P::SYMLINK | P::MKNOD) => 2,
+        Some(P::REMOVE | P::RMDIR | P::COMMIT) => 2,
+        Some(P::RENAME) => 4,
+        Some(P::LINK) => 3,
         _ => 1,
     }
 }
@@ -219,7 +224,7 @@ pub(super) fn fail(call: &MockCallOperations, reply: &mut MockReply, operation: 
             (call.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
         let mut finder = MockFieldFinder {
             operation,
-            field: "status",
+            field: &[field_labels::STATUS],
             message: &reply.message,
             chunks: &items,
             ..MockFieldFinder::default()
@@ -244,7 +249,7 @@ pub(super) fn fail(call: &MockCallOperations, reply: &mut MockReply, operation: 
             put(message, start, status);
             put(message, start + 8 + tag + roundup(tag), u32::try_from(operation_count).unwrap_or(0));
             // RFC 8881 section 18.30.2: the mask is present regardless of the status.
-            if operation == "SETATTR" {
+            if operation == enumerator_names::SETATTR {
                 message.extend_from_slice(&[0; 4]);
             }
         }

@@ -20,10 +20,10 @@ pub struct MockServerFault {
 /// The kind of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MockServerFaultKind {
-    /// The Reply has another value in this field: its name in the RFC, qualified by enclosing names if necessary.
-    WrongResult(&'static str, MockFieldMutation),
+    /// The Reply has another value in this field.
+    WrongResult(MockFieldPath, MockFieldMutation),
     /// The Call is executed with another value of this argument.
-    WrongArgument(&'static str, MockFieldMutation),
+    WrongArgument(MockFieldPath, MockFieldMutation),
     /// The Call is executed, but the Reply reports this error status.
     WrongStatus(u32),
     /// The Call is not executed; its operation asks to send it again later (NFS4ERR_DELAY, NFS3ERR_JUKEBOX).
@@ -35,6 +35,9 @@ pub enum MockServerFaultKind {
     /// The transport of the Reply has a fault.
     WrongTransport(MockTransportFault),
 }
+
+/// Label of a field, after those of enclosing fields if necessary.
+pub type MockFieldPath = &'static [&'static str];
 
 /// A change of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +77,10 @@ impl fmt::Display for MockServerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NFSv{} {}: ", self.version, self.operation)?;
         match self.what {
-            MockServerFaultKind::WrongResult(field, change) => write!(f, "says {field} {change}"),
-            MockServerFaultKind::WrongArgument(field, change) => write!(f, "takes {field} {change}"),
+            MockServerFaultKind::WrongResult(field, change) => write!(f, "says {} {change}", field.join(".")),
+            MockServerFaultKind::WrongArgument(field, change) => {
+                write!(f, "takes {} {change}", field.join("."))
+            }
             MockServerFaultKind::WrongStatus(status) => write!(f, "is done, and says status {status}"),
             MockServerFaultKind::Delayed => f.write_str("is not done, and is to be sent again later"),
             MockServerFaultKind::Refuses(stat) => write!(f, "is refused with {stat}"),

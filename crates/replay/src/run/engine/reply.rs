@@ -1,5 +1,6 @@
 //! Handles the Reply to a step and stores the values that later steps need.
 
+use nfsrdma_dissectors::enumerator_names;
 use std::cell::LazyCell;
 use std::io::{Read, Seek};
 use std::time::Instant;
@@ -53,7 +54,7 @@ pub(super) enum StepReplyDisposition {
 }
 
 /// Status of a Call that is not the next on its slot.
-const SEQ_MISORDERED: &str = "NFS4ERR_SEQ_MISORDERED";
+const SEQ_MISORDERED: &str = enumerator_names::NFS4ERR_SEQ_MISORDERED;
 
 impl LiveCallBuilder {
     /// Registers the identifiers that the server returned with the containment check, so that Calls may use them.

@@ -1,5 +1,6 @@
 //! Turns steps into Calls of this run and sends them; sends Calls again whose connection was lost.
 
+use nfsrdma_dissectors::enumerator_names;
 use std::io::{Read, Seek};
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -125,8 +126,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return match self.resend(window_index, entry, transport) {
                 Err(StepSendObstacle::Finished(StepOutcome::Unreplayable(reason))) => {
                     let cause = match (entry.resend.is_denied, entry.resend.was_unbound) {
-                        (true, true) => "NFS4ERR_CONN_NOT_BOUND_TO_SESSION",
-                        (true, false) => "MSG_DENIED",
+                        (true, true) => enumerator_names::NFS4ERR_CONN_NOT_BOUND_TO_SESSION,
+                        (true, false) => enumerator_names::MSG_DENIED,
                         (false, _) => "the connection went away",
                     };
                     Err(self.unanswered_state(entry, &format!("{cause}; {reason}"))?.into())

@@ -1,5 +1,6 @@
 //! Verification of a run: live Replies against recorded ones, and the file tree that the steps must leave.
 
+use nfsrdma_dissectors::enumerator_names;
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
@@ -132,7 +133,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             // A Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
             false => {
                 let values = ["the session, slot and sequence ID of the Call", "others"].map(str::to_owned);
-                let difference = entry.difference(DifferenceKind::Result, "SEQUENCE", values);
+                let difference = entry.difference(DifferenceKind::Result, enumerator_names::SEQUENCE, values);
                 (StepOutcome::Mismatched(vec![difference]), ExecutedStepFidelity::Differently)
             }
         };
@@ -448,8 +449,11 @@ impl<'r> LiveReplyVerificationState<'r> {
 
 /// Returns `true` if a difference is in an attribute of a directory entry.
 fn is_entry_attribute(difference: &Difference) -> bool {
-    let leaf = difference.path.strip_prefix("READDIR.reply.entries.");
-    leaf.is_some_and(|leaf| leaf != field_labels::NAME) && difference.kind != DifferenceKind::Name
+    let [operation, reply, entries] = [enumerator_names::READDIR, field_labels::REPLY, field_labels::ENTRIES];
+    let mut labels = difference.path.splitn(4, '.');
+    [operation, reply, entries].into_iter().all(|label| labels.next() == Some(label))
+        && labels.next().is_some_and(|leaf| leaf != field_labels::NAME)
+        && difference.kind != DifferenceKind::Name
 }
 
 /// Returns `true` if a step with this state has changed the same objects as in the capture.

@@ -1,5 +1,7 @@
 //! Names of a directory compared as a set across a listing: each server returns them in its own order and parts.
 
+use nfsrdma_analysis::comparison::field_path::{ends_with, is_within};
+use nfsrdma_dissectors::enumerator_names;
 use std::rc::Rc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -170,8 +172,12 @@ fn quoted_name(name: &[u8]) -> Option<String> {
     Some(format!("{:?}", String::from_utf8_lossy(name)))
 }
 
+/// Path of the names of a listing.
+const ENTRY_NAME_PATH: [&str; 4] =
+    [enumerator_names::READDIR, field_labels::REPLY, field_labels::ENTRIES, field_labels::NAME];
+
 fn name_difference(values: [Option<String>; 2]) -> ListingFieldDifference {
-    ("READDIR.reply.entries.name".to_owned(), values)
+    (ENTRY_NAME_PATH.join("."), values)
 }
 
 fn is_end(section: &ComparedOperationOrHeaders) -> bool {
@@ -187,7 +193,7 @@ fn take_entries(section: &mut ComparedOperationOrHeaders) -> Option<Vec<ReaddirR
     if !is_plus && !section.is_operation(Operation::READDIR) {
         return None;
     }
-    let is_below = |entry: &ComparableMessageField| entry.path.text.contains("entries.");
+    let is_below = |entry: &ComparableMessageField| is_within(&entry.path.text, field_labels::ENTRIES);
     let (entry_fields, other_fields): (Vec<_>, Vec<_>) =
         std::mem::take(&mut section.entries).into_iter().partition(is_below);
     section.entries = other_fields;
@@ -198,7 +204,7 @@ fn take_entries(section: &mut ComparedOperationOrHeaders) -> Option<Vec<ReaddirR
             elements.push((Box::default(), Vec::new()));
         }
         let Some((name, fields)) = elements.last_mut() else { break };
-        if entry.path.text.ends_with("entries.name") {
+        if ends_with(&entry.path.text, &[field_labels::ENTRIES, field_labels::NAME]) {
             *name = match &entry.datum {
                 ComparedFieldValue::Text(bytes) | ComparedFieldValue::Bytes(bytes) => bytes.clone(),
                 other => other.to_string().into_bytes().into(),

@@ -1,5 +1,7 @@
 //! Operations and attributes that a server must support: a server without them differs.
 
+use nfsrdma_analysis::comparison::field_path::{ends_with, is_within};
+use nfsrdma_dissectors::enumerator_names;
 use std::rc::Rc;
 
 use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
@@ -90,7 +92,7 @@ pub(super) fn missing_attributes(
             () => continue,
         };
         // An entry whose attributes could not be read has rdattr_error alone: RFC 8881 section 5.8.1.12.
-        let is_missing = match text.contains("entries.") {
+        let is_missing = match is_within(text, field_labels::ENTRIES) {
             true => entry.is_some_and(|entry| !entry.has_error && !entry.paths.contains(text)),
             false => !live_attributes.contains(&(field.section.0, text)),
         };
@@ -112,7 +114,9 @@ struct ReaddirEntryAttributePaths<'p> {
 /// Returns the name of a directory entry, if this is its field.
 fn entry_name<'a>(field: &LocatedField<'a>) -> Option<&'a [u8]> {
     match field.value {
-        FieldValue::Text(name) | FieldValue::Bytes(name) if field.path.text.ends_with("entries.name") => {
+        FieldValue::Text(name) | FieldValue::Bytes(name)
+            if ends_with(&field.path.text, &[field_labels::ENTRIES, field_labels::NAME]) =>
+        {
             Some(name)
         }
         _ => None,
@@ -168,7 +172,7 @@ pub(super) fn unrequested_attributes(
 
 /// Returns `true` for a field of an attribute; the mask of the attributes is none.
 fn is_attribute_value(field: &LocatedField<'_>) -> bool {
-    is_attribute(&field.path.text) && attribute(&field.path.text) != "attrmask"
+    is_attribute(&field.path.text) && attribute(&field.path.text) != field_labels::ATTRMASK
 }
 
 fn has_same_layout(recorded: &[LocatedField<'_>], live: &[LocatedField<'_>]) -> bool {
@@ -194,7 +198,13 @@ fn is_required(operation: Operation) -> bool {
 /// Returns `true` if the status means that a server does not support a required operation of NFS.
 pub(super) fn lacks_required(operation: &str, status: &str) -> bool {
     // An unsupported attribute, operation variant or minor version is something else.
-    matches!(status, "NFS4ERR_NOTSUPP" | "NFS4ERR_OP_ILLEGAL" | "NFS3ERR_NOTSUPP" | "PROC_UNAVAIL")
+    [
+        enumerator_names::NFS4ERR_NOTSUPP,
+        enumerator_names::NFS4ERR_OP_ILLEGAL,
+        enumerator_names::NFS3ERR_NOTSUPP,
+        enumerator_names::PROC_UNAVAIL,
+    ]
+    .contains(&status)
         && (Operation::from_name(operation).is_some_and(is_required)
             || REQUIRED_PROCEDURES.iter().any(|required| required.name() == Some(operation)))
 }

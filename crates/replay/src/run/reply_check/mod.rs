@@ -23,6 +23,8 @@ mod tests;
 mod tolerated_difference_removal;
 mod write_chunks;
 
+use nfsrdma_analysis::comparison::field_path::ends_with;
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::BTreeMap;
@@ -205,8 +207,8 @@ impl ReplyChecker {
         let is_tolerated = |attribute: &FinalAttributeDifference| {
             let difference = Difference {
                 kind: DifferenceKind::Relation,
-                operation: "GETATTR".into(),
-                path: format!("GETATTR.{}", attribute.aspect),
+                operation: enumerator_names::GETATTR.into(),
+                path: format!("{}.{}", enumerator_names::GETATTR, attribute.aspect),
                 field: attribute.field,
                 count: 1,
                 a: DifferenceSideValue::default(),
@@ -479,7 +481,7 @@ impl ReplyChecker {
             let operation = if operation == "body" { title } else { operation };
             // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1), unlike those of others.
             let is_whole = status.operation.starts_with("NFS ")
-                && (b == "PROC_UNAVAIL" || lacks_required(operation, &b));
+                && (b == enumerator_names::PROC_UNAVAIL || lacks_required(operation, &b));
             if is_unsupported(&b)
                 && !is_whole
                 && !is_unsupported(&a)
@@ -512,7 +514,9 @@ impl ReplyChecker {
     /// Returns `true` if the differences only concern access rights.
     pub fn are_only_access_rights(&self, differences: &[Difference]) -> bool {
         self.is_enabled(tolerance_rules::CREDENTIALS)
-            && differences.iter().all(|difference| difference.path.ends_with("ACCESS.access"))
+            && differences.iter().all(|difference| {
+                ends_with(&difference.path, &[enumerator_names::ACCESS, field_labels::ACCESS])
+            })
     }
 
     /// Returns `true` if the differences are only that the live server grants rights to change an object (MODIFY,
@@ -526,7 +530,7 @@ impl ReplyChecker {
         };
         let is_more = |difference: &Difference| {
             let rights_pair = rights(&difference.a).zip(rights(&difference.b));
-            difference.path.ends_with("ACCESS.access")
+            ends_with(&difference.path, &[enumerator_names::ACCESS, field_labels::ACCESS])
                 && rights_pair.is_some_and(|(a, b)| a & CHANGE == 0 && b & a == a && b & !a & !CHANGE == 0)
         };
         self.is_enabled(tolerance_rules::READ_ONLY_EXPORT) && differences.iter().all(is_more)
@@ -535,8 +539,8 @@ impl ReplyChecker {
     /// Returns `true` if the differences are only that a client ID is still in use (RFC 8881 section 18.50.3).
     pub fn are_only_client_busy(&self, differences: &[Difference]) -> bool {
         let is_busy = |difference: &Difference| {
-            difference.path == "DESTROY_CLIENTID.status"
-                && difference.b.value.as_deref() == Some("NFS4ERR_CLIENTID_BUSY")
+            ends_with(&difference.path, &[enumerator_names::DESTROY_CLIENTID, field_labels::STATUS])
+                && difference.b.value.as_deref() == Some(enumerator_names::NFS4ERR_CLIENTID_BUSY)
         };
         self.is_enabled(tolerance_rules::DELEGATION) && differences.iter().all(is_busy)
     }
@@ -576,17 +580,17 @@ impl ReplyChecker {
 }
 
 fn is_unsupported(status: &str) -> bool {
-    matches!(
-        status,
-        "NFS4ERR_NOTSUPP"
-            | "NFS4ERR_OP_ILLEGAL"
-            | "NFS4ERR_ATTRNOTSUPP"
-            | "NFS4ERR_UNION_NOTSUPP"
-            | "NFS4ERR_UNKNOWN_LAYOUTTYPE"
-            | "NFS4ERR_MINOR_VERS_MISMATCH"
-            | "NFS3ERR_NOTSUPP"
-            | "PROC_UNAVAIL"
-            | "PROG_UNAVAIL"
-            | "PROG_MISMATCH"
-    )
+    [
+        enumerator_names::NFS4ERR_NOTSUPP,
+        enumerator_names::NFS4ERR_OP_ILLEGAL,
+        enumerator_names::NFS4ERR_ATTRNOTSUPP,
+        enumerator_names::NFS4ERR_UNION_NOTSUPP,
+        enumerator_names::NFS4ERR_UNKNOWN_LAYOUTTYPE,
+        enumerator_names::NFS4ERR_MINOR_VERS_MISMATCH,
+        enumerator_names::NFS3ERR_NOTSUPP,
+        enumerator_names::PROC_UNAVAIL,
+        enumerator_names::PROG_UNAVAIL,
+        enumerator_names::PROG_MISMATCH,
+    ]
+    .contains(&status)
 }

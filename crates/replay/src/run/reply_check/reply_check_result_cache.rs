@@ -5,6 +5,7 @@
 //! message. If another pair agrees with the pattern, both its messages would be decoded the same way, with the same
 //! result. Otherwise it is decoded: a pattern never finds a difference.
 
+use nfsrdma_dissectors::nfs::field_labels;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -20,8 +21,9 @@ use super::reply_pair::{ReplyCheckResult, ReplyPair};
 use super::reply_sections::{is_incomparable, makes_names};
 use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
+use nfsrdma_analysis::comparison::field_path::FieldPath;
 use nfsrdma_analysis::comparison::identity_map::ServerAssignedValueHash;
-use nfsrdma_analysis::comparison::record::{ComparedFieldValue, FieldPath, hash};
+use nfsrdma_analysis::comparison::record::{ComparedFieldValue, hash};
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, OPERATION_COUNT_FIELD};
 
 /// Maximum number of message lengths with patterns.
@@ -210,11 +212,12 @@ fn field_byte_class(
         matches!(path.class, FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_));
     let varies = matches!(path.class, FieldEqualityRequirement::Varies(_));
     let is_identity = matches!(path.class, FieldEqualityRequirement::Identity(_));
-    let (is_header, is_count) = (path.field.starts_with("rpc"), path.field == OPERATION_COUNT_FIELD);
+    let (is_header, is_count) =
+        (path.field.starts_with(field_names::RPC), path.field == OPERATION_COUNT_FIELD);
     let (class, content) = match *value {
         FieldValue::Unsigned(_) if path.field == field_names::RPC_XID => (Free, None),
         // These may determine how the rest is decoded.
-        _ if is_header || is_count || path.leaf() == "attrmask" => (Fixed, None),
+        _ if is_header || is_count || path.leaf() == field_labels::ATTRMASK => (Fixed, None),
         FieldValue::Bytes(text) | FieldValue::Text(text) if varies || is_identity => (Free, Some(text)),
         FieldValue::Bytes(text) | FieldValue::Text(text) if is_compared => (Equal, Some(text)),
         FieldValue::Unsigned(_) if varies || is_left_out => (Free, None),

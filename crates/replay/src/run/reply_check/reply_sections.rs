@@ -1,11 +1,14 @@
 //! Sections of decoded Replies: their statuses, and the fields that are never compared.
 
+use nfsrdma_analysis::comparison::field_path::FieldPath;
+use nfsrdma_dissectors::enumerator_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use std::rc::Rc;
 
 use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use nfsrdma_analysis::comparison::record::{
-    ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath,
+    ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders,
 };
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::v3;
@@ -43,7 +46,8 @@ pub(super) fn is_status(entry: &ComparableMessageField) -> bool {
 pub(super) fn is_ok(value: &ComparedFieldValue) -> bool {
     match value {
         ComparedFieldValue::Named(name) => {
-            name.ends_with("_OK") || *name == "SUCCESS" || *name == "MSG_ACCEPTED"
+            name.ends_with("_OK")
+                || [enumerator_names::SUCCESS, enumerator_names::MSG_ACCEPTED].contains(name)
         }
         ComparedFieldValue::Number(number) => *number == 0,
         _ => false,
@@ -113,7 +117,7 @@ pub(super) fn is_incomparable(operation: &str, path: &FieldPath, may_have_restar
         }
         FieldEqualityRequirement::Identity(_) => true,
         FieldEqualityRequirement::Equal(DifferenceKind::Status) => false,
-        _ if operation.is_empty() => path.field.starts_with("rpc"),
-        _ => path.field == field_names::NFS_STATEID_SEQID || path.leaf() == "attrmask",
+        _ if operation.is_empty() => path.field.starts_with(field_names::RPC),
+        _ => path.field == field_names::NFS_STATEID_SEQID || path.leaf() == field_labels::ATTRMASK,
     }
 }

@@ -1,5 +1,7 @@
 //! Removes differences that a rule tolerates from both sides and records the rules that were needed.
 
+use nfsrdma_analysis::comparison::field_path::{FieldPath, has_label, is_within, strip_labels};
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -11,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::record::{
-    ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, FieldPath,
+    ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders,
 };
 
 /// Rules that are turned off, and properties of the live server on which the others depend.
@@ -224,20 +226,32 @@ fn needs_no_rule(
     a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(&mut is_plain)
 }
 
+/// Returns the path below an attribute list: that of an object, or of a directory entry.
+fn path_of_attribute(path: &str) -> Option<&str> {
+    match path.split_once('.')? {
+        (field_labels::OBJ_ATTRIBUTES, rest) => Some(rest),
+        (_, mut rest) => loop {
+            match rest.split_once('.')? {
+                (field_labels::ATTRS, attribute) => return Some(attribute),
+                (_, below) => rest = below,
+            }
+        },
+    }
+}
+
 pub(super) fn is_attribute(path: &str) -> bool {
-    path.starts_with("obj_attributes.") || path.contains(".attrs.")
+    path_of_attribute(path).is_some()
 }
 
 /// Returns the name of an attribute, without its subfields.
 pub(super) fn attribute(path: &str) -> &str {
-    let suffix = path.strip_prefix("obj_attributes.").or(path.split_once(".attrs.").map(|(_, rest)| rest));
-    suffix.and_then(|rest| rest.split('.').next()).unwrap_or_default()
+    path_of_attribute(path).and_then(|rest| rest.split('.').next()).unwrap_or_default()
 }
 
 /// Returns `true` if a field belongs to the optional attributes of an NFSv3 Reply.
 fn is_post_op(path: &str) -> bool {
-    path.contains("_wcc.")
-        || path.split('.').any(|part| part.ends_with("_attributes") && part != field_labels::OBJ_ATTRIBUTES)
+    let mut labels = field_labels::WCC_DATA.iter().chain(field_labels::POST_OP_ATTRIBUTES);
+    labels.any(|label| has_label(path, label))
 }
 
 /// Paths whose attributes are those of a directory, according to their type field.
@@ -250,13 +264,16 @@ impl DirectoryAttributePaths {
     fn process_field(&mut self, entry: &ComparableMessageField) {
         let path = &entry.path;
         // Each entry of a listing has its own type, after its name.
-        if let Some(entries) = path.text.strip_suffix("entries.name") {
+        if let Some(entries) = strip_labels(&path.text, &[field_labels::ENTRIES, field_labels::NAME]) {
             self.directories.retain(|directory| {
-                !directory.strip_prefix(entries).is_some_and(|rest| rest.starts_with("entries."))
+                !directory.strip_prefix(entries).is_some_and(|rest| is_within(rest, field_labels::ENTRIES))
             });
         }
         if path.leaf() == field_labels::TYPE
-            && matches!(entry.datum, ComparedFieldValue::Named("NF4DIR" | "NF3DIR"))
+            && matches!(
+                entry.datum,
+                ComparedFieldValue::Named(enumerator_names::NF4DIR | enumerator_names::NF3DIR)
+            )
         {
             self.directories.push(path.parent_path().into());
         }
@@ -266,8 +283,8 @@ impl DirectoryAttributePaths {
     /// its entries need not be directories.
     fn describes_directory(&self, path: &FieldPath, is_directory: bool) -> bool {
         let parent = path.parent_path();
-        is_directory && !path.text.contains("entries.")
-            || parent.contains("dir_wcc.")
+        is_directory && !is_within(&path.text, field_labels::ENTRIES)
+            || field_labels::DIRECTORY_WCC_DATA.iter().any(|label| is_within(parent, label))
             || self.directories.iter().any(|directory| **directory == *parent)
     }
 }
@@ -294,7 +311,9 @@ fn has_same_data(a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders)
 fn tolerate_committed(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
     let rank = |section: &ComparedOperationOrHeaders| match field(section, field_labels::COMMITTED) {
         Some(ComparedFieldValue::Named(name)) => {
-            ["UNSTABLE", "DATA_SYNC", "FILE_SYNC"].iter().position(|level| name.starts_with(level))
+            [enumerator_names::UNSTABLE, enumerator_names::DATA_SYNC, enumerator_names::FILE_SYNC]
+                .iter()
+                .position(|level| name.starts_with(level))
         }
         _ => None,
     };

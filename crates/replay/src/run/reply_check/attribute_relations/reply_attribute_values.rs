@@ -1,5 +1,6 @@
 //! Attributes in a Reply that have relations: change attributes, times, file systems, owners and file numbers.
 
+use nfsrdma_analysis::comparison::field_path::{has_label, is_within};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -10,7 +11,7 @@ use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
-use nfsrdma_analysis::comparison::record::FieldPath;
+use nfsrdma_analysis::comparison::field_path::FieldPath;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum ComparedAttributeKind {
@@ -97,7 +98,7 @@ pub(in super::super) fn paired_attributes(
 
 fn reply_attributes(fields: &[LocatedField<'_>]) -> Vec<AttributeOccurrence> {
     let mut occurrences = Vec::new();
-    let fields = fields.iter().filter(|field| !field.path.text.contains("entries."));
+    let fields = fields.iter().filter(|field| !is_within(&field.path.text, field_labels::ENTRIES));
     fields.for_each(|field| collect_field(field, &mut occurrences));
     occurrences
 }
@@ -121,7 +122,7 @@ fn collect_field(field: &LocatedField<'_>, occurrences: &mut Vec<AttributeOccurr
         subject: attribute_subject(&operation, text),
         operation,
         aspect,
-        is_before: text.contains(".before.") || text.ends_with(".before"),
+        is_before: has_label(text, field_labels::BEFORE),
         path: Rc::clone(&field.path),
         bytes: field.bytes.clone(),
     });
@@ -173,7 +174,13 @@ fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
         field_labels::OBJ_ATTRIBUTES if of_v4() == Some(Operation::GETATTR) => AttributeSubject::Current,
         field_labels::OBJ_ATTRIBUTES if returns_handle() => AttributeSubject::ReplyHandle,
         field_labels::TODIR_WCC | field_labels::LINKDIR_WCC => AttributeSubject::CallHandle(1),
-        group if group.ends_with("_wcc") || group.ends_with("_attributes") => AttributeSubject::CallHandle(0),
+        group
+            if group == field_labels::OBJ_ATTRIBUTES
+                || field_labels::WCC_DATA.contains(&group)
+                || field_labels::POST_OP_ATTRIBUTES.contains(&group) =>
+        {
+            AttributeSubject::CallHandle(0)
+        }
         _ => AttributeSubject::Current,
     }
 }
@@ -188,7 +195,7 @@ pub(super) struct ListedDirectoryEntry<'a> {
 pub(super) fn listed_entries<'a>(fields: &[LocatedField<'a>]) -> Vec<ListedDirectoryEntry<'a>> {
     let mut entries: Vec<ListedDirectoryEntry<'a>> = Vec::new();
     let mut first: Option<&Rc<FieldPath>> = None;
-    for field in fields.iter().filter(|field| field.path.text.contains("entries.")) {
+    for field in fields.iter().filter(|field| is_within(&field.path.text, field_labels::ENTRIES)) {
         if first.is_none_or(|first| Rc::ptr_eq(first, &field.path)) {
             first = Some(&field.path);
             entries.push(ListedDirectoryEntry::default());
