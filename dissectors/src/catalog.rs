@@ -22,7 +22,7 @@ pub fn all_fields() -> FieldRegistry {
 mod tests {
     use super::*;
     use crate::field::FieldKind;
-    use crate::field::registry::RegisteredField;
+    use crate::field::registry::{RegisteredField, XDR_FILE_PREFIXES};
 
     #[test]
     fn every_field_says_where_it_is_defined_and_means_one_thing() {
@@ -42,6 +42,14 @@ mod tests {
                 other => other,
             };
             assert!(values().all(|kind| Some(class(kind)) == values().next().map(class)), "{name}");
+        }
+    }
+
+    #[test]
+    fn fields_of_xdr_files_are_in_the_catalog() {
+        let registry = all_fields();
+        for (prefix, _) in XDR_FILE_PREFIXES {
+            assert!(registry.fields().any(|(name, _)| name.starts_with(prefix)), "{prefix}");
         }
     }
 

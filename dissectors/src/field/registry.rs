@@ -130,7 +130,7 @@ const SOURCE_PREFIXES: [&str; 11] = [
 ];
 
 /// Prefixes of field names that are defined only in an XDR file, not in a specification.
-const XDR_FILE_PREFIXES: [(&str, &str); 9] = [
+pub(crate) const XDR_FILE_PREFIXES: [(&str, &str); 9] = [
     ("nfsacl.", "nfs_acl.x"),
     ("nfs.access_check", "nfs_acl.x"),
     ("nfs.access_rights", "nfs_acl.x"),

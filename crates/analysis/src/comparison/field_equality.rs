@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::difference::{DifferenceKind, enum_with_words};
-use super::field_path;
+use super::field_path_text;
 
 /// Equality requirement of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -376,7 +376,7 @@ fn is_set_time(field: &str, parent: &str) -> bool {
     let structure = |field: &'static str| field.rsplit_once('.').map(|(structure, _)| structure);
     let is_part = |component| field.rsplit_once('.').map(|(of, _)| of) == structure(component);
     let is_nfstime = is_part(field_names::NFS_NFSTIME3_SECONDS) || is_part(field_names::NFS_NFSTIME4_SECONDS);
-    is_nfstime && field_path::ends_with(parent, &[field_labels::TIME])
+    is_nfstime && field_path_text::ends_with(parent, &[field_labels::TIME])
         || is_part(field_names::NFS_TIMEVAL_USECONDS)
 }
 

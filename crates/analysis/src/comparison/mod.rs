@@ -29,6 +29,7 @@ mod directory_listing;
 mod field_comparison_policy;
 pub mod field_equality;
 pub mod field_path;
+pub mod field_path_text;
 pub mod identity_map;
 mod ignore_keys;
 mod late_records;

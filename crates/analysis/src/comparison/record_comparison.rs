@@ -1,6 +1,6 @@
 //! Comparison of two paired records, field by field.
 
-use super::field_path::{self, has_label, strip_labels};
+use super::field_path_text::{self, has_label, strip_labels};
 use std::ops::{AddAssign, Range};
 use std::rc::Rc;
 
@@ -420,7 +420,7 @@ impl RecordComparer<'_> {
         }
         fields(comparison, a.fields.end..of_a.len(), b.fields.end..of_b.len());
         let name = of_a.iter().find(|entry| {
-            field_path::ends_with(&entry.path.text, &[field_labels::ENTRIES, field_labels::NAME])
+            field_path_text::ends_with(&entry.path.text, &[field_labels::ENTRIES, field_labels::NAME])
         });
         let (path, field) = match name {
             Some(entry) => (sections.path(entry), entry.path.field),

@@ -234,7 +234,7 @@ fn described(name: &'static str, fields: &[RegisteredField]) -> Option<FilterFie
 const REPLACEMENTS: &[(&str, &[&str])] = &[
     ("nfs.full_name", &[GeneratedField::Path.name()]),
     ("nfs.main_opcode", &[GeneratedField::Operation.name(), field_names::NFS_OPCODE]),
-    ("rpc.procedure", &[GeneratedField::Procedure.name(), "nfs.procedure_v3"]),
+    (field_names::RPC_PROCEDURE, &[GeneratedField::Procedure.name(), "nfs.procedure_v3"]),
     ("rpc.call.dup", &[GeneratedField::CallCopies.name()]),
     ("rpc.reply.dup", &[GeneratedField::ReplyCopies.name()]),
     ("rpc.dup", &[GeneratedField::CallCopies.name(), GeneratedField::ReplyCopies.name()]),
@@ -288,8 +288,10 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::nfs::Procedure;
 
     use super::*;
+    use crate::filter::procedure_number_fields;
 
     #[test]
     fn each_name_that_the_program_looks_for_is_a_field() {
@@ -297,6 +299,20 @@ mod tests {
         let unknown: Vec<_> =
             field_names::ALL.iter().filter(|(_, name)| catalog.get(name).is_none()).collect();
         assert_eq!(unknown, Vec::<&(&str, &str)>::new());
+    }
+
+    #[test]
+    fn protocols_of_tables_are_those_of_the_fields() {
+        let catalog = FilterFieldCatalog::new();
+        let (_, combined, ..) = COMBINED_PROTOCOL;
+        let programs =
+            Procedure::PROGRAMS.iter().map(|(program, _)| procedure_number_fields::protocol(*program));
+        for name in TITLES.iter().map(|(name, ..)| *name).chain(programs) {
+            assert_eq!(catalog.get(name).map(|entry| entry.kind), Some(FilterType::Protocol), "{name}");
+        }
+        for prefix in combined {
+            assert!(catalog.iter().any(|entry| entry.name.starts_with(&format!("{prefix}."))), "{prefix}");
+        }
     }
 
     #[test]
@@ -350,10 +366,10 @@ mod tests {
     }
 
     #[test]
-    fn every_alias_stands_for_a_field_that_there_is() {
+    fn fields_of_an_alias_are_in_the_catalog() {
         let catalog = FilterFieldCatalog::new();
         for alias in ALIASES {
-            assert!(alias.of.iter().any(|of| catalog.get(of).is_some()), "{}", alias.name);
+            assert!(alias.of.iter().all(|of| catalog.get(of).is_some()), "{}", alias.name);
         }
     }
 }

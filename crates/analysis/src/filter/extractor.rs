@@ -5,6 +5,7 @@ mod listener;
 use nfsrdma_dissectors::field::registry::FieldRegistry;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind};
 use nfsrdma_dissectors::field_names;
+use nfsrdma_dissectors::net::Ethernet;
 
 use super::cache_by_description_address::CacheKeyedByDescriptionAddress;
 use super::catalog::{COMBINED_PROTOCOL, FilterFieldCatalog, FilterFieldSource};
@@ -235,7 +236,7 @@ impl FieldExtractor {
             self.protocols.push(':');
         }
         self.protocols.push_str(name);
-        if name == "eth" {
+        if name == Ethernet::GROUP.name {
             self.protocols.push_str(":ethertype");
         }
     }

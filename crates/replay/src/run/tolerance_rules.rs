@@ -7,7 +7,7 @@
 pub mod file;
 pub mod inference;
 
-use nfsrdma_analysis::comparison::field_path::{has_label, is_within};
+use nfsrdma_analysis::comparison::field_path_text::{has_label, is_within};
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;

@@ -1,6 +1,6 @@
 //! Names of a directory compared as a set across a listing: each server returns them in its own order and parts.
 
-use nfsrdma_analysis::comparison::field_path::{ends_with, is_within};
+use nfsrdma_analysis::comparison::field_path_text::{ends_with, is_within};
 use nfsrdma_dissectors::enumerator_names;
 use std::rc::Rc;
 

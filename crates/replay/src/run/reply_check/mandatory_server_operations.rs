@@ -1,6 +1,6 @@
 //! Operations and attributes that a server must support: a server without them differs.
 
-use nfsrdma_analysis::comparison::field_path::{ends_with, is_within};
+use nfsrdma_analysis::comparison::field_path_text::{ends_with, is_within};
 use nfsrdma_dissectors::enumerator_names;
 use std::rc::Rc;
 

@@ -23,7 +23,7 @@ mod tests;
 mod tolerated_difference_removal;
 mod write_chunks;
 
-use nfsrdma_analysis::comparison::field_path::ends_with;
+use nfsrdma_analysis::comparison::field_path_text::ends_with;
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;

@@ -1,6 +1,7 @@
 //! Removes differences that a rule tolerates from both sides and records the rules that were needed.
 
-use nfsrdma_analysis::comparison::field_path::{FieldPath, has_label, is_within, strip_labels};
+use nfsrdma_analysis::comparison::field_path::FieldPath;
+use nfsrdma_analysis::comparison::field_path_text::{has_label, is_within, strip_labels};
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;

@@ -1,6 +1,6 @@
 //! Attributes in a Reply that have relations: change attributes, times, file systems, owners and file numbers.
 
-use nfsrdma_analysis::comparison::field_path::{has_label, is_within};
+use nfsrdma_analysis::comparison::field_path_text::{has_label, is_within};
 use std::ops::Range;
 use std::rc::Rc;
 
