@@ -55,6 +55,10 @@ const OTHER_SUCCESS: [&str; 4] = [
     enumerator_names::STAT_SUCC,
 ];
 
+fn is_success(status: &str) -> bool {
+    status.ends_with("_OK") || OTHER_SUCCESS.contains(&status)
+}
+
 /// Filter name for two different fields at one path of a baseline.
 pub const AMBIGUOUS_FIELD: &str = "?";
 
@@ -383,7 +387,7 @@ impl ComparableTransaction {
 
     /// Returns `true` if the Reply reports success.
     pub fn is_ok(&self) -> bool {
-        self.status.ends_with("_OK") || OTHER_SUCCESS.contains(&&*self.status)
+        is_success(&self.status)
     }
 
     /// Returns the fields of the Call.
@@ -427,4 +431,37 @@ pub fn class(title: &str) -> String {
         _ => word,
     });
     words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::{StatusUnionDiscriminant, mount, nlm, nsm, rquota, v2, v3, v4};
+
+    use super::*;
+
+    #[test]
+    fn the_status_of_success_of_each_program_is_a_success() {
+        fn name<S: StatusUnionDiscriminant>() -> &'static str {
+            S::OK.status().name.unwrap()
+        }
+        let names = [
+            name::<v2::Nfsstat>(),
+            name::<v3::Nfsstat3>(),
+            name::<v4::Nfsstat4>(),
+            name::<mount::FhstatusCode>(),
+            name::<mount::Mountstat3>(),
+            name::<nlm::v3::NlmStats>(),
+            name::<nlm::v4::Nlm4Stats>(),
+            name::<nsm::SmRes>(),
+            name::<rquota::GqrStatus>(),
+        ];
+        for name in names {
+            assert!(is_success(name), "{name}");
+        }
+        for failure in
+            ["NFS4ERR_DELAY", "LCK_DENIED", "NLM4_BLOCKED", "STAT_FAIL", "Q_NOQUOTA", "PROG_UNAVAIL"]
+        {
+            assert!(!is_success(failure), "{failure}");
+        }
+    }
 }
