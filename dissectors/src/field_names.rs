@@ -62,16 +62,20 @@ field_names! {
     GRE_PROTO = GreFlags::FIELDS.proto;
     INFINIBAND_MAD_STATUS = MadHeader::FIELDS.status;
     INFINIBAND_RETH_VA = Reth::FIELDS.va;
-    IP_CHECKSUM = Ipv4::FIELDS.checksum;
-    IP_DSFIELD = Ipv4::FIELDS.dsfield;
-    IP_DST = Ipv4::FIELDS.dst;
-    IP_SRC = Ipv4::FIELDS.src;
     IPV6_DST = Ipv6::FIELDS.dst;
     IPV6_SRC = Ipv6::FIELDS.src;
     IPV6_TCLASS = Ipv6::FIELDS.tclass;
+    IP_CHECKSUM = Ipv4::FIELDS.checksum;
+    IP_DSFIELD = Ipv4::FIELDS.dsfield;
+    IP_DST = Ipv4::FIELDS.dst;
+    IP_HDR_LEN = Ipv4::FIELDS.hdr_len;
+    IP_SRC = Ipv4::FIELDS.src;
     MOUNT_DUMP_HOSTNAME = Mountbody::FIELDS.ml_hostname;
     MOUNT_PATH = DirpathArgs::FIELDS.dirpath;
     MOUNT_STATUS = Mountstat3::FIELD;
+    NFSACL_ACL = Getacl2Resok::FIELDS.acl;
+    NFSACL_DFACLCNT = Secattr::FIELDS.dfaclcnt;
+    NFSRDMA_UNIVERSAL_ADDRESS_PORT = universal_address::PORT;
     NFS_ACCESS_CHECK = Access4Args::FIELDS.access;
     NFS_ACCESS_RIGHTS = Access4Resok::FIELDS.access;
     NFS_ACCESS_SUPPORTED = Access4Resok::FIELDS.supported;
@@ -83,15 +87,16 @@ field_names! {
     NFS_CB_PROGRAM = CbClient4::FIELDS.cb_program;
     NFS_CHANGEID4 = Attribute::FIELDS.CHANGE;
     NFS_CHANGEID4_AFTER = ChangeInfo4::FIELDS.after;
+    NFS_CHANGEID4_BEFORE = ChangeInfo4::FIELDS.before;
     NFS_CLIENTID = ExchangeId4Resok::FIELDS.eir_clientid;
     NFS_CNR_LEASE_TIME = CopyNotify4Resok::FIELDS.cnr_lease_time;
-    NFS_CO_OWNERID = ClientOwner4::FIELDS.co_ownerid;
     NFS_CONTENT_TYPE = ReadPlusContent::TAG;
     NFS_COOKIE3 = Readdir3Args::FIELDS.cookie;
     NFS_COOKIE4 = Readdir4Args::FIELDS.cookie;
     NFS_COOKIE_VERF4 = Readdir4Args::FIELDS.cookieverf;
     NFS_COUNT3 = Read3Args::FIELDS.count;
     NFS_COUNT4 = Commit4Args::FIELDS.count;
+    NFS_CO_OWNERID = ClientOwner4::FIELDS.co_ownerid;
     NFS_CP_MAJOR = ChangePolicy4::FIELDS.cp_major;
     NFS_CP_MINOR = ChangePolicy4::FIELDS.cp_minor;
     NFS_CREATE_SESSION_FLAGS = CreateSession4Args::FIELDS.csa_flags;
@@ -101,11 +106,6 @@ field_names! {
     NFS_ENTRY_NAME = Entry4::FIELDS.name;
     NFS_EXCHANGE_ID_CALL_FLAGS = ExchangeId4Args::FIELDS.eia_flags;
     NFS_EXCHANGE_ID_REPLY_FLAGS = ExchangeId4Resok::FIELDS.eir_flags;
-    NFS_FATTR_BLOCKS = Fattr::FIELDS.blocks;
-    NFS_FATTR_FILEID = Fattr::FIELDS.fileid;
-    NFS_FATTR_FSID = Fattr::FIELDS.fsid;
-    NFS_FATTR_NLINK = Fattr::FIELDS.nlink;
-    NFS_FATTR_SIZE = Fattr::FIELDS.size;
     NFS_FATTR3_FILEID = Fattr3::FIELDS.fileid;
     NFS_FATTR3_FSID = Fattr3::FIELDS.fsid;
     NFS_FATTR3_GID = Fattr3::FIELDS.gid;
@@ -118,10 +118,15 @@ field_names! {
     NFS_FATTR4_LEASE_TIME = Attribute::FIELDS.LEASE_TIME;
     NFS_FATTR4_MOUNTED_ON_FILEID = Attribute::FIELDS.MOUNTED_ON_FILEID;
     NFS_FATTR4_NUMLINKS = Attribute::FIELDS.NUMLINKS;
-    NFS_FATTR4_SIZE = Attribute::FIELDS.SIZE;
-    NFS_FATTR4_UMASK = ModeUmask4::FIELDS.mu_umask;
     NFS_FATTR4_OWNER = Attribute::FIELDS.OWNER;
     NFS_FATTR4_OWNER_GROUP = Attribute::FIELDS.OWNER_GROUP;
+    NFS_FATTR4_SIZE = Attribute::FIELDS.SIZE;
+    NFS_FATTR4_UMASK = ModeUmask4::FIELDS.mu_umask;
+    NFS_FATTR_BLOCKS = Fattr::FIELDS.blocks;
+    NFS_FATTR_FILEID = Fattr::FIELDS.fileid;
+    NFS_FATTR_FSID = Fattr::FIELDS.fsid;
+    NFS_FATTR_NLINK = Fattr::FIELDS.nlink;
+    NFS_FATTR_SIZE = Fattr::FIELDS.size;
     NFS_FHANDLE = ObjectFh4::FIELDS.object;
     NFS_FSINFO_PROPERTIES = Fsinfo3Resok::FIELDS.properties;
     NFS_GSSHANDLE4 = GssCbHandles4::FIELDS.gcbp_handle_from_server;
@@ -141,10 +146,10 @@ field_names! {
     NFS_MODE = Attribute::FIELDS.MODE;
     NFS_MODE3 = Fattr3::FIELDS.mode;
     NFS_NAME = Diropargs3::FIELDS.name;
-    NFS_NFS_CLIENT_ID4_ID = NfsClientId4::FIELDS.id;
     NFS_NFSSTAT4 = Nfsstat4::FIELD;
     NFS_NFSTIME3_SECONDS = Nfstime3::FIELDS.seconds;
     NFS_NFSTIME4_SECONDS = Nfstime4::FIELDS.seconds;
+    NFS_NFS_CLIENT_ID4_ID = NfsClientId4::FIELDS.id;
     NFS_NII_DATE = NfsImplId4::FIELDS.nii_date;
     NFS_NII_DOMAIN4 = NfsImplId4::FIELDS.nii_domain;
     NFS_NII_NAME4 = NfsImplId4::FIELDS.nii_name;
@@ -153,28 +158,28 @@ field_names! {
     NFS_OND_SERVER_WILL_SIGNAL_AVAIL = OpenNoneDelegation4::FIELDS.Resource;
     NFS_OPCODE = <Args<'_> as OperationBody>::OPCODE;
     NFS_OPEN_DELEGATION_TYPE = OpenDelegation4::TAG;
-    NFS_OPEN_WHY_NO_DELEGATION = OpenNoneDelegation4::TAG;
     NFS_OPEN_OWNER4 = OpenOwner4::FIELDS.owner;
     NFS_OPEN_RFLAGS = Open4Resok::FIELDS.rflags;
+    NFS_OPEN_WHY_NO_DELEGATION = OpenNoneDelegation4::TAG;
     NFS_OPS_COUNT = compound::COUNT;
     NFS_PADSIZE4 = ChannelAttrs4::FIELDS.ca_headerpadsize;
     NFS_PATHNAME_COMPONENT = Create4Args::FIELDS.objname;
-    NFS_R_ADDR = Netaddr4::FIELDS.na_r_addr;
-    NFS_R_NETID = Netaddr4::FIELDS.na_r_netid;
     NFS_RDMACHANATTRS4 = ChannelAttrs4::FIELDS.ca_rdma_ird;
-    NFS_READ_OFFSET = Read2Args::FIELDS.offset;
-    NFS_READDIR_COOKIE = Readdir2Args::FIELDS.cookie;
-    NFS_READDIR_COUNT = Readdir2Args::FIELDS.count;
-    NFS_READDIR_ENTRY_COOKIE = Entry2::FIELDS.cookie;
-    NFS_READDIR_ENTRY_FILEID = Entry2::FIELDS.fileid;
-    NFS_READDIR_ENTRY_NAME = Entry2::FIELDS.name;
-    NFS_READDIR_ENTRY3_COOKIE = Entry3::FIELDS.cookie;
-    NFS_READDIR_ENTRY3_FILEID = Entry3::FIELDS.fileid;
-    NFS_READDIR_ENTRY3_NAME = Entry3::FIELDS.name;
     NFS_READDIRPLUS_ENTRY_COOKIE = Entryplus3::FIELDS.cookie;
     NFS_READDIRPLUS_ENTRY_FILEID = Entryplus3::FIELDS.fileid;
     NFS_READDIRPLUS_ENTRY_NAME = Entryplus3::FIELDS.name;
+    NFS_READDIR_COOKIE = Readdir2Args::FIELDS.cookie;
+    NFS_READDIR_COUNT = Readdir2Args::FIELDS.count;
+    NFS_READDIR_ENTRY3_COOKIE = Entry3::FIELDS.cookie;
+    NFS_READDIR_ENTRY3_FILEID = Entry3::FIELDS.fileid;
+    NFS_READDIR_ENTRY3_NAME = Entry3::FIELDS.name;
+    NFS_READDIR_ENTRY_COOKIE = Entry2::FIELDS.cookie;
+    NFS_READDIR_ENTRY_FILEID = Entry2::FIELDS.fileid;
+    NFS_READDIR_ENTRY_NAME = Entry2::FIELDS.name;
     NFS_READLINK_DATA = Readlink3Resok::FIELDS.data;
+    NFS_READ_OFFSET = Read2Args::FIELDS.offset;
+    NFS_R_ADDR = Netaddr4::FIELDS.na_r_addr;
+    NFS_R_NETID = Netaddr4::FIELDS.na_r_netid;
     NFS_SCOPE = ExchangeId4Resok::FIELDS.eir_server_scope;
     NFS_SEQID = Sequence4Args::FIELDS.sa_sequenceid;
     NFS_SERVER = FsLocation4::FIELDS.server;
@@ -199,9 +204,6 @@ field_names! {
     NFS_WCC_ATTR_SIZE = WccAttr::FIELDS.size;
     NFS_WRITE_OFFSET = Write2Args::FIELDS.offset;
     NFS_XATTR_KEY = Getxattr4Args::FIELDS.gxa_name;
-    NFSACL_ACL = Getacl2Resok::FIELDS.acl;
-    NFSACL_DFACLCNT = Secattr::FIELDS.dfaclcnt;
-    NFSRDMA_UNIVERSAL_ADDRESS_PORT = universal_address::PORT;
     NLM_COOKIE = NlmShareargs::FIELDS.cookie;
     NLM_LOCK_CALLER_NAME = NlmShare::FIELDS.caller_name;
     NLM_LOCK_OWNER = NlmShare::FIELDS.oh;
@@ -215,20 +217,6 @@ field_names! {
     PORTMAP_TIME = RpcbindGettimeRes::FIELDS.time;
     PORTMAP_UADDR = Uaddr::FIELDS.uaddr;
     RPC = RpcMsg::FIELD;
-    RPC_AUTH_FLAVOR = Credential::TAG;
-    RPC_AUTH_MACHINENAME = AuthSys::FIELDS.machinename;
-    RPC_AUTH_STAMP = AuthSys::FIELDS.stamp;
-    RPC_AUTHGSS_CHECKSUM = GssIntegrityChecksum::FIELDS.checksum;
-    RPC_AUTHGSS_CONTEXT = GssCredential::FIELDS.handle;
-    RPC_AUTHGSS_SEQNUM = GssCredential::FIELDS.seq_num;
-    RPC_PROCEDURE = CallBody::FIELDS.proc;
-    RPC_PROGRAM = CallBody::FIELDS.prog;
-    RPC_PROGRAMVERSION = CallBody::FIELDS.vers;
-    RPC_REPLYSTAT = ReplyBody::TAG;
-    RPC_STATE_ACCEPT = ReplyData::TAG;
-    RPC_STATE_AUTH = AuthError::FIELDS.stat;
-    RPC_STATE_REJECT = RejectedReply::TAG;
-    RPC_XID = RpcMsg::FIELDS.xid;
     RPCORDMA = RdmaBody::HEADER;
     RPCORDMA_FLOW_CONTROL = RpcRdmaFixedFields::FIELDS.rdma_credit;
     RPCORDMA_HTYPE = RpcRdma2Body::TAG;
@@ -243,10 +231,24 @@ field_names! {
     RPCORDMA_READS = ChunkLists::FIELDS.rdma_reads;
     RPCORDMA_REMAINING = RpcRdma2MiddleHeader::FIELDS.rdma_remaining;
     RPCORDMA_REPLY = ChunkLists::FIELDS.rdma_reply;
-    RPCORDMA_VERS_LOW = RpcRdmaErrvers::FIELDS.rdma_vers_low;
     RPCORDMA_VERSION = RpcRdmaFixedFields::FIELDS.rdma_vers;
+    RPCORDMA_VERS_LOW = RpcRdmaErrvers::FIELDS.rdma_vers_low;
     RPCORDMA_WRITES = ChunkLists::FIELDS.rdma_writes;
     RPCORDMA_XID = RpcRdmaFixedFields::FIELDS.rdma_xid;
+    RPC_AUTHGSS_CHECKSUM = GssIntegrityChecksum::FIELDS.checksum;
+    RPC_AUTHGSS_CONTEXT = GssCredential::FIELDS.handle;
+    RPC_AUTHGSS_SEQNUM = GssCredential::FIELDS.seq_num;
+    RPC_AUTH_FLAVOR = Credential::TAG;
+    RPC_AUTH_MACHINENAME = AuthSys::FIELDS.machinename;
+    RPC_AUTH_STAMP = AuthSys::FIELDS.stamp;
+    RPC_PROCEDURE = CallBody::FIELDS.proc;
+    RPC_PROGRAM = CallBody::FIELDS.prog;
+    RPC_PROGRAMVERSION = CallBody::FIELDS.vers;
+    RPC_REPLYSTAT = ReplyBody::TAG;
+    RPC_STATE_ACCEPT = ReplyData::TAG;
+    RPC_STATE_AUTH = AuthError::FIELDS.stat;
+    RPC_STATE_REJECT = RejectedReply::TAG;
+    RPC_XID = RpcMsg::FIELDS.xid;
     RQUOTA_STATUS = GqrStatus::FIELD;
     SLL_ETYPE = Sll::FIELDS.etype;
     STAT_MON_ID_NAME = MonId::FIELDS.mon_name;
@@ -254,18 +256,29 @@ field_names! {
     STAT_MY_ID_PROG = MyId::FIELDS.my_prog;
     STAT_NAME = SmName::FIELDS.mon_name;
     STAT_PRIV = Mon::FIELDS.r#priv;
+    STAT_STATE = SmStat::FIELDS.state;
     STAT_STAT_RES_RES = SmRes::FIELD;
     STAT_STAT_RES_STATE = SmStatRes::FIELDS.state;
-    STAT_STATE = SmStat::FIELDS.state;
     TCP_CHECKSUM = Tcp::FIELDS.checksum;
     TCP_DSTPORT = Tcp::FIELDS.dstport;
     TCP_FLAGS = Tcp::FIELDS.flags;
+    TCP_HDR_LEN = Tcp::FIELDS.hdr_len;
     TCP_SRCPORT = Tcp::FIELDS.srcport;
     UDP_CHECKSUM = Udp::FIELDS.checksum;
     UDP_DSTPORT = Udp::FIELDS.dstport;
     UDP_LENGTH = Udp::FIELDS.length;
     UDP_SRCPORT = Udp::FIELDS.srcport;
     VLAN_ETYPE = Vlan::FIELDS.etype;
+}
+
+/// Returns the protocol of a filter name: `nfs` of `nfs.offset4`, `rpc` of `rpc`.
+pub fn protocol(name: &str) -> &str {
+    name.split_once('.').map_or(name, |(protocol, _)| protocol)
+}
+
+/// Returns `true` for names of fields in the headers of RPC and RPC-over-RDMA.
+pub fn is_of_rpc_header(name: &str) -> bool {
+    matches!(protocol(name), RPC | RPCORDMA)
 }
 
 #[cfg(test)]

@@ -66,3 +66,19 @@ pub(super) fn format_value((name, kind): (&str, FilterType), value: OutputFieldV
     };
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_analysis::filter::catalog::FilterFieldCatalog;
+
+    use super::*;
+
+    #[test]
+    fn hexadecimal_fields_are_in_the_catalog() {
+        let catalog = FilterFieldCatalog::shared();
+        for name in HEXADECIMAL.keys() {
+            assert!(catalog.get(name).is_some(), "{name}");
+        }
+        assert_eq!(HEXADECIMAL.len(), include_str!("fields/hexadecimal.txt").lines().count());
+    }
+}

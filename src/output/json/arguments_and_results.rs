@@ -186,10 +186,24 @@ fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S:
     serializer.collect_str(&format_args!("{sign}{}.{:09}", total / 1_000_000_000, total % 1_000_000_000))
 }
 
+/// Fields of 64-bit identifiers.
+const IDENTIFIERS: [&str; 10] = [
+    field_names::NFS_CLIENTID,
+    field_names::NFS_CHANGEID4,
+    field_names::NFS_CHANGEID4_BEFORE,
+    field_names::NFS_CHANGEID4_AFTER,
+    field_names::NFS_COOKIE3,
+    field_names::NFS_COOKIE4,
+    field_names::NFS_READDIR_ENTRY_COOKIE,
+    field_names::NFS_READDIR_ENTRY3_COOKIE,
+    field_names::NFS_READDIRPLUS_ENTRY_COOKIE,
+    field_names::NFS_LISXTATTR_COOKIE,
+];
+
 /// Returns `true` if the numbers of a field are 64-bit identifiers: client ids, change ids and cookies. They use all
 /// bits, and JSON readers with floating point numbers would round them.
 fn is_identifier(field: &FieldDefinition) -> bool {
-    ["clientid", "changeid", "cookie"].iter().any(|name| field.name.contains(name))
+    IDENTIFIERS.contains(&field.name)
 }
 
 /// Largest integer that JSON readers with floating point numbers, such as jq, represent exactly: RFC 8259 section 6.

@@ -146,7 +146,7 @@ impl<'a> MessageFieldBuffer<'a> {
     fn begin_level(&mut self, field: &'static FieldDefinition) -> EnteredStructure {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => EnteredStructure::Ignored,
-            None if field.name.starts_with(field_names::RPC) => EnteredStructure::Ignored,
+            None if field_names::is_of_rpc_header(field.name) => EnteredStructure::Ignored,
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
@@ -220,7 +220,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
     fn list(&mut self, field: &'static FieldDefinition, _: usize) {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => {}
-            None if self.procedure.is_none() || field.name.starts_with(field_names::RPC) => {}
+            None if self.procedure.is_none() || field_names::is_of_rpc_header(field.name) => {}
             _ if field.label == field_labels::ENTRIES => {
                 self.entries = self.items.len();
                 self.push(field, BufferedFieldContent::Value(FieldValue::Unsigned(0)));
@@ -240,7 +240,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
             }
             // The line itself has the header of a COMPOUND and the status of a procedure.
             None if self.procedure.is_none() || field.label == field_labels::STATUS => {}
-            None if field.name.starts_with(field_names::RPC) => {}
+            None if field_names::is_of_rpc_header(field.name) => {}
             Some(EnteredStructure::Operation) if self.is_operation_empty() && is_operation_header(field) => {
                 if let (Some(operation), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
                     if field.label == field_labels::OP {
@@ -267,5 +267,5 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
 /// Returns `true` if a field is the number of an operation or its status.
 fn is_operation_header(field: &FieldDefinition) -> bool {
     matches!(field.name, field_names::NFS_OPCODE | field_names::NFS_CB_OPERATION | field_names::NFS_NFSSTAT4)
-        && matches!(field.label, "op" | field_labels::STATUS)
+        && matches!(field.label, field_labels::OP | field_labels::STATUS)
 }

@@ -4,6 +4,8 @@
 //! structure of a few short values takes one line, the words of a bitmap form one set. It depends on no protocol except
 //! for the names of some layers.
 
+use nfsrdma_analysis::filter::procedure_number_fields;
+use nfsrdma_dissectors::rpc::Program;
 use std::fmt::Write as _;
 use std::ops::Range;
 
@@ -21,6 +23,8 @@ use super::{layer_headings, value};
 const MAX_LINE_BYTES: usize = 76;
 /// Name of the group that an RPC message begins with.
 const RPC: &str = field_names::RPC;
+/// Protocol of the operations of NFS and of its callbacks.
+const NFS: &str = procedure_number_fields::protocol(Program::NFS);
 /// Maximum number of fields on one line.
 const MAX_LINE_FIELDS: usize = 4;
 
@@ -314,7 +318,7 @@ impl FieldTree {
                 origin = rpc;
                 out.extend(note.map(|note| heading(depth, styles.dim, note)));
             }
-            let is_nfs = self.nodes[*root].field.name.starts_with("nfs.");
+            let is_nfs = field_names::protocol(self.nodes[*root].field.name) == NFS;
             if is_nfs && !in_nfs {
                 out.push(heading(depth, styles.layer, "Network File System"));
             }

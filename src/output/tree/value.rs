@@ -25,6 +25,9 @@ const HEX_FIELDS: [(&str, usize); 8] = [
     (field_names::INFINIBAND_MAD_STATUS, 4),
 ];
 
+/// Words in the labels of sizes, counts and limits, beside whose numbers the same in KiB, MiB or GiB is shown.
+const SIZE_WORDS: [&str; 7] = ["count", "size", "length", "used", "bytes", "pref", "max"];
+
 /// Appends a value; `chunk` names the chunk of data that is not in the message.
 pub(super) fn write(
     field: &FieldDefinition,
@@ -118,9 +121,7 @@ fn write_number(field: &FieldDefinition, number: u64, text: &mut String) {
     if field.name == field_names::NFS_TIMEVAL_USECONDS && number == u64::from(Timeval::SERVER_TIME_USECONDS) {
         text.push_str(" (set to server time)");
     }
-    let is_size = ["count", "size", "length", "used", "bytes", "pref", "max"]
-        .iter()
-        .any(|word| field.label.contains(word));
+    let is_size = SIZE_WORDS.iter().any(|word| field.label.contains(word));
     if is_size && number == u64::MAX {
         text.push_str(" (to the end)");
     } else if is_size && number >= 10 << 10 && number.is_multiple_of(1 << 10) {
@@ -216,6 +217,17 @@ mod tests {
         let mut text = String::new();
         write(field, &value, "Write chunk 0", &Glyphs::UNICODE, &mut text);
         text
+    }
+
+    #[test]
+    fn words_of_sizes_are_in_labels_of_numbers() {
+        let registry = nfsrdma_dissectors::catalog::all_fields();
+        for word in SIZE_WORDS {
+            let is_in =
+                |field: &FieldDefinition| field.kind == FieldKind::Unsigned && field.label.contains(word);
+            let mut fields = registry.fields().flat_map(|(_, fields)| fields);
+            assert!(fields.any(|entry| is_in(entry.field)), "{word}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The names are stored so that a baseline outlives fields of the program. Settings accept the same names.
 
 use crate::comparison::field_path::FieldPath;
+use nfsrdma_dissectors::field_names;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -60,7 +61,8 @@ impl BaselineFieldNamesByPath {
         for section in message.iter().flat_map(|message| &message.sections) {
             let operation = word(&section.name);
             for entry in &section.entries {
-                let is_rpc = section.name.is_empty() && entry.path.field.starts_with("rpc.");
+                let is_rpc =
+                    section.name.is_empty() && field_names::protocol(entry.path.field) == field_names::RPC;
                 let program = if is_rpc { RPC } else { program };
                 match self.get(program, is_call, &operation, &entry.path.text) {
                     Some(known) if *known.name == *entry.path.field || &*known.name == AMBIGUOUS_FIELD => {}

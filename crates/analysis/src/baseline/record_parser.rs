@@ -1,5 +1,6 @@
 //! The parser of the Transactions of a baseline.
 
+use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -21,8 +22,6 @@ use crate::comparison::record::{
     RecordStringInterner, class,
 };
 
-/// The one operation name that contains a space, as written.
-const UNKNOWN: &str = "unknown_operation";
 const MAX_DECODED_HEADERS: usize = 1_024;
 
 pub(super) type ComparableTransactionWithClient = (ClientAddressAndCallDirection, ComparableTransaction);
@@ -190,7 +189,9 @@ impl<'b> BaselineRecordParser<'b> {
     ) -> BaselineRecordParseResult<()> {
         let message = message.ok_or(None)?;
         let entries = self.entries(is_call, name, text)?;
-        let name = if name == UNKNOWN { &UNKNOWN.replace('_', " ") } else { name };
+        // The one name that contains a space, for which a baseline has an underscore.
+        let unknown = field_labels::UNKNOWN_OPERATION;
+        let name = if name.split('_').eq(unknown.split(' ')) { unknown } else { name };
         message.sections.push(ComparedOperationOrHeaders { name: self.words.share(name), entries });
         Ok(())
     }

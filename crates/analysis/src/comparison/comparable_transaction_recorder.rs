@@ -1,6 +1,7 @@
 //! The recorder makes a [`ComparableTransaction`] of a Transaction, with every field of its Call and Reply.
 
 use super::field_path::FieldPath;
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::rpcrdma::RpcRdmaFixedFields;
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -250,7 +251,11 @@ fn status(summary: &RpcSummary) -> String {
 
 /// Returns the signature of a class; READ_PLUS has that of READ, as they may be paired.
 pub fn signature(class: &str) -> u64 {
-    hash(class.strip_suffix("_PLUS").unwrap_or(class).as_bytes()) as u64
+    let class = match class.strip_suffix(enumerator_names::READ_PLUS) {
+        Some(program) => &format!("{program}{}", enumerator_names::READ),
+        None => class,
+    };
+    hash(class.as_bytes()) as u64
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -451,7 +456,7 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
     fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
-        if is_outermost && !field.name.starts_with(field_names::RPC) {
+        if is_outermost && !field_names::is_of_rpc_header(field.name) {
             self.finish_read_plus();
             let name = self.recorder.word(field.label);
             self.sections.push(ComparedOperationOrHeaders { name, entries: Vec::new() });
@@ -467,7 +472,7 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
     }
 
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
-        if field.name.starts_with(field_names::RPCORDMA) {
+        if field_names::protocol(field.name) == field_names::RPCORDMA {
             self.visit_rpcrdma(field, value);
         } else {
             self.visit_rpc(field, bytes, value);

@@ -376,7 +376,7 @@ fn is_set_time(field: &str, parent: &str) -> bool {
     let structure = |field: &'static str| field.rsplit_once('.').map(|(structure, _)| structure);
     let is_part = |component| field.rsplit_once('.').map(|(of, _)| of) == structure(component);
     let is_nfstime = is_part(field_names::NFS_NFSTIME3_SECONDS) || is_part(field_names::NFS_NFSTIME4_SECONDS);
-    is_nfstime && field_path_text::ends_with(parent, &[field_labels::TIME])
+    is_nfstime && field_path_text::ends_with_labels(parent, &[field_labels::TIME])
         || is_part(field_names::NFS_TIMEVAL_USECONDS)
 }
 

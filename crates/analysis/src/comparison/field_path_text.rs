@@ -10,8 +10,8 @@ pub fn has_label(path: &str, label: &str) -> bool {
     path.split('.').any(|part| part == label)
 }
 
-/// Returns the path of the parent of `labels`, with its final dot, or an empty text; `None` if the path does not end
-/// with them.
+/// Returns the part of the path before these labels: empty, or with a final dot. `None` if the path does not end with
+/// them.
 pub fn strip_labels<'p>(path: &'p str, labels: &[&str]) -> Option<&'p str> {
     let mut parent = path;
     for (index, label) in labels.iter().rev().enumerate() {
@@ -25,7 +25,7 @@ pub fn strip_labels<'p>(path: &'p str, labels: &[&str]) -> Option<&'p str> {
 }
 
 /// Returns `true` if the path ends with these labels.
-pub fn ends_with(path: &str, labels: &[&str]) -> bool {
+pub fn ends_with_labels(path: &str, labels: &[&str]) -> bool {
     strip_labels(path, labels).is_some()
 }
 
@@ -40,6 +40,14 @@ mod tests {
         for path in ["reply.entries.filename", "reply.my_entries.name", "name", "entries_name", ""] {
             assert_eq!(strip_labels(path, &["entries", "name"]), None, "{path}");
         }
+    }
+
+    #[test]
+    fn a_label_of_a_path_is_whole() {
+        for path in ["mode", "attrs.mode", "mode.bits"] {
+            assert!(has_label(path, "mode"), "{path}");
+        }
+        assert!(!has_label("attrs.mode3", "mode") && !has_label("mu_mode", "mode") && !has_label("", "mode"));
     }
 
     #[test]

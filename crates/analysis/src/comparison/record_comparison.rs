@@ -243,11 +243,11 @@ impl PairComparison<'_> {
             self.differences.iter().filter(|(_, difference)| difference.kind == DifferenceKind::Identity);
         let other_paths: Vec<_> = identities
             .filter_map(|(position, difference)| {
-                Some((*position, difference.path.strip_suffix(field_labels::OTHER)?.to_owned()))
+                Some((*position, strip_labels(&difference.path, &[field_labels::OTHER])?.to_owned()))
             })
             .collect();
         self.differences.retain(|(position, difference)| {
-            let prefix = difference.path.strip_suffix(field_labels::SEQID);
+            let prefix = strip_labels(&difference.path, &[field_labels::SEQID]);
             !prefix
                 .is_some_and(|prefix| other_paths.iter().any(|(at, other)| at == position && other == prefix))
         });
@@ -420,7 +420,7 @@ impl RecordComparer<'_> {
         }
         fields(comparison, a.fields.end..of_a.len(), b.fields.end..of_b.len());
         let name = of_a.iter().find(|entry| {
-            field_path_text::ends_with(&entry.path.text, &[field_labels::ENTRIES, field_labels::NAME])
+            field_path_text::ends_with_labels(&entry.path.text, &[field_labels::ENTRIES, field_labels::NAME])
         });
         let (path, field) = match name {
             Some(entry) => (sections.path(entry), entry.path.field),

@@ -251,5 +251,6 @@ const ETHER_TYPES: [&str; 3] = [field_names::ETH_TYPE, field_names::VLAN_ETYPE, 
 fn is_header_length(protocol: &ReferencedFilterField, field: &FieldDefinition) -> bool {
     !protocol.is_search
         && protocol.has_value
-        && field.name.strip_suffix(".hdr_len").is_some_and(|name| name == protocol.name)
+        && [field_names::IP_HDR_LEN, field_names::TCP_HDR_LEN].contains(&field.name)
+        && field_names::protocol(field.name) == protocol.name
 }

@@ -22,7 +22,7 @@ mod literal;
 mod mask_bit_boolean_fields;
 mod output_field_extraction;
 mod possible_generated_values;
-mod procedure_number_fields;
+pub mod procedure_number_fields;
 mod referenced_filter_field;
 mod required_layers;
 pub(crate) mod runner;

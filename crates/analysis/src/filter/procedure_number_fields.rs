@@ -1,14 +1,17 @@
 //! Procedure fields, one for each version of a program: `nfs.procedure_v3 == READ`. The names are those of the
 //! procedure tables.
 
+use nfsrdma_dissectors::field_names;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::nfs::{self, Procedure};
 use nfsrdma_dissectors::rpc::Program;
 
+const NFS: &str = "nfs";
+
 /// Returns the protocol of the fields in messages of a program.
-pub(super) fn protocol(program: Program) -> &'static str {
+pub const fn protocol(program: Program) -> &'static str {
     match program {
         Program::MOUNT => "mount",
         Program::NLM => "nlm",
@@ -16,8 +19,9 @@ pub(super) fn protocol(program: Program) -> &'static str {
         Program::PORTMAP => "portmap",
         Program::NFSACL => "nfsacl",
         Program::RQUOTA => "rquota",
-        program if program == Program::NFS || program.is_transient() => "nfs",
-        _ => "rpc",
+        Program::NFS => NFS,
+        program if program.is_transient() => NFS,
+        _ => field_names::RPC,
     }
 }
 

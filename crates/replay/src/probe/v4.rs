@@ -1,5 +1,6 @@
 //! Probe of a minor version of NFSv4: limits of the file system, root entries, and from 4.1 on session limits.
 
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, ChannelAttrs4, CreateSessionFlags, DestroyClientid4Args,
     DestroySession4Args, ExchangeId4Resok, ExchangeIdFlags, Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4,
@@ -218,7 +219,9 @@ impl Nfs4Probe<'_, '_> {
             Some(())
         });
         match outcome {
-            Err(error) if error.starts_with("LOOKUP: ") => Err(walk_error(export, names_found, &error)),
+            Err(error) if error.starts_with(&format!("{}: ", enumerator_names::LOOKUP)) => {
+                Err(walk_error(export, names_found, &error))
+            }
             outcome => outcome,
         }
     }

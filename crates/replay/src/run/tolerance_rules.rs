@@ -119,13 +119,15 @@ fn rule_of_v4(operation: v4::Operation, path: &str) -> Option<BuiltInToleranceRu
         Op::OPEN if path == field_labels::RFLAGS => OPEN_FLAGS,
         Op::ACCESS if path == field_labels::SUPPORTED => ACCESS_SUPPORTED,
         Op::OPEN | Op::CREATE | Op::SETATTR
-            if path.ends_with(field_labels::ATTRSET) || path == field_labels::ATTRSSET =>
+            if has_label(path, field_labels::ATTRSET) || path == field_labels::ATTRSSET =>
         {
             ATTRSET
         }
         Op::SEQUENCE if path == field_labels::SR_STATUS_FLAGS => STATUS_FLAGS,
         Op::COPY if is_copy_mode(path) => COPY_MODE,
-        Op::READ_PLUS if path != field_labels::DATA && path.contains(field_labels::RPR_CONTENTS) => SEGMENTS,
+        Op::READ_PLUS if path != field_labels::DATA && has_label(path, field_labels::RPR_CONTENTS) => {
+            SEGMENTS
+        }
         _ => return None,
     })
 }
@@ -140,7 +142,7 @@ fn rule_of_procedure(name: &str, path: &str) -> Option<BuiltInToleranceRule> {
         || matches!(Rpcbind::from_name(name), Some(Rpcbind::GETADDR | Rpcbind::GETADDRLIST));
     Some(match (Nfs::from_name(name), Mount::from_name(name)) {
         (Some(Nfs::FSINFO | Nfs::PATHCONF | Nfs::FSSTAT), _)
-            if !is_status && !path.starts_with(field_labels::OBJ_ATTRIBUTES) =>
+            if !is_status && !has_label(path, field_labels::OBJ_ATTRIBUTES) =>
         {
             CAPABILITIES
         }

@@ -10,7 +10,6 @@ pub mod reason;
 pub mod selected_steps;
 pub mod step_replayability;
 
-use nfsrdma_dissectors::enumerator_names;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 use std::rc::Rc;
@@ -206,7 +205,7 @@ pub fn operation(step: &TraceStep<'_>) -> String {
     let procedure = asked.find_description();
     let is_callback = program.is_transient() && procedure.is_some();
     let name = match program.name() {
-        _ if is_callback => enumerator_names::NFS_CB.to_owned(),
+        _ if is_callback => Program::NFS_CB.name().unwrap_or_default().to_owned(),
         Some(name) => name.to_owned(),
         None => format!("program {}", asked.program),
     };

@@ -263,7 +263,7 @@ impl SubstitutableFieldVisitor<'_> {
 
 impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
     fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
-        let is_rpc = field.name.starts_with(field_names::RPC);
+        let is_rpc = field_names::is_of_rpc_header(field.name);
         if self.paths.is_empty() && !is_rpc {
             self.body.get_or_insert(at..at);
             self.is_in_body = true;
@@ -312,7 +312,7 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
     }
 
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
-        if field.name.starts_with(field_names::RPC) {
+        if field_names::is_of_rpc_header(field.name) {
             // Fields after the body protect it.
             self.is_in_body = false;
             return;

@@ -2,7 +2,7 @@
 
 use MockFaultOperations::{Nfs3, Nfs4};
 use nfsrdma_dissectors::nfs::field_labels as labels;
-use nfsrdma_dissectors::nfs::v3::Procedure as P;
+use nfsrdma_dissectors::nfs::v3::{Nfsstat3, Procedure as P};
 use nfsrdma_dissectors::nfs::v4::Operation as Op;
 use nfsrdma_dissectors::rpc::AcceptStat;
 
@@ -39,7 +39,7 @@ type MockFaultTable =
     &'static [(MockFaultOperations, &'static [(MockFieldPath, &'static [MockFieldMutation])])];
 
 /// NFS3ERR_IO and NFS3ERR_ACCES, and the same numbers of NFSv4.
-const STATUSES: [u32; 2] = [5, 13];
+const STATUSES: [u32; 2] = [Nfsstat3::NFS3ERR_IO.0, Nfsstat3::NFS3ERR_ACCES.0];
 
 /// Fields of Replies and their changes. Excluded are operations that the captures of the tests do not contain, values
 /// that a server may choose (times, change values, capabilities), and eof of an NFSv4 READDIR without more names: the
@@ -292,29 +292,29 @@ const FAILING_NFS4_OPERATIONS: &[Op] = &[
 ];
 
 /// The file faults of an operation that changes attributes or content of a file.
-const ALTERS: &[MockFileTreeFault] = &[Nothing];
+const ALTERATION_FAULTS: &[MockFileTreeFault] = &[Nothing];
 /// Those of an operation that creates a name, if it does not exist. `Twice` is excluded where repetition has the same
 /// result.
-const OPENS: &[MockFileTreeFault] = &[Nothing, LosesNames];
+const OPEN_FAULTS: &[MockFileTreeFault] = &[Nothing, LosesNames];
 /// Those of an operation that creates a name that must not exist.
-const MAKES: &[MockFileTreeFault] = &[Nothing, Twice, LosesNames];
+const CREATION_FAULTS: &[MockFileTreeFault] = &[Nothing, Twice, LosesNames];
 /// Those of an operation that removes a name.
-const REMOVES: &[MockFileTreeFault] = &[Nothing, Twice, KeepsNames];
+const REMOVAL_FAULTS: &[MockFileTreeFault] = &[Nothing, Twice, KeepsNames];
 /// Those of an operation that renames a name.
-const RENAMES: &[MockFileTreeFault] = &[Nothing, Twice, KeepsNames, LosesNames];
+const RENAME_FAULTS: &[MockFileTreeFault] = &[Nothing, Twice, KeepsNames, LosesNames];
 
 /// Operations that change files.
 const CHANGES: &[(MockFaultOperations, &[MockFileTreeFault])] = &[
-    (Nfs3(&[P::SETATTR, P::WRITE]), ALTERS),
-    (Nfs3(&[P::CREATE]), OPENS),
-    (Nfs3(&[P::MKDIR, P::SYMLINK, P::MKNOD, P::LINK]), MAKES),
-    (Nfs3(&[P::REMOVE, P::RMDIR]), REMOVES),
-    (Nfs3(&[P::RENAME]), RENAMES),
-    (Nfs4(&[Op::SETATTR, Op::WRITE]), ALTERS),
-    (Nfs4(&[Op::OPEN]), OPENS),
-    (Nfs4(&[Op::CREATE, Op::LINK]), MAKES),
-    (Nfs4(&[Op::REMOVE]), REMOVES),
-    (Nfs4(&[Op::RENAME]), RENAMES),
+    (Nfs3(&[P::SETATTR, P::WRITE]), ALTERATION_FAULTS),
+    (Nfs3(&[P::CREATE]), OPEN_FAULTS),
+    (Nfs3(&[P::MKDIR, P::SYMLINK, P::MKNOD, P::LINK]), CREATION_FAULTS),
+    (Nfs3(&[P::REMOVE, P::RMDIR]), REMOVAL_FAULTS),
+    (Nfs3(&[P::RENAME]), RENAME_FAULTS),
+    (Nfs4(&[Op::SETATTR, Op::WRITE]), ALTERATION_FAULTS),
+    (Nfs4(&[Op::OPEN]), OPEN_FAULTS),
+    (Nfs4(&[Op::CREATE, Op::LINK]), CREATION_FAULTS),
+    (Nfs4(&[Op::REMOVE]), REMOVAL_FAULTS),
+    (Nfs4(&[Op::RENAME]), RENAME_FAULTS),
 ];
 
 /// Operations for transport faults: one with a Write chunk, one with a Read chunk, and two without chunks.
@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lie_has_a_name_of_its_own_and_there_are_more_than_200() {
+    fn each_fault_has_its_own_name_and_there_are_more_than_200() {
         let names: BTreeSet<String> = all().iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), all().len());
         assert!(names.len() > 200, "{}", names.len());

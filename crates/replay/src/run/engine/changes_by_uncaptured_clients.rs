@@ -1,5 +1,6 @@
 //! Changes by clients whose Calls are not in the capture. The steps of the trace show the state without those changes.
 
+use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, has_label};
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
@@ -31,7 +32,7 @@ pub(super) fn detect_outside_change<R: Read + Seek>(
     for difference in differences {
         let [recorded_value, live_value] = [&difference.a, &difference.b].map(|side| side.value.as_deref());
         // A server that does not carry out the step's own change of the size shows the size before it, too.
-        let is_before = difference.path.contains(field_labels::BEFORE);
+        let is_before = has_label(&difference.path, field_labels::BEFORE);
         let must_have = |size: u64| {
             step.filehandles().any(|file| {
                 let before = tree.size(file);
@@ -39,7 +40,7 @@ pub(super) fn detect_outside_change<R: Read + Seek>(
                 (if is_before { before } else { after() }) == Some(size)
             })
         };
-        if difference.path.ends_with(field_labels::SIZE)
+        if ends_with_labels(&difference.path, &[field_labels::SIZE])
             && live_value.and_then(|size| size.parse().ok()).is_some_and(must_have)
         {
             return Ok(Some(FileDivergence::by_other_client(false)));

@@ -1,6 +1,6 @@
 //! Names of a directory compared as a set across a listing: each server returns them in its own order and parts.
 
-use nfsrdma_analysis::comparison::field_path_text::{ends_with, is_within};
+use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, is_within};
 use nfsrdma_dissectors::enumerator_names;
 use std::rc::Rc;
 
@@ -96,7 +96,10 @@ impl DirectoryListingChecks {
         }
         if is_more {
             let values = ["no names after an eof", "more of them"].map(|text| Some(text.to_owned()));
-            differences.push(("READDIR.reply.eof".to_owned(), values));
+            differences.push((
+                [enumerator_names::READDIR, field_labels::REPLY, field_labels::EOF].join("."),
+                values,
+            ));
         }
         if !differences.is_empty() {
             return differences;
@@ -204,7 +207,7 @@ fn take_entries(section: &mut ComparedOperationOrHeaders) -> Option<Vec<ReaddirR
             elements.push((Box::default(), Vec::new()));
         }
         let Some((name, fields)) = elements.last_mut() else { break };
-        if ends_with(&entry.path.text, &[field_labels::ENTRIES, field_labels::NAME]) {
+        if ends_with_labels(&entry.path.text, &[field_labels::ENTRIES, field_labels::NAME]) {
             *name = match &entry.datum {
                 ComparedFieldValue::Text(bytes) | ComparedFieldValue::Bytes(bytes) => bytes.clone(),
                 other => other.to_string().into_bytes().into(),

@@ -1,6 +1,6 @@
 //! Operations and attributes that a server must support: a server without them differs.
 
-use nfsrdma_analysis::comparison::field_path_text::{ends_with, is_within};
+use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, is_within};
 use nfsrdma_dissectors::enumerator_names;
 use std::rc::Rc;
 
@@ -115,7 +115,7 @@ struct ReaddirEntryAttributePaths<'p> {
 fn entry_name<'a>(field: &LocatedField<'a>) -> Option<&'a [u8]> {
     match field.value {
         FieldValue::Text(name) | FieldValue::Bytes(name)
-            if ends_with(&field.path.text, &[field_labels::ENTRIES, field_labels::NAME]) =>
+            if ends_with_labels(&field.path.text, &[field_labels::ENTRIES, field_labels::NAME]) =>
         {
             Some(name)
         }

@@ -23,10 +23,11 @@ mod tests;
 mod tolerated_difference_removal;
 mod write_chunks;
 
-use nfsrdma_analysis::comparison::field_path_text::ends_with;
+use nfsrdma_analysis::comparison::field_path_text::ends_with_labels;
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
+use nfsrdma_dissectors::rpc::RpcMsg;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -406,7 +407,7 @@ impl ReplyChecker {
         differences.extend(listing_differences.into_iter().map(|(path, values)| {
             let [a, b] = values.map(side_value);
             let operation = title.to_string();
-            let is_name = path.ends_with(field_labels::NAME);
+            let is_name = ends_with_labels(&path, &[field_labels::NAME]);
             let (kind, field) = match is_name {
                 true => (DifferenceKind::Name, field_names::NFS_ENTRY_NAME),
                 false => (DifferenceKind::Result, ""),
@@ -478,7 +479,7 @@ impl ReplyChecker {
             let title = status.operation.rsplit(' ').next().unwrap_or_default();
             let operation = status.path.split_once('.').map_or(title, |(operation, _)| operation);
             // A Call rejected by RPC has no results and hence no operation.
-            let operation = if operation == "body" { title } else { operation };
+            let operation = if operation == RpcMsg::FIELDS.body.label { title } else { operation };
             // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1), unlike those of others.
             let is_whole = status.operation.starts_with("NFS ")
                 && (b == enumerator_names::PROC_UNAVAIL || lacks_required(operation, &b));
@@ -515,7 +516,7 @@ impl ReplyChecker {
     pub fn are_only_access_rights(&self, differences: &[Difference]) -> bool {
         self.is_enabled(tolerance_rules::CREDENTIALS)
             && differences.iter().all(|difference| {
-                ends_with(&difference.path, &[enumerator_names::ACCESS, field_labels::ACCESS])
+                ends_with_labels(&difference.path, &[enumerator_names::ACCESS, field_labels::ACCESS])
             })
     }
 
@@ -530,7 +531,7 @@ impl ReplyChecker {
         };
         let is_more = |difference: &Difference| {
             let rights_pair = rights(&difference.a).zip(rights(&difference.b));
-            ends_with(&difference.path, &[enumerator_names::ACCESS, field_labels::ACCESS])
+            ends_with_labels(&difference.path, &[enumerator_names::ACCESS, field_labels::ACCESS])
                 && rights_pair.is_some_and(|(a, b)| a & CHANGE == 0 && b & a == a && b & !a & !CHANGE == 0)
         };
         self.is_enabled(tolerance_rules::READ_ONLY_EXPORT) && differences.iter().all(is_more)
@@ -539,7 +540,7 @@ impl ReplyChecker {
     /// Returns `true` if the differences are only that a client ID is still in use (RFC 8881 section 18.50.3).
     pub fn are_only_client_busy(&self, differences: &[Difference]) -> bool {
         let is_busy = |difference: &Difference| {
-            ends_with(&difference.path, &[enumerator_names::DESTROY_CLIENTID, field_labels::STATUS])
+            ends_with_labels(&difference.path, &[enumerator_names::DESTROY_CLIENTID, field_labels::STATUS])
                 && difference.b.value.as_deref() == Some(enumerator_names::NFS4ERR_CLIENTID_BUSY)
         };
         self.is_enabled(tolerance_rules::DELEGATION) && differences.iter().all(is_busy)

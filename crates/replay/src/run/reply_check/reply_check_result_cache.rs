@@ -213,7 +213,7 @@ fn field_byte_class(
     let varies = matches!(path.class, FieldEqualityRequirement::Varies(_));
     let is_identity = matches!(path.class, FieldEqualityRequirement::Identity(_));
     let (is_header, is_count) =
-        (path.field.starts_with(field_names::RPC), path.field == OPERATION_COUNT_FIELD);
+        (field_names::is_of_rpc_header(path.field), path.field == OPERATION_COUNT_FIELD);
     let (class, content) = match *value {
         FieldValue::Unsigned(_) if path.field == field_names::RPC_XID => (Free, None),
         // These may determine how the rest is decoded.

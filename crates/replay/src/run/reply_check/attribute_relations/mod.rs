@@ -33,6 +33,7 @@ pub(super) mod reply_attribute_values;
 mod server_clock_granularity;
 pub(super) mod violations;
 
+use nfsrdma_analysis::comparison::field_path_text::has_label;
 use std::ops::Range;
 use std::time::Instant;
 
@@ -720,7 +721,13 @@ fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
 /// Returns `true` for a value of a directory whose names change: removing its own name does not affect it.
 fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
-    path.contains(field_labels::CINFO)
-        || path.contains(field_labels::DIR_WCC)
-        || path.contains(field_labels::DIR_ATTRIBUTES)
+    [
+        field_labels::CINFO,
+        field_labels::SOURCE_CINFO,
+        field_labels::TARGET_CINFO,
+        field_labels::DIR_ATTRIBUTES,
+    ]
+    .iter()
+    .chain(field_labels::DIRECTORY_WCC_DATA)
+    .any(|label| has_label(path, label))
 }

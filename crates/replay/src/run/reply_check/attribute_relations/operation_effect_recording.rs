@@ -1,6 +1,7 @@
 //! Effects of operations on what is known of their objects.
 
 use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::{Procedure, v3};
 
 use super::operation_filehandles::OperationFilehandleVariables;
 use super::reply_attribute_values::{AttributeSubject, ComparedAttributeKind};
@@ -46,7 +47,7 @@ impl AttributeRelationCheckState {
                 self.sizes.set_unlimited(names.subject(AttributeSubject::CallHandle(0), index));
                 let created = names.subject(AttributeSubject::ReplyHandle, index);
                 // NFSv4 has OPEN for regular files.
-                match replies.title.ends_with(" CREATE") && names.is_v3 {
+                match replies.procedure == Some(Procedure::V3(v3::Procedure::CREATE)) {
                     true => self.sizes.add_base(created, 0),
                     false => self.sizes.set_unlimited(created),
                 }

@@ -1,6 +1,7 @@
 //! Objects of a step's operations, by the variables of their filehandles.
 
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::reply_attribute_values::AttributeSubject;
@@ -31,7 +32,7 @@ impl<'a> OperationFilehandleVariables<'a> {
             is_v3,
             files: replies.files,
             operations: &context.parts.operations,
-            is_commit: is_v3 && replies.title.ends_with(" COMMIT"),
+            is_commit: replies.procedure == Some(Procedure::V3(v3::Procedure::COMMIT)),
             call_handles: [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)],
             reply_handle: returned.next().unwrap_or(NONE),
         })
