@@ -67,14 +67,10 @@ fn steps(criterion: &mut Criterion) {
             });
         };
         step("walk", |source| walk(source, |frame| _ = black_box(frame)));
-        step("decode", |source| {
-            walk(source, |frame| _ = black_box(net::decode(frame, &mut NullFieldObserver)))
-        });
+        step("decode", |source| walk(source, |frame| _ = black_box(net::decode(frame, &mut NullFieldObserver))));
         step("flow", |source| analyse(source, |transaction| _ = black_box(transaction)));
         step("facts", |source| {
-            analyse(source, |transaction| {
-                _ = black_box(transaction.with_messages(|reading| reading.summary()))
-            });
+            analyse(source, |transaction| _ = black_box(transaction.with_messages(|reading| reading.summary())));
         });
         group.finish();
     }

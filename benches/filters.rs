@@ -78,23 +78,14 @@ fn filters(criterion: &mut Criterion) {
     for name in [LARGE_DATA, SMALL_OPERATIONS] {
         let file = captures::bytes(name);
         let large = || Repeated::of_size(file.clone(), SIZE);
-        for (view, title) in
-            [(OutputLineUnit::Transactions, "transactions"), (OutputLineUnit::Frames, "frames")]
-        {
+        for (view, title) in [(OutputLineUnit::Transactions, "transactions"), (OutputLineUnit::Frames, "frames")] {
             let mut group = criterion.benchmark_group(format!("{name} {title}"));
-            group
-                .sample_size(15)
-                .warm_up_time(Duration::from_secs(1))
-                .measurement_time(Duration::from_secs(5));
+            group.sample_size(15).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(5));
             group.throughput(Throughput::Elements(large().packets()));
             for filter in FILTERS {
                 group.bench_function(filter.unwrap_or("remove the filter"), |bencher| {
                     let source = || CaptureFrameSource::from_reader(name, large());
-                    bencher.iter_batched(
-                        source,
-                        |source| inspect(source, filter, view),
-                        BatchSize::PerIteration,
-                    );
+                    bencher.iter_batched(source, |source| inspect(source, filter, view), BatchSize::PerIteration);
                 });
             }
             group.finish();

@@ -36,11 +36,7 @@ pub(crate) struct Repeated {
 impl Repeated {
     /// Repeats a capture of Ethernet and IPv4 in the pcap format with nanoseconds, little-endian.
     pub(crate) fn new(file: Vec<u8>, repetitions: u32) -> Self {
-        assert_eq!(
-            file.get(..4),
-            Some(&[0x4d, 0x3c, 0xb2, 0xa1][..]),
-            "pcap with nanoseconds, little endian"
-        );
+        assert_eq!(file.get(..4), Some(&[0x4d, 0x3c, 0xb2, 0xa1][..]), "pcap with nanoseconds, little endian");
         let (mut records, mut clients) = (Vec::new(), Vec::new());
         let mut at = FILE_HEADER;
         while at < file.len() {

@@ -1,11 +1,7 @@
 //! Cost of a replayed operation: read from the trace, ordered, sent with the values of the run, answered by the mock
 //! server, and compared with the recorded Reply; and the accuracy of captured issue times. `cargo bench --bench replay`
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a benchmark says what is wrong by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark says what is wrong by panicking")]
 
 #[path = "../tests/it/transport/generated_traces.rs"]
 mod made;
@@ -40,8 +36,7 @@ fn operations(criterion: &mut Criterion) {
 
 /// Prints the lateness of Calls at captured times, 10,000 per second, in a single run outside of criterion.
 fn issue_times(_: &mut Criterion) {
-    let steps =
-        (0..STEPS).map(|at| Planned { kind: Kind::Getattr, time: at * 100_000, latency: 50_000, client: 0 });
+    let steps = (0..STEPS).map(|at| Planned { kind: Kind::Getattr, time: at * 100_000, latency: 50_000, client: 0 });
     let options = ReplayOptions { pace: ReplayPace::CapturedTimes(1.0), ..ReplayOptions::default() };
     let lateness = made(steps).run(&options).timing.issue_delay;
     let [half, most, all] = [0.5, 0.99, 1.0].map(|part| lateness.quantile_ns(part) as f64 / 1000.0);

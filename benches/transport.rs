@@ -55,8 +55,7 @@ impl Engine {
         if let Some(place) = self.message.first_chunk_mut() {
             *place = self.xid.to_be_bytes();
         }
-        let call =
-            OutgoingRpcCall::without_payloads(Xid(self.xid), CallTag(self.xid.into()), &self.message, 200);
+        let call = OutgoingRpcCall::without_payloads(Xid(self.xid), CallTag(self.xid.into()), &self.message, 200);
         self.transport.submit(self.connection, &call).expect("a credit");
         self.in_flight += 1;
     }

@@ -68,9 +68,8 @@ fn main() -> ExitCode {
 fn measure(path: PathBuf) -> bool {
     let mut terminal = Terminal::new(TestBackend::new(200, 60)).expect("a terminal");
     let start = Instant::now();
-    let mut app =
-        App::new(SharedCapture::files(vec![path], ZstdWindowBudget::default()), TuiOptions::default())
-            .expect("remove the filter");
+    let mut app = App::new(SharedCapture::files(vec![path], ZstdWindowBudget::default()), TuiOptions::default())
+        .expect("remove the filter");
     let mut draw = |app: &mut App| _ = terminal.draw(|frame| app.draw(frame)).expect("a terminal");
     while app.transactions() == 0 {
         app.tick();

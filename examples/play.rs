@@ -15,8 +15,7 @@ fn main() {
     };
     let times = rest.first().map_or(1, |times| times.parse().expect("TIMES is a number"));
     let rate = rest.get(1).map(|rate| rate.parse().expect("RATE is a number"));
-    let mut player =
-        player::Player::new(CaptureFrameSource::open([file]).expect("the file can be opened"), interface);
+    let mut player = player::Player::new(CaptureFrameSource::open([file]).expect("the file can be opened"), interface);
     let took = player.play(times, rate);
     let frames = player.len() * times;
     println!("{frames} frames, {:.0} a second", frames as f64 / took.as_secs_f64());

@@ -69,8 +69,7 @@ mod tests {
 
     #[test]
     fn json_has_none_of_them_and_reads_back_as_the_same() {
-        let text: String =
-            ('\0'..=char::MAX).filter(|letter| is_unsafe(*letter)).chain("ö \"\\".chars()).collect();
+        let text: String = ('\0'..=char::MAX).filter(|letter| is_unsafe(*letter)).chain("ö \"\\".chars()).collect();
         let bytes = json(&text).unwrap();
         let written = String::from_utf8(bytes).unwrap();
         assert!(!written.chars().any(is_unsafe));

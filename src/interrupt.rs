@@ -63,8 +63,7 @@ pub(crate) fn watch() -> io::Result<()> {
     catch()?;
     let mut state = lock(&WATCH);
     if matches!(*state, SignalHandlingState::Caught(_))
-        && let SignalHandlingState::Caught(signals) =
-            std::mem::replace(&mut *state, SignalHandlingState::Handled)
+        && let SignalHandlingState::Caught(signals) = std::mem::replace(&mut *state, SignalHandlingState::Handled)
     {
         thread::Builder::new().name("signals".into()).spawn(move || handle_signals(signals))?;
     }
@@ -131,8 +130,7 @@ impl ShutdownSignalRegistration {
     /// Returns an error if the system refuses.
     pub(crate) fn activate(&mut self) -> io::Result<()> {
         if let Some(waker) = self.waker.take() {
-            *lock(&SHUTDOWN_REQUEST) =
-                Some(InterruptRequest { asked: Arc::clone(&self.asked), waker: Some(waker) });
+            *lock(&SHUTDOWN_REQUEST) = Some(InterruptRequest { asked: Arc::clone(&self.asked), waker: Some(waker) });
         }
         watch()
     }
@@ -169,8 +167,7 @@ struct InterruptibleInput {
 impl Read for InterruptibleInput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let mut ready =
-                [PollFd::new(&self.input, PollFlags::IN), PollFd::new(&*self.woken, PollFlags::IN)];
+            let mut ready = [PollFd::new(&self.input, PollFlags::IN), PollFd::new(&*self.woken, PollFlags::IN)];
             match poll(&mut ready, None) {
                 Ok(_) => {}
                 Err(rustix::io::Errno::INTR) => continue,

@@ -136,8 +136,7 @@ mod tests {
             assert!(all.iter().skip(at + 1).all(|other| one != other), "{one:?}");
         }
         assert_eq!(none.with_vlan(0), none);
-        let ids =
-            |tenant: VirtualNetwork| (tenant.network_identifier(), tenant.vlan_ids().collect::<Vec<_>>());
+        let ids = |tenant: VirtualNetwork| (tenant.network_identifier(), tenant.vlan_ids().collect::<Vec<_>>());
         let outermost = none.with_vlan(7).with_vlan(5).with_vlan(6);
         assert_eq!(ids(none), (None, vec![]));
         assert_eq!(ids(outermost), (None, vec![5, 6]));

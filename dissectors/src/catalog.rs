@@ -27,18 +27,15 @@ mod tests {
     #[test]
     fn every_field_says_where_it_is_defined_and_means_one_thing() {
         let registry = all_fields();
-        let unsaid =
-            registry.fields().filter(|(_, places)| places.iter().any(|place| place.doc().source.is_empty()));
+        let unsaid = registry.fields().filter(|(_, places)| places.iter().any(|place| place.doc().source.is_empty()));
         assert_eq!(unsaid.map(|(name, _)| name).collect::<Vec<_>>(), [""; 0]);
         for (name, places) in registry.fields() {
             // A structure may have the same name as one of its values; all other fields of a name have one kind.
             let values = || places.iter().filter(|place| !place.is_group()).map(|place| place.field.kind);
             let class = |kind| match kind {
-                FieldKind::Unsigned
-                | FieldKind::Hex(_)
-                | FieldKind::Signed
-                | FieldKind::Enum
-                | FieldKind::Flags => FieldKind::Unsigned,
+                FieldKind::Unsigned | FieldKind::Hex(_) | FieldKind::Signed | FieldKind::Enum | FieldKind::Flags => {
+                    FieldKind::Unsigned
+                }
                 other => other,
             };
             assert!(values().all(|kind| Some(class(kind)) == values().next().map(class)), "{name}");
@@ -56,14 +53,12 @@ mod tests {
     #[test]
     fn a_field_of_a_structure_of_structures_is_found_under_its_name() {
         let registry = all_fields();
-        let find =
-            |wanted: &str| registry.fields().find(|(name, _)| *name == wanted).map(|(_, places)| places);
+        let find = |wanted: &str| registry.fields().find(|(name, _)| *name == wanted).map(|(_, places)| places);
         let opcode = find("nfs.opcode").unwrap();
         assert!(opcode[0].names.contains(&(25, "READ")));
         assert_eq!(find("rpc.msgtyp").unwrap()[0].names, [(0, "CALL"), (1, "REPLY")]);
         let eof = find("nfs.eof").unwrap();
-        let read =
-            eof.iter().map(RegisteredField::doc).find(|said| said.text == "eof of READ4resok").unwrap();
+        let read = eof.iter().map(RegisteredField::doc).find(|said| said.text == "eof of READ4resok").unwrap();
         assert_eq!(read.source, "RFC 8881 section 18.22.2");
         assert!(find("infiniband.bth.destqp").is_some() && find("ip.src").is_some());
         assert!(find("nfs.fattr4.size").is_some());

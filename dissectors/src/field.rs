@@ -39,33 +39,21 @@ pub trait FieldObserver<'a> {
     /// Returns `true` if the structure reported under this field is wanted. `describe` adds the fields inside it to a
     /// registry. An unwanted structure is decoded without being reported.
     #[inline(always)]
-    fn is_interested_in(
-        &mut self,
-        _field: &'static FieldDefinition,
-        _describe: fn(&mut FieldRegistry),
-    ) -> bool {
+    fn is_interested_in(&mut self, _field: &'static FieldDefinition, _describe: fn(&mut FieldRegistry)) -> bool {
         true
     }
 
     /// Same as [`FieldObserver::is_interested_in`] for a header of fixed layout, which `describe` registers under this
     /// field, too.
     #[inline(always)]
-    fn is_interested_in_header(
-        &mut self,
-        group: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool {
+    fn is_interested_in_header(&mut self, group: &'static FieldDefinition, describe: fn(&mut FieldRegistry)) -> bool {
         self.is_interested_in(group, describe)
     }
 
     /// Returns `true` if the items announced by a bitmap are wanted: `_values` is the field of their bytes, `_has`
     /// tests a bit.
     #[inline(always)]
-    fn is_interested_in_items(
-        &mut self,
-        _values: &'static FieldDefinition,
-        _has: &dyn Fn(u32) -> bool,
-    ) -> bool {
+    fn is_interested_in_items(&mut self, _values: &'static FieldDefinition, _has: &dyn Fn(u32) -> bool) -> bool {
         true
     }
 
@@ -110,29 +98,17 @@ impl<'o, 'a> TypeErasedFieldObserver<'o, 'a> {
 
 impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
     #[inline(always)]
-    fn is_interested_in(
-        &mut self,
-        field: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool {
+    fn is_interested_in(&mut self, field: &'static FieldDefinition, describe: fn(&mut FieldRegistry)) -> bool {
         self.0.is_interested_in(field, describe)
     }
 
     #[inline(always)]
-    fn is_interested_in_header(
-        &mut self,
-        group: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool {
+    fn is_interested_in_header(&mut self, group: &'static FieldDefinition, describe: fn(&mut FieldRegistry)) -> bool {
         self.0.is_interested_in_header(group, describe)
     }
 
     #[inline(always)]
-    fn is_interested_in_items(
-        &mut self,
-        values: &'static FieldDefinition,
-        has_item: &dyn Fn(u32) -> bool,
-    ) -> bool {
+    fn is_interested_in_items(&mut self, values: &'static FieldDefinition, has_item: &dyn Fn(u32) -> bool) -> bool {
         self.0.is_interested_in_items(values, has_item)
     }
 

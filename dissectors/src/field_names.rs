@@ -18,18 +18,17 @@ use crate::nfs::rpcbind::{Rpcb, RpcbindGettimeRes, Uaddr};
 use crate::nfs::rquota::GqrStatus;
 use crate::nfs::v2::{Entry2, Fattr, Nfsstat, Read2Args, Readdir2Args, Timeval, Write2Args};
 use crate::nfs::v3::{
-    Diropargs3, Entry3, Entryplus3, Fattr3, Fsinfo3Resok, Nfsstat3, Nfstime3, Read3Args, Readdir3Args,
-    Readlink3Resok, Symlinkdata3, WccAttr,
+    Diropargs3, Entry3, Entryplus3, Fattr3, Fsinfo3Resok, Nfsstat3, Nfstime3, Read3Args, Readdir3Args, Readlink3Resok,
+    Symlinkdata3, WccAttr,
 };
 use crate::nfs::v4::{
-    Access4Args, Access4Resok, Args, Attribute, AuthsysParms, BindConnToSession4Args, BitmapKeyedValue,
-    CbArgs, CbClient4, ChangeInfo4, ChangePolicy4, ChannelAttrs4, ClientOwner4, Commit4Args, Commit4Resok,
-    CompoundCallHead, CopyNotify4Resok, Create4Args, CreateSession4Args, Entry4, ExchangeId4Args,
-    ExchangeId4Resok, FsLocation4, Getxattr4Args, GssCbHandles4, Listxattrs4Args, Lock4Args, LockOwner4,
-    ModeUmask4, Netaddr4, NfsClientId4, NfsImplId4, Nfsace4, Nfsstat4, Nfstime4, NotifyDeviceidDelete4,
-    ObjectFh4, Open4Args, Open4Resok, OpenDelegation4, OpenNoneDelegation4, OpenOwner4, OpenToLockOwner4,
-    OperationBody, Read4Resok, ReadPlusContent, Readdir4Args, Readlink4Resok, Sequence4Args, Sequence4Resok,
-    ServerOwner4, Setclientid4Args, Specdata4, Stateid4, compound,
+    Access4Args, Access4Resok, Args, Attribute, AuthsysParms, BindConnToSession4Args, BitmapKeyedValue, CbArgs,
+    CbClient4, ChangeInfo4, ChangePolicy4, ChannelAttrs4, ClientOwner4, Commit4Args, Commit4Resok, CompoundCallHead,
+    CopyNotify4Resok, Create4Args, CreateSession4Args, Entry4, ExchangeId4Args, ExchangeId4Resok, FsLocation4,
+    Getxattr4Args, GssCbHandles4, Listxattrs4Args, Lock4Args, LockOwner4, ModeUmask4, Netaddr4, NfsClientId4,
+    NfsImplId4, Nfsace4, Nfsstat4, Nfstime4, NotifyDeviceidDelete4, ObjectFh4, Open4Args, Open4Resok, OpenDelegation4,
+    OpenNoneDelegation4, OpenOwner4, OpenToLockOwner4, OperationBody, Read4Resok, ReadPlusContent, Readdir4Args,
+    Readlink4Resok, Sequence4Args, Sequence4Resok, ServerOwner4, Setclientid4Args, Specdata4, Stateid4, compound,
 };
 use crate::rpc::auth::{AuthSys, Credential};
 use crate::rpc::gss::GssCredential;

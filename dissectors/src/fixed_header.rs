@@ -436,11 +436,7 @@ mod tests {
         let fields = |length: usize| {
             let part = CmDisconnectRequest::decode_part(&bytes[..length]).unwrap();
             let numbers = (part.field(|it| it.local_comm_id), part.field(|it| it.remote_comm_id));
-            (
-                numbers.0.map(|id| id.0),
-                numbers.1.map(|id| id.0),
-                part.field(|it| it.remote_qpn).map(|qpn| qpn.0),
-            )
+            (numbers.0.map(|id| id.0), numbers.1.map(|id| id.0), part.field(|it| it.remote_qpn).map(|qpn| qpn.0))
         };
         assert_eq!(fields(3), (None, None, None));
         assert_eq!(fields(4), (Some(0x0102_0304), None, None));

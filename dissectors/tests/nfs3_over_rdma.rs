@@ -43,11 +43,7 @@ fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
         .unwrap()
         .rdma_reads
         .iter()
-        .map(|read| ChunkedDataItem {
-            position: Some(read.position),
-            length: read.target.length,
-            bytes: None,
-        })
+        .map(|read| ChunkedDataItem { position: Some(read.position), length: read.target.length, bytes: None })
         .collect();
 
     let payload = cursor.rest();

@@ -112,14 +112,7 @@ impl Feed {
         self.packet((SERVER, CLIENT, CLIENT_QP), opcode, psn, body)
     }
 
-    fn write(
-        &mut self,
-        opcode: BthOpcode,
-        psn: u32,
-        handle: u32,
-        offset: u64,
-        length: u32,
-    ) -> FrameContentKind {
+    fn write(&mut self, opcode: BthOpcode, psn: u32, handle: u32, offset: u64, length: u32) -> FrameContentKind {
         let reth = Reth { va: offset, r_key: Handle(handle), dmalen: length };
         let body = [&reth.encode()[..], &[7; 1024][..length.min(1024) as usize]].concat();
         self.server_sends(opcode, psn, &body)

@@ -21,15 +21,12 @@ use super::replay::report_files::ReplayOutputArgs;
 use super::replay::run::ReplayRunOptionArgs;
 use super::replay::server_regression_check::check_against_server;
 use super::replay::step_selection::StepSelectionArgs;
-use super::replay::target_server_options::{
-    DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs, parse_percent, parse_seconds,
-};
+use super::replay::target_server_options::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs, parse_percent, parse_seconds};
 use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::standard_streams::{report_error, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
 use crate::output::baseline_report::{
-    BaselineCheckOutcome, BaselineCheckSummary, BaselineDifferences, BaselineReportWriter,
-    CaptureBaselineCheckResult,
+    BaselineCheckOutcome, BaselineCheckSummary, BaselineDifferences, BaselineReportWriter, CaptureBaselineCheckResult,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
@@ -166,8 +163,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
     }
     let baselines = args.files.iter().map(|file| baseline_path(file));
     check_standard_output(baselines.clone())?;
-    let inputs =
-        ProtectedInputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
+    let inputs = ProtectedInputFiles::new(args.files.iter().cloned().chain(baselines).chain(args.rules.clone()));
     if let Some(server) = &args.server {
         let memory = CommandMemoryBudget::for_compilation(args.memory.limit_bytes()?, &args.files);
         let server = ReplayServerArgs {
@@ -191,23 +187,14 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
             color: args.color,
             ..ReplayRunOptionArgs::serial()
         };
-        return check_against_server(
-            &args.files,
-            &inputs,
-            &server,
-            &run_args,
-            (&memory, args.dialect.selected()),
-        );
+        return check_against_server(&args.files, &inputs, &server, &run_args, (&memory, args.dialect.selected()));
     }
     if args.part.has_selection() || args.reports.has_reports() {
         bail!("--filter, --sec, --html and --record need --server");
     }
     let memory = CommandMemoryBudget::for_comparison(args.memory.limit_bytes()?, &args.files, 1);
-    let command = BaselineCommandContext {
-        memory: &memory,
-        shares: memory.check_memory(),
-        dialect: args.dialect.selected(),
-    };
+    let command =
+        BaselineCommandContext { memory: &memory, shares: memory.check_memory(), dialect: args.dialect.selected() };
     let report = output_file_creation::create_report("--junit", args.junit.as_ref(), &inputs)?;
     let captures = ProtectedInputFiles::new(&args.files);
     let mut progress = ProgressLine::new();
@@ -243,13 +230,9 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
         }
     }
     if args.format == ReportFormat::Text {
-        BaselineReportWriter {
-            checks: &checks,
-            screen: terminal_capabilities::screen(args.color),
-            quiet: args.quiet,
-        }
-        .text(&mut to)
-        .map_err(write_error)?;
+        BaselineReportWriter { checks: &checks, screen: terminal_capabilities::screen(args.color), quiet: args.quiet }
+            .text(&mut to)
+            .map_err(write_error)?;
     }
     to.flush().map_err(write_error)?;
     if let Some(to) = report {
@@ -281,8 +264,7 @@ fn check_read_errors(reader: &ComparisonInput) -> Result<()> {
 fn open_baseline(path: &Path) -> Result<Option<OpenBaselineFile>> {
     let path_error = |reason: &str| anyhow!("{}: cannot read: {reason}; check the path", path.display());
     // Another kind of file cannot be read twice, and a FIFO waits for a writer when it is opened.
-    let opened =
-        fs::metadata(path).and_then(|metadata| metadata.is_file().then(|| File::open(path)).transpose());
+    let opened = fs::metadata(path).and_then(|metadata| metadata.is_file().then(|| File::open(path)).transpose());
     match opened {
         Ok(Some(file)) => Ok(Some(OpenBaselineFile::new(file))),
         Ok(None) => Err(path_error("not a regular file")),
@@ -349,18 +331,17 @@ impl BaselineCommandContext<'_> {
         if !is_baseline.map_err(|error| self.read_error(&path, &error))? {
             bail!("{}: not a baseline, and not replaced; move or remove it, and bless again", path.display());
         }
-        let settings =
-            match &existing {
-                Some(existing) => existing.kept_settings(self.shares.baseline_bytes).map_err(|error| {
-                    match error.needed_bytes {
-                        Some(_) => self.read_error(&path, &error),
-                        None => {
-                            anyhow!("{}: {error}; fix or remove the line, and bless again", path.display())
-                        }
+        let settings = match &existing {
+            Some(existing) => {
+                existing.kept_settings(self.shares.baseline_bytes).map_err(|error| match error.needed_bytes {
+                    Some(_) => self.read_error(&path, &error),
+                    None => {
+                        anyhow!("{}: {error}; fix or remove the line, and bless again", path.display())
                     }
-                })?,
-                None => BaselineSettings::default(),
-            };
+                })?
+            }
+            None => BaselineSettings::default(),
+        };
         let baseline = self.record(file, self.open_capture(file)?, settings, progress)?;
         if baseline.transactions() == 0 {
             bail!("{}: no NFS transactions, so its baseline would be empty", file.display());
@@ -427,7 +408,6 @@ impl BaselineCommandContext<'_> {
 
 /// Returns `true` if a file has the text of a baseline.
 fn has_text(file: &OpenBaselineFile, baseline: &CurrentCaptureBaseline) -> Result<bool> {
-    file.has_text(baseline).map_err(|error| {
-        anyhow!("cannot read the temporary file: {error}; check {}", std::env::temp_dir().display())
-    })
+    file.has_text(baseline)
+        .map_err(|error| anyhow!("cannot read the temporary file: {error}; check {}", std::env::temp_dir().display()))
 }

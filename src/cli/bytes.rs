@@ -45,8 +45,7 @@ mod tests {
         for (text, bytes) in [("0", 0), ("1500", 1500), ("64K", 65536), ("3m", 3 << 20), ("2GiB", 2 << 30)] {
             assert_eq!(text.parse(), Ok(BytesArg(bytes)), "{text}");
         }
-        for text in ["", "K", "-1", "1.5G", "64KB", "64 K", "1iB", "16777216T", "18446744073709551616", "٣"]
-        {
+        for text in ["", "K", "-1", "1.5G", "64KB", "64 K", "1iB", "16777216T", "18446744073709551616", "٣"] {
             assert!(text.parse::<BytesArg>().is_err(), "{text}");
         }
     }

@@ -16,9 +16,7 @@ use super::progress::ProgressLine;
 use super::read_stop_condition::ReadStopCondition;
 use super::standard_streams::{SOURCE_WAIT, is_closed_pipe, report_error};
 use crate::interrupt;
-use crate::output::live_capture_writer::{
-    CaptureFileDestination, CaptureFileRotation, LiveCaptureFileWriter,
-};
+use crate::output::live_capture_writer::{CaptureFileDestination, CaptureFileRotation, LiveCaptureFileWriter};
 use crate::output::units;
 use nfsrdma_output_file::{OutputError, is_standard_output};
 
@@ -69,8 +67,7 @@ impl FromStr for RingBufferOption {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const WHAT: &str =
-            "give filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS or files:COUNT";
+        const WHAT: &str = "give filesize:KB, duration:SECONDS, packets:COUNT, interval:SECONDS or files:COUNT";
         let (name, value) = text.split_once(':').ok_or(WHAT)?;
         let value = value.parse().map_err(|_| WHAT)?;
         Ok(match name {
@@ -209,8 +206,7 @@ fn record(
     let mut progress = ProgressLine::new();
     let max_packets = args.count.map_or(u64::MAX, NonZeroU64::get);
     // With several files, the size ends a file, and not the capture.
-    let max_bytes =
-        args.max_file_bytes().filter(|_| args.ring_buffer.is_empty()).map_or(u64::MAX, NonZeroU64::get);
+    let max_bytes = args.max_file_bytes().filter(|_| args.ring_buffer.is_empty()).map_or(u64::MAX, NonZeroU64::get);
     let max_files = args.max_files().map_or(u64::MAX, NonZeroU64::get);
     let mut last = Timestamp::default();
     let mut is_good = true;

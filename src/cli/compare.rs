@@ -126,8 +126,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     let mut recorder = ComparableTransactionRecorder::default();
     let mut progress = ProgressLine::new();
     let is_json = args.format == ReportFormat::Json && !args.quiet;
-    let mut first =
-        FirstDifferences::new(if is_json { 0 } else { args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES) });
+    let mut first = FirstDifferences::new(if is_json { 0 } else { args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES) });
     let mut to = BufWriter::new(progress.stdout());
     let mut remaining = args.count.unwrap_or(usize::MAX);
     let mut comparison = CaptureComparator::new(selection, usize::MAX, memory.view_bytes());

@@ -73,8 +73,7 @@ impl ComparisonTraceReader {
             trace::ReplayTraceReader::open(BufReader::new(file)).map_err(|error| anyhow!("{name}: {error}"))
         };
         let (steps, contents) = (open()?, open()?);
-        let (builder, total) =
-            (StepToTransactionConverter::for_trace(steps.summary()), steps.summary().end.steps);
+        let (builder, total) = (StepToTransactionConverter::for_trace(steps.summary()), steps.summary().end.steps);
         Ok(Self { steps, contents, builder, total })
     }
 
@@ -230,10 +229,7 @@ fn compared_findings(
     };
     let warnings = findings.iter().filter(|finding| finding.severity >= ReportedFindingSeverity::Warning);
     let mut compared: Vec<ComparableFinding> = warnings
-        .map(|finding| ComparableFinding {
-            rule: recorder.word(finding.rule.id),
-            is_call: finding.side == requester,
-        })
+        .map(|finding| ComparableFinding { rule: recorder.word(finding.rule.id), is_call: finding.side == requester })
         .collect();
     compared.sort_unstable_by(|a, b| a.rule.cmp(&b.rule));
     compared
@@ -270,8 +266,7 @@ pub(super) fn show_trace(
         ComparisonTraceReader::open(path)?;
     let mut selection = filter.map(|filter| FilterRunner::new(filter, &settings.memory));
     let mut progress = ProgressLine::new();
-    let mut output =
-        ViewAndSummaryWriter::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));
+    let mut output = ViewAndSummaryWriter::new(settings, BufWriter::with_capacity(64 << 10, progress.stdout()));
     let mut read = 0;
     while output.lines() < max_lines
         && let Some(step) = steps.next_step().map_err(|error| anyhow!("{name}: {error}"))?
@@ -279,8 +274,7 @@ pub(super) fn show_trace(
         let (transaction, _) =
             retelling.transaction(&step, &mut contents).map_err(|error| anyhow!("{name}: {error}"))?;
         let is_chosen = selection.as_mut().is_none_or(|selection| {
-            transaction
-                .with_messages(|messages| selection.transaction(None, &transaction, messages, None).is_some())
+            transaction.with_messages(|messages| selection.transaction(None, &transaction, messages, None).is_some())
         });
         if is_chosen {
             output.trace_transaction(&transaction).map_err(write_error)?;

@@ -47,13 +47,8 @@ enum ShellFileCompletionKind {
 }
 
 /// Writes the candidates in the format described at the [module](self).
-pub(super) fn run(
-    definition: Command,
-    request: &OsString,
-    arguments: impl Iterator<Item = OsString>,
-) -> ExitStatus {
-    let arguments: Vec<String> =
-        arguments.skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+pub(super) fn run(definition: Command, request: &OsString, arguments: impl Iterator<Item = OsString>) -> ExitStatus {
+    let arguments: Vec<String> = arguments.skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     let text = match (request.to_str(), arguments.as_slice()) {
         (Some("line"), [line, replaced]) => {
             let words = split(line);
@@ -138,9 +133,7 @@ fn answer(mut root: Command, words: &[String]) -> ShellCompletionCandidates {
     }
     if !is_escaped && current.starts_with('-') {
         return match option(command, current) {
-            Some((arg, Some(value))) => {
-                values(arg, value).prefixed(current.strip_suffix(value).unwrap_or_default())
-            }
+            Some((arg, Some(value))) => values(arg, value).prefixed(current.strip_suffix(value).unwrap_or_default()),
             _ => options(command, current),
         };
     }
@@ -151,9 +144,7 @@ fn answer(mut root: Command, words: &[String]) -> ShellCompletionCandidates {
     if positionals == 0 && !is_escaped {
         let subcommands = command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set());
         candidates.values.extend(
-            subcommands.map(|subcommand| {
-                (subcommand.get_name().to_owned(), first_help_line(subcommand.get_about()))
-            }),
+            subcommands.map(|subcommand| (subcommand.get_name().to_owned(), first_help_line(subcommand.get_about()))),
         );
     }
     if candidates == ShellCompletionCandidates::default() && !is_escaped {
@@ -168,9 +159,7 @@ impl ShellCompletionCandidates {
     }
 
     fn words(words: &[(&str, &str)]) -> Self {
-        Self::from_values(
-            words.iter().map(|(word, description)| ((*word).to_owned(), (*description).to_owned())),
-        )
+        Self::from_values(words.iter().map(|(word, description)| ((*word).to_owned(), (*description).to_owned())))
     }
 
     fn files(files: ShellFileCompletionKind) -> Self {
@@ -303,9 +292,7 @@ fn values(arg: &Arg, current: &str) -> ShellCompletionCandidates {
 }
 
 fn lint_rules() -> ShellCompletionCandidates {
-    ShellCompletionCandidates::from_values(
-        RULES.iter().map(|rule| (rule.id.to_owned(), rule.requirement.to_owned())),
-    )
+    ShellCompletionCandidates::from_values(RULES.iter().map(|rule| (rule.id.to_owned(), rule.requirement.to_owned())))
 }
 
 /// Stop conditions, those of recordings only last.
@@ -337,8 +324,7 @@ fn may_be_trace(arg: &Arg) -> bool {
 fn fields(prefix: &str) -> ShellCompletionCandidates {
     let entries = FilterFieldCatalog::shared().iter().filter(|entry| entry.name.starts_with(prefix));
     ShellCompletionCandidates::from_values(
-        entries
-            .map(|entry| (entry.name.to_owned(), entry.text.lines().next().unwrap_or_default().to_owned())),
+        entries.map(|entry| (entry.name.to_owned(), entry.text.lines().next().unwrap_or_default().to_owned())),
     )
 }
 
@@ -354,10 +340,7 @@ fn complete_filter(current: &str) -> ShellCompletionCandidates {
 }
 
 /// Completes the last item of a list with commas.
-fn complete_list(
-    current: &str,
-    candidates: impl FnOnce() -> ShellCompletionCandidates,
-) -> ShellCompletionCandidates {
+fn complete_list(current: &str, candidates: impl FnOnce() -> ShellCompletionCandidates) -> ShellCompletionCandidates {
     let (prefix, last) = current.rfind(',').map_or(("", current), |at| current.split_at(at + 1));
     candidates().with_prefix(last).prefixed(prefix)
 }
@@ -365,8 +348,7 @@ fn complete_list(
 fn interfaces() -> ShellCompletionCandidates {
     #[cfg(feature = "live")]
     if let Ok(devices) = devices::list_interfaces() {
-        let devices =
-            devices.into_iter().filter(|device| device.visibility != InterfaceTrafficVisibility::NoNetwork);
+        let devices = devices.into_iter().filter(|device| device.visibility != InterfaceTrafficVisibility::NoNetwork);
         return ShellCompletionCandidates::from_values(devices.map(|device| {
             let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
             (device.name, addresses.join(", "))
@@ -424,10 +406,7 @@ mod tests {
     #[test]
     fn the_last_name_of_a_filter_is_completed() {
         assert_eq!(named(&["-Y", "nfs.opco"]), ["nfs.opcode"]);
-        assert_eq!(
-            named(&["-Y", "nfs.opcode == READ && nfsrdma.laten"]),
-            ["nfs.opcode == READ && nfsrdma.latency"]
-        );
+        assert_eq!(named(&["-Y", "nfs.opcode == READ && nfsrdma.laten"]), ["nfs.opcode == READ && nfsrdma.latency"]);
         assert_eq!(named(&["-Y", "!(rpc.xi"]), ["!(rpc.xid"]);
         assert_eq!(named(&["-Y", "\u{2026}x"]), [""; 0]);
         assert_eq!(named(&["-e", "rpcordma.xi"]), ["rpcordma.xid"]);
@@ -460,15 +439,12 @@ mod tests {
     }
 
     /// Value names of arguments that have no candidates.
-    const FREE: &[&str] =
-        &["BYTES", "COUNT", "MIB", "MS", "NAME", "NUMBER", "PERCENT", "SECONDS", "SIZE", "STEPS"];
+    const FREE: &[&str] = &["BYTES", "COUNT", "MIB", "MS", "NAME", "NUMBER", "PERCENT", "SECONDS", "SIZE", "STEPS"];
 
     #[test]
     fn every_argument_has_candidates_or_may_be_anything() {
         fn look(command: &Command) {
-            for arg in
-                command.get_arguments().filter(|arg| arg.get_action().takes_values() && !arg.is_hide_set())
-            {
+            for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values() && !arg.is_hide_set()) {
                 let name = arg.get_value_names().map_or("", |names| names[0].as_str());
                 let is_free = FREE.contains(&name) || arg.get_id() == "capture_filter";
                 assert_eq!(

@@ -3,9 +3,7 @@
 use anyhow::{Result, anyhow, bail};
 use std::str::FromStr;
 
-use crate::output::fields_format::{
-    self, FieldOccurrenceSelection, SelectedFieldsLineFormat, TsharkFieldsWriter,
-};
+use crate::output::fields_format::{self, FieldOccurrenceSelection, SelectedFieldsLineFormat, TsharkFieldsWriter};
 use crate::output::settings::{OutputLineFormat, OutputLineUnit};
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
@@ -97,10 +95,9 @@ pub(super) fn lines(
             (TsharkFieldPrintOption::Header(header), _) => lines.header = header,
             (TsharkFieldPrintOption::Occurrence(occurrence), _) => lines.occurrence = occurrence,
             (TsharkFieldPrintOption::Aggregator(character), _) => lines.aggregator = character,
-            (
-                TsharkFieldPrintOption::Separator(character),
-                SelectedFieldsLineFormat::Plain { separator, .. },
-            ) => *separator = character,
+            (TsharkFieldPrintOption::Separator(character), SelectedFieldsLineFormat::Plain { separator, .. }) => {
+                *separator = character
+            }
             (TsharkFieldPrintOption::Quote(character), SelectedFieldsLineFormat::Plain { quote, .. }) => {
                 *quote = character
             }

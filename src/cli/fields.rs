@@ -44,8 +44,7 @@ pub(super) struct FilterFieldListingArgs {
 pub(super) fn run(args: &FilterFieldListingArgs) -> Result<ExitStatus> {
     let catalog = FilterFieldCatalog::shared();
     let pattern = args.pattern.as_deref().unwrap_or_default();
-    let entries: Vec<&FilterFieldCatalogEntry> =
-        catalog.iter().filter(|entry| matches(entry.name, pattern)).collect();
+    let entries: Vec<&FilterFieldCatalogEntry> = catalog.iter().filter(|entry| matches(entry.name, pattern)).collect();
     if entries.is_empty() {
         let proposals = catalog.nearest(pattern).join(", ");
         let proposals = if proposals.is_empty() { proposals } else { format!("; did you mean {proposals}?") };
@@ -63,14 +62,9 @@ pub(super) fn run(args: &FilterFieldListingArgs) -> Result<ExitStatus> {
 /// Maximum width of the aligned column of names; a longer name moves the rest to the right.
 const MAX_NAME_WIDTH: usize = 40;
 
-fn text(
-    out: &mut impl Write,
-    entries: &[&FilterFieldCatalogEntry],
-    screen: &TerminalProfile,
-) -> io::Result<()> {
-    let longest = |length: fn(&FilterFieldCatalogEntry) -> usize| {
-        entries.iter().map(|entry| length(entry)).max().unwrap_or(0)
-    };
+fn text(out: &mut impl Write, entries: &[&FilterFieldCatalogEntry], screen: &TerminalProfile) -> io::Result<()> {
+    let longest =
+        |length: fn(&FilterFieldCatalogEntry) -> usize| entries.iter().map(|entry| length(entry)).max().unwrap_or(0);
     let name = longest(|entry| entry.name.len()).min(MAX_NAME_WIDTH);
     let kind = longest(|entry| entry.kind.name().len());
     for entry in entries {
@@ -110,11 +104,7 @@ fn json(out: &mut impl Write, entries: &[&FilterFieldCatalogEntry]) -> io::Resul
 /// Returns `true` if a name contains the pattern or, if that has wildcards, matches it completely; ignores case.
 fn matches(name: &str, pattern: &str) -> bool {
     let (name, pattern) = (name.to_ascii_lowercase(), pattern.to_ascii_lowercase());
-    if pattern.contains(['*', '?']) {
-        glob(name.as_bytes(), pattern.as_bytes())
-    } else {
-        name.contains(&pattern)
-    }
+    if pattern.contains(['*', '?']) { glob(name.as_bytes(), pattern.as_bytes()) } else { name.contains(&pattern) }
 }
 
 fn glob(name: &[u8], pattern: &[u8]) -> bool {

@@ -50,12 +50,7 @@ pub(super) fn open(
     }
     let sink = OutputFile::create(to, &ProtectedInputFiles::new(files))?.refuse_terminal()?;
     let file = if !is_live && files.iter().all(|file| file.is_file()) {
-        FrameFileWriter::with_second_pass(
-            sink,
-            view,
-            buffer_bytes,
-            CaptureFrameSource::open_within(files, windows)?,
-        )
+        FrameFileWriter::with_second_pass(sink, view, buffer_bytes, CaptureFrameSource::open_within(files, windows)?)
     } else {
         FrameFileWriter::with_buffered_frames(sink, view, buffer_bytes)
     };
@@ -76,10 +71,7 @@ impl FrameFileOutput {
     /// frames.
     pub(super) fn frame(&mut self, source: &CaptureFrameSource, flow: &Flow, is_shown: bool) -> Result<()> {
         let is_chosen = is_shown && self.view == OutputLineUnit::Frames;
-        Ok(self
-            .file
-            .frame(source, flow, is_chosen)
-            .map_err(|error| OutputError::write_error(&self.path, error))?)
+        Ok(self.file.frame(source, flow, is_chosen).map_err(|error| OutputError::write_error(&self.path, error))?)
     }
 
     /// Adds a complete Transaction with its paths and findings. In the view of frames, it labels the shown frames.
@@ -128,8 +120,7 @@ impl FrameFileOutput {
             report_error(format_args!("wrote {written} of {read} to {name}"));
         }
         if too_late > 0 {
-            let consequence =
-                if view == OutputLineUnit::Frames { "have no comment" } else { "were not written" };
+            let consequence = if view == OutputLineUnit::Frames { "have no comment" } else { "were not written" };
             report_error(format_args!(
                 "{name}: {too_late} frames were dropped from the buffer before their transactions completed, and {consequence}; \
                  raise --max-write-bytes, or read from a file instead of a pipe"

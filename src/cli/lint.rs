@@ -131,8 +131,8 @@ impl LintArgs {
             None => LintConfig::default(),
             Some(path) => {
                 let name = path.display();
-                let text = fs::read_to_string(path)
-                    .map_err(|error| anyhow!("--config {name}: {}", os_error_text(&error)))?;
+                let text =
+                    fs::read_to_string(path).map_err(|error| anyhow!("--config {name}: {}", os_error_text(&error)))?;
                 LintConfig::from_toml(&text).map_err(|error| anyhow!("--config {name}: {error}"))?
             }
         };
@@ -230,10 +230,8 @@ fn show_rules(args: &LintArgs) -> Result<ExitStatus> {
         ReportFormat::Json => lint::json_rules(&mut to, &rules),
         ReportFormat::Text if args.list => lint::list(&mut to, &rules),
         ReportFormat::Text => {
-            let width = terminal_capabilities::screen(args.color)
-                .width
-                .unwrap_or(EXPLANATION_WIDTH)
-                .min(EXPLANATION_WIDTH);
+            let width =
+                terminal_capabilities::screen(args.color).width.unwrap_or(EXPLANATION_WIDTH).min(EXPLANATION_WIDTH);
             lint::explain(&mut to, &rules, width)
         }
     }
@@ -279,11 +277,9 @@ impl<W: Write> FindingWriter<'_, W> {
             if !self.args.quiet && self.has_room(&finding) {
                 match self.args.format {
                     ReportFormat::Json => lint::json_line(&mut self.to, &finding, false),
-                    ReportFormat::Text if self.args.is_live() && !is_announced => lint::text_line(
-                        &mut self.to,
-                        &finding,
-                        &terminal_capabilities::screen(self.args.color),
-                    ),
+                    ReportFormat::Text if self.args.is_live() && !is_announced => {
+                        lint::text_line(&mut self.to, &finding, &terminal_capabilities::screen(self.args.color))
+                    }
                     ReportFormat::Text => Ok(()),
                 }
                 .map_err(write_error)?;

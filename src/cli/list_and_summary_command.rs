@@ -320,15 +320,11 @@ impl DefaultCommandArgs {
             summary: self.summary.unwrap_or(match self.format {
                 _ if self.writes_to_standard_output() => SummaryFormat::None,
                 OutputLineFormat::Text => SummaryFormat::Text,
-                OutputLineFormat::Json
-                    if self.fields.is_empty() && self.view == OutputLineUnit::Transactions =>
-                {
+                OutputLineFormat::Json if self.fields.is_empty() && self.view == OutputLineUnit::Transactions => {
                     SummaryFormat::Json
                 }
                 OutputLineFormat::Json if self.quiet => SummaryFormat::Json,
-                OutputLineFormat::Json | OutputLineFormat::Fields | OutputLineFormat::Csv => {
-                    SummaryFormat::None
-                }
+                OutputLineFormat::Json | OutputLineFormat::Fields | OutputLineFormat::Csv => SummaryFormat::None,
             }),
             max_lines: self.max_lines(),
             needs_file_names: self.write.is_some(),
@@ -383,9 +379,7 @@ impl DefaultCommandArgs {
     fn option_without_pending(&self) -> Option<String> {
         let view = self.view.to_possible_value();
         match self.format {
-            _ if self.view != OutputLineUnit::Transactions => {
-                view.map(|view| format!("--view {}", view.get_name()))
-            }
+            _ if self.view != OutputLineUnit::Transactions => view.map(|view| format!("--view {}", view.get_name())),
             _ if self.tree => Some("-V".to_owned()),
             OutputLineFormat::Csv | OutputLineFormat::Fields => Some(format!("-T {}", self.format_name())),
             OutputLineFormat::Json if !self.fields.is_empty() => Some("-e".to_owned()),
@@ -399,8 +393,7 @@ impl DefaultCommandArgs {
             return true;
         }
         self.files().any(|file| {
-            let metadata =
-                if file.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(file) };
+            let metadata = if file.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(file) };
             !metadata.is_ok_and(|metadata| metadata.is_file())
         })
     }
@@ -445,9 +438,7 @@ pub(super) fn run(args: &DefaultCommandArgs, definition: fn() -> clap::Command) 
     {
         bail!("--pending applies to the list of transactions and to -T json; omit it, or {option}");
     }
-    if args.writes_to_standard_output()
-        && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None))
-    {
+    if args.writes_to_standard_output() && (args.print || args.summary.is_some_and(|s| s != SummaryFormat::None)) {
         bail!("-w - writes a capture to standard output; give -w a file, or omit -P and --summary");
     }
     let filter = match args.display_filter.as_deref().map(Filter::parse).transpose() {
@@ -464,12 +455,9 @@ pub(super) fn run(args: &DefaultCommandArgs, definition: fn() -> clap::Command) 
         bail!("--control-frames applies to transactions; with --view frames, select frames with -Y");
     }
     if args.view == OutputLineUnit::Frames && filter.as_ref().is_some_and(Filter::uses_findings) {
-        bail!(
-            "nfsrdma.finding is a field of transactions; omit --view frames, or list the frames with 'lint'"
-        );
+        bail!("nfsrdma.finding is a field of transactions; omit --view frames, or list the frames with 'lint'");
     }
-    let memory =
-        &CommandMemoryBudget::for_command(args.bounds.memory.limit_bytes()?, files.iter().copied(), 1);
+    let memory = &CommandMemoryBudget::for_command(args.bounds.memory.limit_bytes()?, files.iter().copied(), 1);
     if let Some(trace) = files.iter().find(|file| is_trace(file)) {
         if files.len() > 1
             || args.is_live()
@@ -491,21 +479,13 @@ pub(super) fn run(args: &DefaultCommandArgs, definition: fn() -> clap::Command) 
         let settings = OutputSettings { findings: false, ..args.settings(memory, filter.as_ref()) };
         return show_trace(trace, settings, filter, args.max_lines());
     }
-    let buffer_bytes = args
-        .bounds
-        .max_write_bytes
-        .map_or(memory.view_bytes(), |bytes| bytes.0.try_into().unwrap_or(usize::MAX));
+    let buffer_bytes =
+        args.bounds.max_write_bytes.map_or(memory.view_bytes(), |bytes| bytes.0.try_into().unwrap_or(usize::MAX));
     let write = || {
         args.write
             .as_ref()
             .map(|to| {
-                frame_file_output::open(
-                    to,
-                    &files,
-                    args.view,
-                    (buffer_bytes, memory.windows()),
-                    args.control_frames,
-                )
+                frame_file_output::open(to, &files, args.view, (buffer_bytes, memory.windows()), args.control_frames)
             })
             .transpose()
     };
@@ -523,8 +503,7 @@ pub(super) fn run(args: &DefaultCommandArgs, definition: fn() -> clap::Command) 
     }
     #[cfg(feature = "live")]
     args.live.reject_for_files()?;
-    if let Some(advice) = args.files.first().and_then(|first| command_suggestions::command(definition, first))
-    {
+    if let Some(advice) = args.files.first().and_then(|first| command_suggestions::command(definition, first)) {
         bail!("{advice}");
     }
     if args.write.is_none() || files.iter().all(|file| file.is_file()) {
@@ -534,9 +513,8 @@ pub(super) fn run(args: &DefaultCommandArgs, definition: fn() -> clap::Command) 
     }
     // If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
     let mut shutdown = ShutdownSignalRegistration::inactive()?;
-    let mut source = CaptureFrameSource::open_wrapped(args.files(), memory.windows(), |file| {
-        Box::new(shutdown.input(file))
-    })?;
+    let mut source =
+        CaptureFrameSource::open_wrapped(args.files(), memory.windows(), |file| Box::new(shutdown.input(file)))?;
     let frame_file = write()?;
     shutdown.activate()?;
     let mut errors = show(args, memory, (filter, fields), &mut source, frame_file, &mut NoEarlyReadStop)?;

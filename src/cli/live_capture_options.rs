@@ -120,18 +120,12 @@ impl LiveCaptureOptionArgs {
             (!self.autostop.is_empty(), "-a", "use -c COUNT to stop after COUNT lines of a file"),
             (self.buffer_size.is_some(), "-B", "it sizes the kernel's buffer"),
             (self.user.is_some(), "-Z", "reading a file needs no privileges, and none are dropped"),
-            (
-                self.immediate,
-                "--immediate",
-                "it configures the interface; -l prints each line of a pipe immediately",
-            ),
+            (self.immediate, "--immediate", "it configures the interface; -l prints each line of a pipe immediately"),
             (self.max_queue_bytes.is_some(), "--max-queue-bytes", "no packets of a file are dropped"),
         ];
         match live_options.iter().find(|(is_given, ..)| *is_given) {
             Some((_, option, reason)) => {
-                bail!(
-                    "{option} applies to live capture only: {reason}; omit {option}, or name an interface with -i"
-                )
+                bail!("{option} applies to live capture only: {reason}; omit {option}, or name an interface with -i")
             }
             None => Ok(()),
         }
@@ -139,9 +133,8 @@ impl LiveCaptureOptionArgs {
 
     /// Refuses the conditions of files for a command that writes none.
     pub(super) fn reject_file_conditions(&self) -> Result<()> {
-        let is_of_files = |stop: &AutostopCondition| {
-            matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_))
-        };
+        let is_of_files =
+            |stop: &AutostopCondition| matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_));
         if self.autostop.iter().any(is_of_files) {
             bail!("-a filesize: and files: apply to 'capture' only; use duration:SECONDS or packets:COUNT");
         }
@@ -166,11 +159,7 @@ impl LiveCaptureOptionArgs {
 
     /// Drops the privileges needed for opening, and calls `make` to create the output: as the selected user, or, if
     /// root selected none, as root before it becomes nobody. `makes_files` is `true` if files are created later, too.
-    pub(super) fn drop_privileges<T>(
-        &self,
-        makes_files: bool,
-        make: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
+    pub(super) fn drop_privileges<T>(&self, makes_files: bool, make: impl FnOnce() -> Result<T>) -> Result<T> {
         let target = capabilities::target(self.user.as_deref(), !makes_files);
         let give_up = || {
             if target == PrivilegeDropTarget::Root && self.user.is_none() {
@@ -218,9 +207,7 @@ impl LiveCaptureOptionArgs {
         };
         for stop in &self.autostop {
             match stop {
-                AutostopCondition::Duration(duration) => {
-                    session.deadline = Instant::now().checked_add(*duration)
-                }
+                AutostopCondition::Duration(duration) => session.deadline = Instant::now().checked_add(*duration),
                 AutostopCondition::Packets(packets) => session.packets = packets.get(),
                 AutostopCondition::FileSize(_) | AutostopCondition::Files(_) => {}
             }
@@ -268,8 +255,7 @@ impl ReadStopCondition for LiveCaptureSession {
         }
         let now = Instant::now();
         let idle_since = self.idle_since.get_or_insert(now - SOURCE_WAIT);
-        let idle_ns =
-            i64::try_from(now.saturating_duration_since(*idle_since).as_nanos()).unwrap_or(i64::MAX);
+        let idle_ns = i64::try_from(now.saturating_duration_since(*idle_since).as_nanos()).unwrap_or(i64::MAX);
         Timestamp(self.last_frame_time.0.saturating_add(idle_ns))
     }
 }
@@ -277,8 +263,8 @@ impl ReadStopCondition for LiveCaptureSession {
 impl LiveCaptureSession {
     /// Ends the capture on request or at its time limit.
     fn stop_if_due(&mut self) {
-        let is_over = self.interrupted.is_requested()
-            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let is_over =
+            self.interrupted.is_requested() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
         if is_over && !self.is_stopped {
             self.is_stopped = true;
             self.live.stop();
@@ -306,9 +292,7 @@ mod tests {
         assert_eq!("packets:7".parse(), Ok(AutostopCondition::Packets(some(7))));
         assert_eq!("filesize:1000".parse(), Ok(AutostopCondition::FileSize(some(1000))));
         assert_eq!("files:3".parse(), Ok(AutostopCondition::Files(some(3))));
-        for wrong in
-            ["", "duration", "duration:0", "duration:-1", "duration:x", "packets:0", "files:-1", "bytes:1"]
-        {
+        for wrong in ["", "duration", "duration:0", "duration:-1", "duration:x", "packets:0", "files:-1", "bytes:1"] {
             assert!(wrong.parse::<AutostopCondition>().is_err(), "{wrong}");
         }
     }

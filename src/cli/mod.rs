@@ -63,8 +63,7 @@ use replay::ReplayArgs;
 use tui::TuiArgs;
 
 /// Examples for the help and the manual.
-pub const EXAMPLES: &str =
-    "  nfsrdma-inspect capture.pcap                    one line per transaction, then a summary
+pub const EXAMPLES: &str = "  nfsrdma-inspect capture.pcap                    one line per transaction, then a summary
   nfsrdma-inspect -q capture.pcapng.zst           only the summary
   nfsrdma-inspect -V -c 1 capture.pcap            the first transaction in detail
   nfsrdma-inspect --view frames -t ad capture.pcap
@@ -302,14 +301,10 @@ fn join_paragraphs(text: &str) -> String {
     for paragraph in text.split("\n\n") {
         let lines = paragraph.lines().filter(|line| !line.trim_start().starts_with(VALUE_TIP));
         let paragraph = collapse_whitespace(&lines.collect::<Vec<_>>().join(" "));
-        if paragraph.is_empty()
-            || paragraph.starts_with("Usage:")
-            || paragraph.starts_with("For more information")
-        {
+        if paragraph.is_empty() || paragraph.starts_with("Usage:") || paragraph.starts_with("For more information") {
             continue;
         }
-        let message =
-            paragraph.strip_prefix("error: ").or(paragraph.strip_prefix("tip: ")).unwrap_or(&paragraph);
+        let message = paragraph.strip_prefix("error: ").or(paragraph.strip_prefix("tip: ")).unwrap_or(&paragraph);
         if !line.is_empty() {
             line.push_str("; ");
         }

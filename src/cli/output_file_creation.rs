@@ -34,8 +34,7 @@ pub(super) fn create_report(
 
 /// Returns an error if two options name one file.
 pub(super) fn check_distinct(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()> {
-    let named_outputs: Vec<_> =
-        outputs.iter().filter_map(|(option, path)| Some((option, path.as_ref()?))).collect();
+    let named_outputs: Vec<_> = outputs.iter().filter_map(|(option, path)| Some((option, path.as_ref()?))).collect();
     for (at, (option, path)) in named_outputs.iter().enumerate() {
         // Several options may write to one device.
         if path.exists() && !path.is_file() {

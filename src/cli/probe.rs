@@ -100,11 +100,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
             return Ok(error.blame().into());
         }
     };
-    let view = ProbeReportView {
-        url: &args.server,
-        probe: &probe,
-        screen: terminal_capabilities::screen(args.color),
-    };
+    let view = ProbeReportView { url: &args.server, probe: &probe, screen: terminal_capabilities::screen(args.color) };
     print_report(args.format, &view)?;
     if probe.unreadable > 0 {
         report_error(format_args!(

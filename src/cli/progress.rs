@@ -171,11 +171,8 @@ fn describe(progress: ReadProgress, elapsed: Duration, transactions: u64) -> Str
 }
 
 fn describe_live(counters: &CapturePacketCounters, elapsed: Duration, transactions: Option<u64>) -> String {
-    let CapturePacketCounters {
-        captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, ..
-    } = *counters;
-    let mut line =
-        format!("{} packets in {}", HumanCount(captured), HoursMinutesSecondsText(elapsed.as_secs_f64()));
+    let CapturePacketCounters { captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
+    let mut line = format!("{} packets in {}", HumanCount(captured), HoursMinutesSecondsText(elapsed.as_secs_f64()));
     if let Some(transactions) = transactions {
         line += &format!(", {} Transactions", HumanCount(transactions));
     }
@@ -203,26 +200,18 @@ mod tests {
 
     #[test]
     fn a_file_has_an_end_to_wait_for() {
-        assert_eq!(
-            line(300 << 20, Some(3 << 30), 2),
-            "  9% of 3.00 GiB, 0:19 left, 150 MiB/s, 1,234 Transactions"
-        );
+        assert_eq!(line(300 << 20, Some(3 << 30), 2), "  9% of 3.00 GiB, 0:19 left, 150 MiB/s, 1,234 Transactions");
     }
 
     #[test]
     fn a_file_that_grows_is_never_past_its_end() {
-        assert_eq!(
-            line(2 << 20, Some(1 << 20), 1),
-            "100% of 2.00 MiB, 0:00 left, 2.00 MiB/s, 1,234 Transactions"
-        );
+        assert_eq!(line(2 << 20, Some(1 << 20), 1), "100% of 2.00 MiB, 0:00 left, 2.00 MiB/s, 1,234 Transactions");
     }
 
     #[test]
     fn a_capture_says_what_it_lost() {
-        let mut counters =
-            CapturePacketCounters { captured: 1000, received: 1007, ..CapturePacketCounters::default() };
-        let line =
-            |counters: &CapturePacketCounters| describe_live(counters, Duration::from_secs(65), Some(12));
+        let mut counters = CapturePacketCounters { captured: 1000, received: 1007, ..CapturePacketCounters::default() };
+        let line = |counters: &CapturePacketCounters| describe_live(counters, Duration::from_secs(65), Some(12));
         assert_eq!(line(&counters), "1,000 packets in 1:05, 12 Transactions, none dropped");
         counters.dropped_by_kernel = 7;
         assert_eq!(

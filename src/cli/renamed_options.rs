@@ -51,8 +51,7 @@ mod tests {
     fn the_change_log_has_every_renamed_option() {
         let log = include_str!("../../CHANGELOG.md");
         for (old, new) in RENAMED_OPTIONS {
-            let is_entry =
-                |line: &&str| line.contains(&format!("`{old}")) || line.contains(&format!("{old}`"));
+            let is_entry = |line: &&str| line.contains(&format!("`{old}")) || line.contains(&format!("{old}`"));
             let line = log.lines().filter(is_entry).find(|line| line.contains(new));
             assert!(line.is_some(), "{old}");
         }

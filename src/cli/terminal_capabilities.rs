@@ -52,14 +52,10 @@ fn is_colored(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> b
 
 /// Returns the style of standard output.
 pub(super) fn screen(color: ColorChoice) -> TerminalProfile {
-    let styles = if color.on_standard_output() {
-        TerminalOutputStyles::colored()
-    } else {
-        TerminalOutputStyles::plain()
-    };
+    let styles =
+        if color.on_standard_output() { TerminalOutputStyles::colored() } else { TerminalOutputStyles::plain() };
     let reported = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-    let width =
-        io::stdout().is_terminal().then(|| terminal_width(reported, env::var("COLUMNS").ok().as_deref()));
+    let width = io::stdout().is_terminal().then(|| terminal_width(reported, env::var("COLUMNS").ok().as_deref()));
     let glyphs = glyphs(width.is_some(), |name| env::var(name).ok());
     TerminalProfile { width, styles, glyphs }
 }
@@ -68,17 +64,13 @@ pub(super) fn screen(color: ColorChoice) -> TerminalProfile {
 /// container, may report no width or 0.
 fn terminal_width(reported: Option<usize>, variable: Option<&str>) -> usize {
     let of_variable = || variable.and_then(|columns| columns.trim().parse().ok());
-    reported
-        .filter(|width| *width > 0)
-        .or_else(|| of_variable().filter(|width| *width > 0))
-        .unwrap_or(DEFAULT_WIDTH)
+    reported.filter(|width| *width > 0).or_else(|| of_variable().filter(|width| *width > 0)).unwrap_or(DEFAULT_WIDTH)
 }
 
 /// Returns the characters for output by the variables of setlocale(3). A locale decides if one is set; else, as in a
 /// container or a cron job, a terminal gets ASCII, and files and pipes get UTF-8.
 fn glyphs(is_terminal: bool, variable: impl Fn(&str) -> Option<String>) -> Glyphs {
-    let locale =
-        ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().filter_map(variable).find(|value| !value.is_empty());
     let is_utf8 = locale.map(|locale| {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
@@ -122,10 +114,7 @@ mod tests {
         assert!(colored(true, &[]) && !colored(false, &[]));
         assert!(!colored(true, &[("NO_COLOR", "0")]) && colored(true, &[("NO_COLOR", "")]));
         for name in ["CLICOLOR_FORCE", "FORCE_COLOR"] {
-            assert!(
-                colored(false, &[(name, "1")]) && colored(false, &[(name, "3"), ("TERM", "dumb")]),
-                "{name}"
-            );
+            assert!(colored(false, &[(name, "1")]) && colored(false, &[(name, "3"), ("TERM", "dumb")]), "{name}");
             assert!(!colored(false, &[(name, "0")]) && !colored(false, &[(name, "")]), "{name}");
             assert!(!colored(true, &[(name, "1"), ("NO_COLOR", "1")]), "{name}");
         }

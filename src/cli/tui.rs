@@ -143,9 +143,8 @@ fn capture(args: &TuiArgs, memory: &CommandMemoryBudget) -> Result<SharedCapture
             bail!("--follow: standard input is always followed; omit the option");
         }
         let followed = SharedCapture::followed(file, memory.windows(), kept_bytes);
-        return followed.map_err(|error| {
-            anyhow!("{}: cannot open: {}; check the path", file.display(), os_error_text(&error))
-        });
+        return followed
+            .map_err(|error| anyhow!("{}: cannot open: {}; check the path", file.display(), os_error_text(&error)));
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
     // A file that is no capture is reported before the screen is taken over, and a pipe is read only once.

@@ -14,8 +14,7 @@ const FEATURES: &[(&str, bool)] = &[
 /// Returns the output of `--version`.
 pub(super) fn text() -> String {
     let mut text = format!("{NAME} {}\n", env!("CARGO_PKG_VERSION"));
-    let signed =
-        FEATURES.iter().map(|(name, is_there)| format!("{}{name}", if *is_there { '+' } else { '-' }));
+    let signed = FEATURES.iter().map(|(name, is_there)| format!("{}{name}", if *is_there { '+' } else { '-' }));
     text += &format!("features: {}\n", signed.collect::<Vec<_>>().join(" "));
     #[cfg(feature = "live")]
     {

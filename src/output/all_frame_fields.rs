@@ -82,11 +82,7 @@ impl<'a> FieldObserver<'a> for FrameFieldValues {
         let is_moment = field.kind == FieldKind::Time;
         self.add(
             field,
-            if is_moment {
-                OutputFieldValue::Time(nanoseconds)
-            } else {
-                OutputFieldValue::Duration(nanoseconds)
-            },
+            if is_moment { OutputFieldValue::Time(nanoseconds) } else { OutputFieldValue::Duration(nanoseconds) },
         );
     }
 

@@ -118,13 +118,8 @@ impl BaselineReportWriter<'_> {
     /// Returns an error if writing fails.
     pub fn text(&self, to: &mut impl Write) -> io::Result<()> {
         let styles = self.screen.styles;
-        let name = self
-            .checks
-            .iter()
-            .map(|check| columns(&escape::escape_line(&check.file)))
-            .max()
-            .unwrap_or(0)
-            .min(48);
+        let name =
+            self.checks.iter().map(|check| columns(&escape::escape_line(&check.file))).max().unwrap_or(0).min(48);
         let (mut same, mut blessed, mut different, mut without_baseline, mut unreadable) = (0, 0, 0, 0, 0);
         for check in self.checks {
             let file = escape::escape_line(&check.file);

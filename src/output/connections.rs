@@ -8,9 +8,7 @@ use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::transaction::{Endpoint, TransactionConnection};
-use nfsrdma_dissectors::flow::{
-    NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, Version2SendCredits,
-};
+use nfsrdma_dissectors::flow::{NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, Version2SendCredits};
 use nfsrdma_dissectors::rpcrdma::version2::PeerProperties;
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
 use serde::Serialize;
@@ -54,8 +52,7 @@ const COLUMNS_WITH_FINDINGS: &[TableColumn; COLUMNS.len() + 1] = &{
 
 /// Returns the cells of a connection.
 pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
-    let ConnectionTally { name, dialect, transactions, incomplete, bytes, granted_credits: granted, .. } =
-        row.tally;
+    let ConnectionTally { name, dialect, transactions, incomplete, bytes, granted_credits: granted, .. } = row.tally;
     let (granted, used) = match (granted, row.in_use()) {
         (0, _) => (String::new(), String::new()),
         (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
@@ -168,10 +165,8 @@ fn message_credits(row: &ConnectionStats) -> Option<[Version2SendCredits; 2]> {
 /// Returns the time steps in which Calls requested or used credits, or Replies granted any.
 fn credit_steps(CreditSeries(series): &CreditSeries) -> impl Iterator<Item = impl Serialize> {
     let width_ns = series.width();
-    let steps =
-        series.start().into_iter().flat_map(|start| (0..).zip(series.steps()).map(move |step| (start, step)));
-    let active_steps =
-        steps.filter(|(_, (_, step))| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
+    let steps = series.start().into_iter().flat_map(|start| (0..).zip(series.steps()).map(move |step| (start, step)));
+    let active_steps = steps.filter(|(_, (_, step))| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
     active_steps.map(move |(start, (at, step))| {
         let time = Timestamp(start.0.saturating_add_unsigned(width_ns.saturating_mul(at)));
         json_object! {
@@ -222,8 +217,7 @@ fn set_up(row: &ConnectionStats) -> String {
         (None, ServiceIdOrPort::Id(id, _)) => format!("service 0x{:016x}", id.0),
         (None, ServiceIdOrPort::Port(port)) => format!("port {}", port.0),
     };
-    let mut text =
-        format!("{service}: {}; {}", side("client", parameters.client), side("server", parameters.server));
+    let mut text = format!("{service}: {}; {}", side("client", parameters.client), side("server", parameters.server));
     if let Some((to_server, to_client)) = parameters.inline_thresholds() {
         let _ = write!(text, "; inline thresholds: {to_server} to the server, {to_client} to the client");
     }
@@ -233,9 +227,7 @@ fn set_up(row: &ConnectionStats) -> String {
         }
     }
     let ConnectionTally {
-        reverse_requested_credits: reverse_requested,
-        reverse_granted_credits: reverse_granted,
-        ..
+        reverse_requested_credits: reverse_requested, reverse_granted_credits: reverse_granted, ..
     } = row.tally;
     if reverse_requested > 0 || reverse_granted > 0 {
         let _ = write!(text, "; reverse credits: {reverse_requested} asked, {reverse_granted} granted");
@@ -301,13 +293,9 @@ impl ConnectionLineWriter {
             OutputLineFormat::Text => {
                 let styles = self.screen.styles;
                 let mut cells = cells(row, self.screen.glyphs).map(|cell| (cell, Style::new()));
-                for (at, style) in [
-                    (0, styles.operation),
-                    (1, styles.dim),
-                    (6, styles.mark),
-                    (7, styles.dim),
-                    (10, styles.error),
-                ] {
+                for (at, style) in
+                    [(0, styles.operation), (1, styles.dim), (6, styles.mark), (7, styles.dim), (10, styles.error)]
+                {
                     cells[at].1 = style;
                 }
                 let worst = marked_severity(findings);

@@ -155,8 +155,7 @@ impl TsharkFieldsWriter {
         selection: &FilterRunner,
         all_fields: Option<(&FrameFieldValues, Option<String>)>,
     ) -> io::Result<()> {
-        let (all_fields, mut iso) =
-            all_fields.map_or((None, None), |(all_fields, iso)| (Some(all_fields), iso));
+        let (all_fields, mut iso) = all_fields.map_or((None, None), |(all_fields, iso)| (Some(all_fields), iso));
         if std::mem::take(&mut self.header) && self.form != SelectedFieldsLineFormat::Json {
             let names: Vec<_> = self.columns.iter().map(|column| Some(column.name.to_owned())).collect();
             // As in tshark, names have no quotes.
@@ -167,16 +166,12 @@ impl TsharkFieldsWriter {
         for column in &self.columns {
             let mut values = selection.shown(column);
             let values: Vec<String> = match self.occurrence {
-                FieldOccurrenceSelection::First => values
-                    .next()
-                    .into_iter()
-                    .map(|value| format_value((column.name, column.kind), value))
-                    .collect(),
-                FieldOccurrenceSelection::Last => values
-                    .last()
-                    .into_iter()
-                    .map(|value| format_value((column.name, column.kind), value))
-                    .collect(),
+                FieldOccurrenceSelection::First => {
+                    values.next().into_iter().map(|value| format_value((column.name, column.kind), value)).collect()
+                }
+                FieldOccurrenceSelection::Last => {
+                    values.last().into_iter().map(|value| format_value((column.name, column.kind), value)).collect()
+                }
                 FieldOccurrenceSelection::All => {
                     values.map(|value| format_value((column.name, column.kind), value)).collect()
                 }
@@ -202,8 +197,7 @@ impl TsharkFieldsWriter {
         // In the order of the columns.
         let members = members.iter().map(|(name, values)| (*name, values.as_slice())).chain(other_members);
         let members = members.filter(|(_, values)| !values.is_empty());
-        serde_json::Serializer::with_formatter(&mut *to, escape::EscapedJsonFormatter)
-            .collect_map(members)?;
+        serde_json::Serializer::with_formatter(&mut *to, escape::EscapedJsonFormatter).collect_map(members)?;
         to.write_all(b"\n")
     }
 

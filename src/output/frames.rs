@@ -16,9 +16,7 @@ use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEncapsulation, Syndrome};
 use nfsrdma_dissectors::iwarp::mpa::{MpaStartupFrame, MpaStartupFrameKind};
-use nfsrdma_dissectors::net::{
-    InnermostNetworkPacket, NetworkLayerPayload, TcpSegment, UndecodableFrameReason,
-};
+use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload, TcpSegment, UndecodableFrameReason};
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
 
 use nfsrdma_analysis::names::FileNames;
@@ -96,14 +94,8 @@ impl FrameListWriter {
 
     /// Returns the cells of the last line.
     pub fn last_cells(&self) -> FrameColumnSortKeys {
-        let LastFormattedFrameSortKeys {
-            time,
-            source,
-            destination,
-            ref protocol,
-            length_bytes,
-            info_offset: info_at,
-        } = self.last;
+        let LastFormattedFrameSortKeys { time, source, destination, ref protocol, length_bytes, info_offset: info_at } =
+            self.last;
         let info = self.line.text.get(info_at..).unwrap_or_default().to_owned();
         FrameColumnSortKeys { time, source, destination, protocol: protocol.clone(), length_bytes, info }
     }
@@ -152,10 +144,7 @@ impl FrameListWriter {
         self.clock.write(frame.time, &mut cell);
         self.line.push(styles.time, format_args!("{cell:>time$} "));
         if address > 0 {
-            self.line.push(
-                Style::new(),
-                format_args!("{source:>address$} {} {destination:<address$} ", glyphs.to),
-            );
+            self.line.push(Style::new(), format_args!("{source:>address$} {} {destination:<address$} ", glyphs.to));
         }
         let name = protocol_name(datagram, frame_kind, flow);
         self.line.push(styles.label, format_args!("{name:<protocol$} "));
@@ -247,9 +236,7 @@ impl FrameListWriter {
     ) {
         let styles = self.screen.styles;
         match frame_kind {
-            FrameContentKind::Message { key, which: message_kind } => {
-                self.message(key, message_kind, flow, names)
-            }
+            FrameContentKind::Message { key, which: message_kind } => self.message(key, message_kind, flow, names),
             FrameContentKind::Retransmission { key, which: message_kind } => {
                 self.line.push(styles.mark, "again ");
                 self.message(key, message_kind, flow, names);

@@ -60,8 +60,7 @@ pub(super) fn transaction(to: &mut impl Write, transaction: &Transaction) -> io:
 
 fn segments(to: &mut impl Write, kind: &str, number: usize, chunk: &Chunk) -> io::Result<()> {
     for (at, segment) in chunk.segments.iter().enumerate() {
-        let Some(bytes) =
-            segment.payload.as_ref().map(|payload| payload.prefix()).filter(|bytes| !bytes.is_empty())
+        let Some(bytes) = segment.payload.as_ref().map(|payload| payload.prefix()).filter(|bytes| !bytes.is_empty())
         else {
             continue;
         };

@@ -81,8 +81,7 @@ impl InfoColumnFormatter {
                 }
                 if let Some(write_details) = details(summary) {
                     // A path is several LOOKUPs; of any other operation, only the first is shown.
-                    let is_repeated =
-                        summary.main_operation == Some(MainOperation::Operation(Operation::LOOKUP));
+                    let is_repeated = summary.main_operation == Some(MainOperation::Operation(Operation::LOOKUP));
                     self.call.begin(name, is_repeated);
                     self.reply.begin(name, is_repeated);
                     // Fields decoded before an error are shown.
@@ -155,9 +154,7 @@ fn details(summary: &RpcSummary) -> Option<OperationDetailFunction> {
         }
         (None, Procedure::Nlm1(nlm::v1::Procedure(number)))
         | (None, Procedure::Nlm3(nlm::v3::Procedure(number)))
-        | (None, Procedure::Nlm4(nlm::v4::Procedure(number))) => {
-            auxiliary::nlm(nlm::v4::Procedure(number).known()?)
-        }
+        | (None, Procedure::Nlm4(nlm::v4::Procedure(number))) => auxiliary::nlm(nlm::v4::Procedure(number).known()?),
         (None, Procedure::Nsm(procedure)) => auxiliary::nsm(procedure.known()?),
         (None, Procedure::Nfsacl2(procedure)) => auxiliary::nfsacl2(procedure.known()?),
         (None, Procedure::Nfsacl3(procedure)) => auxiliary::nfsacl3(procedure.known()?),

@@ -72,20 +72,14 @@ fn class(file: &str) -> &str {
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn write(
-    to: &mut impl Write,
-    checks: &[CaptureBaselineCheckResult],
-    started: SystemTime,
-) -> io::Result<()> {
+pub fn write(to: &mut impl Write, checks: &[CaptureBaselineCheckResult], started: SystemTime) -> io::Result<()> {
     let suites: Vec<_> = checks.iter().map(check_suite).collect();
     write_suites(to, &suites, started, "unreadable")
 }
 
 fn check_suite(check: &CaptureBaselineCheckResult) -> JunitTestSuite<'_> {
     let error = match &check.outcome {
-        BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => {
-            Some(what.as_str())
-        }
+        BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => Some(what.as_str()),
         _ => None,
     };
     let operations = match &check.outcome {
@@ -223,11 +217,7 @@ fn write_suite(
             }
             (None, Some(JunitFailure { kind, message, lines }), _) => {
                 let (message, text) = (XmlAttributeText(message), lines.join("\n"));
-                writeln!(
-                    to,
-                    ">\n      <failure message=\"{message}\" type=\"{kind}\">{}</failure>",
-                    XmlText(&text)
-                )?;
+                writeln!(to, ">\n      <failure message=\"{message}\" type=\"{kind}\">{}</failure>", XmlText(&text))?;
                 writeln!(to, "    </testcase>")?;
             }
             (None, None, Some(reason)) => {

@@ -188,11 +188,7 @@ pub fn text_line(to: &mut impl Write, finding: &Finding, screen: &TerminalProfil
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn text(
-    to: &mut impl Write,
-    report: &ConformanceFindingsReport,
-    screen: &TerminalProfile,
-) -> io::Result<()> {
+pub fn text(to: &mut impl Write, report: &ConformanceFindingsReport, screen: &TerminalProfile) -> io::Result<()> {
     for of_rule in report.rules() {
         write_rule(to, of_rule, screen)?;
     }
@@ -236,11 +232,7 @@ fn counted_noun(rule: &Rule) -> &'static str {
     }
 }
 
-fn write_totals(
-    to: &mut impl Write,
-    report: &ConformanceFindingsReport,
-    screen: &TerminalProfile,
-) -> io::Result<()> {
+fn write_totals(to: &mut impl Write, report: &ConformanceFindingsReport, screen: &TerminalProfile) -> io::Result<()> {
     let findings: Vec<String> = { ReportedFindingSeverity::ALL.into_iter() }
         .map(|severity| (severity, report.count(severity)))
         .filter(|(_, count)| *count > 0)
@@ -270,10 +262,7 @@ fn write_totals(
     if not_judged > 0 {
         let not_judged = PluralCount(not_judged, "judgement");
         let rules = PluralCount(lacking, "rule");
-        let _ = write!(
-            line,
-            "; {not_judged} by {rules} lacked evidence (set-up not captured, loss or truncation)"
-        );
+        let _ = write!(line, "; {not_judged} by {rules} lacked evidence (set-up not captured, loss or truncation)");
     }
     if never_judged > 0 {
         let _ = write!(line, ", for {} in every case", PluralCount(never_judged, "rule"));
@@ -316,8 +305,7 @@ pub fn documentation() -> String {
         }
     }
     for group in groups {
-        let _ =
-            write!(text, "\n### {group}\n| rule | severity | requirement | section |\n|---|---|---|---|\n");
+        let _ = write!(text, "\n### {group}\n| rule | severity | requirement | section |\n|---|---|---|---|\n");
         for rule in RULES.iter().filter(|rule| rule.group() == group) {
             let Rule { id, severity, requirement, section, .. } = rule;
             let _ = writeln!(text, "| `{id}` | {} | {requirement} | {section} |", severity.name());
@@ -375,13 +363,8 @@ pub fn junit(
     started: SystemTime,
 ) -> io::Result<()> {
     let mut suites: Vec<JunitTestSuite<'_>> = Vec::new();
-    let unreadable = |error| JunitTestCase {
-        name: CAPTURE_CASE,
-        error: Some(error),
-        failure: None,
-        skipped: None,
-        time_ns: 0,
-    };
+    let unreadable =
+        |error| JunitTestCase { name: CAPTURE_CASE, error: Some(error), failure: None, skipped: None, time_ns: 0 };
     if !errors.is_empty() {
         suites.push(JunitTestSuite {
             name: CAPTURE_CASE,
@@ -392,15 +375,11 @@ pub fn junit(
     }
     for (rule, tally) in &report.tallies {
         let group = rule.group();
-        let denied = || {
-            report
-                .rules()
-                .filter(|rule_findings| rule_findings.rule.id == rule.id && rule_findings.denied > 0)
-        };
+        let denied =
+            || report.rules().filter(|rule_findings| rule_findings.rule.id == rule.id && rule_findings.denied > 0);
         let count: u64 = denied().map(|rule_findings| rule_findings.denied).sum();
-        let lines = denied()
-            .flat_map(|rule_findings| &rule_findings.first)
-            .map(|finding| finding_text(finding, true, screen));
+        let lines =
+            denied().flat_map(|rule_findings| &rule_findings.first).map(|finding| finding_text(finding, true, screen));
         let failure = (count > 0).then(|| JunitFailure {
             kind: "finding".into(),
             message: format!("{}: {}", PluralCount(count, counted_noun(rule)), rule.requirement),
@@ -431,8 +410,7 @@ mod tests {
 
     #[test]
     fn a_long_line_continues_on_the_next_one() {
-        let line =
-            "frame 544  xid 0x65ffd91f  client 10.9.0.2, connection 1: Reply chunk of 5000 bytes for a reply";
+        let line = "frame 544  xid 0x65ffd91f  client 10.9.0.2, connection 1: Reply chunk of 5000 bytes for a reply";
         let wrapped = |width| {
             let mut to = Vec::new();
             let screen = TerminalProfile { width, ..TerminalProfile::pipe() };

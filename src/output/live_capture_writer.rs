@@ -14,9 +14,7 @@ use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 
 use super::pcapng_export::APPLICATION;
 use super::units::FileNameTimestamp;
-use nfsrdma_output_file::{
-    CompletedOutputFile, OutputError, OutputFile, ProtectedInputFiles, WRITE_BUFFER_BYTES,
-};
+use nfsrdma_output_file::{CompletedOutputFile, OutputError, OutputFile, ProtectedInputFiles, WRITE_BUFFER_BYTES};
 
 /// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,11 +175,7 @@ impl LiveCaptureFileWriter {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn idle(
-        &mut self,
-        now: Timestamp,
-        counters: impl Fn() -> CapturePacketCounters,
-    ) -> Result<(), OutputError> {
+    pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> CapturePacketCounters) -> Result<(), OutputError> {
         if self.must_rotate(now) {
             self.end_file(now, counters().without_pending())?;
         }
@@ -276,11 +270,7 @@ impl LiveCaptureFileWriter {
         Ok(())
     }
 
-    fn end(
-        &mut self,
-        now: Timestamp,
-        counters: CapturePacketCounters,
-    ) -> Result<Option<OutputFile>, OutputError> {
+    fn end(&mut self, now: Timestamp, counters: CapturePacketCounters) -> Result<Option<OutputFile>, OutputError> {
         let Some(mut open) = self.open.take() else { return Ok(None) };
         self.bytes += open.to.length();
         let counters = counters.since(&std::mem::replace(&mut self.last_counters, counters));
@@ -292,8 +282,7 @@ impl LiveCaptureFileWriter {
 
     /// Adds the path of the current file to a write error.
     fn with_path<T>(&self, result: io::Result<T>) -> Result<T, OutputError> {
-        result
-            .map_err(|error| OutputError::write_error(self.path.as_deref().unwrap_or(Path::new("-")), error))
+        result.map_err(|error| OutputError::write_error(self.path.as_deref().unwrap_or(Path::new("-")), error))
     }
 }
 
@@ -333,8 +322,7 @@ mod tests {
 
         /// Returns the file names, and the seconds of the frames in each.
         fn files(&self) -> Vec<(String, Vec<i64>)> {
-            let mut paths: Vec<_> =
-                fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
+            let mut paths: Vec<_> = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().path()).collect();
             paths.sort();
             let read = |path: PathBuf| {
                 let mut source = CaptureFrameSource::open([&path]).unwrap();
@@ -359,8 +347,7 @@ mod tests {
     }
 
     fn interface() -> CaptureFileInterface {
-        let file =
-            b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c\
+        let file = b"\x0a\x0d\x0d\x0a\0\0\0\x1c\x1a\x2b\x3c\x4d\0\x01\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\x1c\
 \0\0\0\x01\0\0\0\x14\0\x01\0\0\0\x04\0\0\0\0\0\x14";
         let mut source = CaptureFrameSource::from_reader("test", io::Cursor::new(file.to_vec()));
         source.next().unwrap();
@@ -432,10 +419,7 @@ mod tests {
         let rotation = CaptureFileRotation { bytes: some(2000), ..CaptureFileRotation::default() };
         assert_eq!(rotated("bytes", rotation, &[1, 2, 3, 4, 5]), [vec![1, 2], vec![3, 4], vec![5]]);
         let rotation = CaptureFileRotation { seconds: some(10), ..CaptureFileRotation::default() };
-        assert_eq!(
-            rotated("seconds", rotation, &[1, 5, 10, 11, 12, 40]),
-            [vec![1, 5, 10], vec![11, 12], vec![40]]
-        );
+        assert_eq!(rotated("seconds", rotation, &[1, 5, 10, 11, 12, 40]), [vec![1, 5, 10], vec![11, 12], vec![40]]);
         let rotation = CaptureFileRotation { interval: some(10), ..CaptureFileRotation::default() };
         assert_eq!(
             rotated("interval", rotation, &[1, 5, 10, 11, 29, 30]),
@@ -445,8 +429,7 @@ mod tests {
 
     #[test]
     fn the_oldest_file_goes_when_there_are_too_many() {
-        let rotation =
-            CaptureFileRotation { packets: some(1), files: some(2), ..CaptureFileRotation::default() };
+        let rotation = CaptureFileRotation { packets: some(1), files: some(2), ..CaptureFileRotation::default() };
         assert_eq!(rotated("ring", rotation, &[1, 2, 3, 4]), [[3], [4]]);
     }
 }

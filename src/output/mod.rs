@@ -60,9 +60,7 @@ use json::TransactionJsonLineWriter;
 use pending_call_progress::PendingCallProgress;
 use recent_frame_buffer::RecentFrameBuffer;
 pub use report::Report;
-pub use settings::{
-    OutputLineFormat, OutputLineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat,
-};
+pub use settings::{OutputLineFormat, OutputLineUnit, OutputSettings, ReportFormat, SummaryFormat, TimeFormat};
 use statistics_summary::capture_summary::CaptureSummary;
 use transaction_list::TransactionListWriter;
 use tree::transaction::FieldTreeTextWriter;
@@ -101,9 +99,7 @@ impl SelectedViewLineWriter {
             (_, OutputLineUnit::Transactions, OutputLineFormat::Json, _) => {
                 Self::Json(TransactionJsonLineWriter::new(time == TimeFormat::Iso))
             }
-            (_, OutputLineUnit::Transactions, _, false) => {
-                Self::List(TransactionListWriter::new(screen, time))
-            }
+            (_, OutputLineUnit::Transactions, _, false) => Self::List(TransactionListWriter::new(screen, time)),
             (_, OutputLineUnit::Transactions, _, true) => {
                 Self::Trees(Box::new(FieldTreeTextWriter::new(screen)), RecentFrameBuffer::new(view_bytes))
             }
@@ -147,9 +143,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             {
                 FileNames::new(FilehandleDisplay::Off, 0)
             }
-            SelectedViewLineWriter::Json(_) => {
-                FileNames::new(settings.filehandles, names_bytes).with_operations()
-            }
+            SelectedViewLineWriter::Json(_) => FileNames::new(settings.filehandles, names_bytes).with_operations(),
             _ => FileNames::new(settings.filehandles, names_bytes),
         };
         // Names in frame lines come from all earlier frames; names in Transactions come from the Transactions emitted
@@ -306,14 +300,8 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         self.write_transaction(None, transaction)
     }
 
-    fn write_transaction(
-        &mut self,
-        key: Option<TransactionSlabKey>,
-        transaction: &Transaction,
-    ) -> io::Result<bool> {
-        let Self {
-            to, lines_view, statistics, selection, lines, settings, names, conformance, findings, ..
-        } = self;
+    fn write_transaction(&mut self, key: Option<TransactionSlabKey>, transaction: &Transaction) -> io::Result<bool> {
+        let Self { to, lines_view, statistics, selection, lines, settings, names, conformance, findings, .. } = self;
         let is_frames = settings.view == OutputLineUnit::Frames;
         transaction.with_messages(|messages| {
             // Transactions that the filter rejects provide names, too.
@@ -435,8 +423,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         let OutputSettings { format, screen, max_lines, tree, .. } = self.settings;
         match &mut self.lines_view {
             SelectedViewLineWriter::Operations => {
-                self.lines +=
-                    operation_statistics::write(&mut self.to, &self.statistics, (format, screen), max_lines)?;
+                self.lines += operation_statistics::write(&mut self.to, &self.statistics, (format, screen), max_lines)?;
             }
             SelectedViewLineWriter::Connections(view, open) => {
                 let remaining = usize::try_from(max_lines.saturating_sub(self.lines)).unwrap_or(usize::MAX);

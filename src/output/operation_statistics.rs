@@ -33,15 +33,9 @@ pub const COLUMNS: &[TableColumn] = &[
 ];
 
 /// Returns the cells of an operation.
-pub fn cells(
-    row: &OperationStats,
-    denominators: &RatioDenominators,
-    glyphs: Glyphs,
-) -> [String; COLUMNS.len()] {
+pub fn cells(row: &OperationStats, denominators: &RatioDenominators, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let time = |quantile: fn(&operation_statistics::LatencySpread) -> u64| {
-        row.latency
-            .as_ref()
-            .map_or(String::new(), |latency| HumanDuration(quantile(latency), glyphs).to_string())
+        row.latency.as_ref().map_or(String::new(), |latency| HumanDuration(quantile(latency), glyphs).to_string())
     };
     let bytes = |bytes: f64| HumanSize(bytes as u64).to_string();
     [
@@ -86,9 +80,7 @@ pub(super) fn write(
             let styles = screen.styles;
             for row in rows.iter().take(max_rows) {
                 let mut cells = cells(row, &denominators, screen.glyphs).map(|cell| (cell, Style::new()));
-                for (at, style) in
-                    [(0, styles.operation), (1, styles.dim), (4, styles.error), (10, styles.error)]
-                {
+                for (at, style) in [(0, styles.operation), (1, styles.dim), (4, styles.error), (10, styles.error)] {
                     cells[at].1 = style;
                 }
                 table.line(to, &cells)?;

@@ -100,8 +100,7 @@ impl FrameMembership {
             }
             TransactionFrameRole::Event(FrameRole::Done) => "RDMA_DONE of".into(),
         };
-        let status =
-            if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
+        let status = if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
         let findings = findings_text(findings, frame);
         format!("Transaction {index}, connection {connection}: {role} {description}{status}{findings}")
     }
@@ -205,12 +204,7 @@ impl<W: Write> FrameFileWriter<W> {
         Self::new(to, view, limit_bytes, ExportFrameByteSource::Buffered(VecDeque::new()))
     }
 
-    fn new(
-        to: W,
-        view: OutputLineUnit,
-        limit_bytes: usize,
-        bytes: ExportFrameByteSource,
-    ) -> io::Result<Self> {
+    fn new(to: W, view: OutputLineUnit, limit_bytes: usize, bytes: ExportFrameByteSource) -> io::Result<Self> {
         Ok(Self {
             to: PcapngWriter::new(to, APPLICATION)?,
             bytes,
@@ -275,13 +269,7 @@ impl<W: Write> FrameFileWriter<W> {
     /// Returns an error if writing fails.
     pub fn frame(&mut self, source: &CaptureFrameSource, flow: &Flow, is_chosen: bool) -> io::Result<()> {
         let (Some(frame), Some(interface)) = (source.frame(), source.interface()) else { return Ok(()) };
-        self.buffered_frame(
-            &frame,
-            interface,
-            || source.comments().map(Cow::into_owned).collect(),
-            flow,
-            is_chosen,
-        )
+        self.buffered_frame(&frame, interface, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
     }
 
     /// Queues a frame that the caller buffered, with the interface that it was captured on.
@@ -304,9 +292,8 @@ impl<W: Write> FrameFileWriter<W> {
         let is_chosen = is_chosen || is_set_up;
         let control_of = self.connections.as_ref().and_then(|_| flow.control_connection());
         let is_known = is_chosen || control_of.is_some();
-        let state = is_known.then(|| {
-            Box::new(QueuedFrameSelectionState { is_chosen, is_set_up, control_of, memberships: Vec::new() })
-        });
+        let state = is_known
+            .then(|| Box::new(QueuedFrameSelectionState { is_chosen, is_set_up, control_of, memberships: Vec::new() }));
         self.used_bytes += membership_bytes(state.as_deref());
         self.read += 1;
         self.queue.push_back(state);
@@ -315,8 +302,7 @@ impl<W: Write> FrameFileWriter<W> {
             let Frame { time, link, length, bytes, .. } = *frame;
             let (bytes, comments) = (bytes.into(), comments());
             let is_partial = flow.frame_kinds().contains(&FrameContentKind::PartialMessage);
-            let frame =
-                BufferedExportFrame { time, link, length, bytes, on: interface_id, comments, is_partial };
+            let frame = BufferedExportFrame { time, link, length, bytes, on: interface_id, comments, is_partial };
             self.used_bytes += frame.memory_bytes();
             frames.push_back(frame);
         }
@@ -324,8 +310,8 @@ impl<W: Write> FrameFileWriter<W> {
             for kind in flow.frame_kinds() {
                 let FrameContentKind::Message { key, .. } = *kind else { continue };
                 let transaction = flow.transaction(key);
-                let message = transaction
-                    .and_then(|transaction| transaction.call.as_ref().or(transaction.reply.as_ref()));
+                let message =
+                    transaction.and_then(|transaction| transaction.call.as_ref().or(transaction.reply.as_ref()));
                 let first = message.and_then(|message| message.frames.first().copied());
                 open.entry(key).or_insert(first.unwrap_or(frame.number));
             }
@@ -420,10 +406,8 @@ impl<W: Write> FrameFileWriter<W> {
         }
         let before = membership_bytes(slot.as_deref());
         let state = slot.get_or_insert_default();
-        let is_known = state
-            .memberships
-            .iter()
-            .any(|membership| Rc::ptr_eq(&membership.of, comment) && membership.role == role);
+        let is_known =
+            state.memberships.iter().any(|membership| Rc::ptr_eq(&membership.of, comment) && membership.role == role);
         if !is_known && state.memberships.len() < MAX_COMMENTS_PER_FRAME {
             state.memberships.push(FrameMembership { of: Rc::clone(comment), role });
             let after = membership_bytes(Some(state));
@@ -432,11 +416,8 @@ impl<W: Write> FrameFileWriter<W> {
     }
 
     fn enforce_limit(&mut self) -> io::Result<()> {
-        let max_frames = if matches!(self.bytes, ExportFrameByteSource::Reread(_)) {
-            MAX_QUEUED_FRAMES
-        } else {
-            usize::MAX
-        };
+        let max_frames =
+            if matches!(self.bytes, ExportFrameByteSource::Reread(_)) { MAX_QUEUED_FRAMES } else { usize::MAX };
         while self.used_bytes > self.limit_bytes || self.queue.len() > max_frames {
             if !self.pop_front()? {
                 // Only events of pending Transactions are left.
@@ -458,8 +439,7 @@ impl<W: Write> FrameFileWriter<W> {
         let state = state.filter(|state| self.is_chosen(state));
         let control_of = state.as_ref().and_then(|state| state.control_of);
         let control = control_of.map(|connection| format!("connection {connection}: {CONTROL_COMMENT}"));
-        let set_up =
-            state.iter().filter(|state| state.is_set_up).map(|_| SETUP_COMMENT.to_owned()).chain(control);
+        let set_up = state.iter().filter(|state| state.is_set_up).map(|_| SETUP_COMMENT.to_owned()).chain(control);
         let added_comments = || {
             state
                 .iter()
@@ -472,8 +452,7 @@ impl<W: Write> FrameFileWriter<W> {
                 let Some(buffered) = frames.pop_front() else { return Ok(true) };
                 self.used_bytes = self.used_bytes.saturating_sub(buffered.memory_bytes());
                 if state.is_some() {
-                    let BufferedExportFrame { time, link, length, bytes, on: interface_id, comments, .. } =
-                        buffered;
+                    let BufferedExportFrame { time, link, length, bytes, on: interface_id, comments, .. } = buffered;
                     let frame = Frame { number, time, link, length, bytes: &bytes };
                     let comments: Vec<String> = comments.into_iter().chain(added_comments()).collect();
                     self.to.frame(interface_id, &frame, comments.iter().map(String::as_str))?;
@@ -484,8 +463,7 @@ impl<W: Write> FrameFileWriter<W> {
                 if state.is_some() {
                     let (file, interface) = advance(source, number)?;
                     let interface_id = self.to.interface(file, interface)?;
-                    let comments: Vec<_> =
-                        source.comments().chain(added_comments().map(Cow::Owned)).collect();
+                    let comments: Vec<_> = source.comments().chain(added_comments().map(Cow::Owned)).collect();
                     if let Some(frame) = source.frame() {
                         self.to.frame(interface_id, &frame, comments.iter().map(AsRef::as_ref))?;
                         self.written += 1;
@@ -497,16 +475,11 @@ impl<W: Write> FrameFileWriter<W> {
     }
 
     fn is_chosen(&self, state: &QueuedFrameSelectionState) -> bool {
-        let is_control_of = |connection| {
-            self.connections.as_ref().is_some_and(|connections| connections.contains(&connection))
-        };
+        let is_control_of =
+            |connection| self.connections.as_ref().is_some_and(|connections| connections.contains(&connection));
         match self.view {
             OutputLineUnit::Frames => state.is_chosen,
-            _ => {
-                state.is_chosen
-                    || !state.memberships.is_empty()
-                    || state.control_of.is_some_and(is_control_of)
-            }
+            _ => state.is_chosen || !state.memberships.is_empty() || state.control_of.is_some_and(is_control_of),
         }
     }
 
@@ -533,13 +506,10 @@ fn finding_labels(
     transaction: &Transaction,
     events: &[(FrameNumber, FrameRole)],
 ) -> Vec<FindingCommentText> {
-    let frames_of =
-        |kind| transaction.message(kind).map(|message| message.frames.as_slice()).unwrap_or_default();
+    let frames_of = |kind| transaction.message(kind).map(|message| message.frames.as_slice()).unwrap_or_default();
     let [call, reply] = [RpcMessageKind::Call, RpcMessageKind::Reply].map(frames_of);
     let is_own = |frame: &FrameNumber| {
-        call.contains(frame)
-            || reply.contains(frame)
-            || events.iter().any(|(event_frame, _)| event_frame == frame)
+        call.contains(frame) || reply.contains(frame) || events.iter().any(|(event_frame, _)| event_frame == frame)
     };
     let label = |finding: &Finding| {
         let mut frames: Vec<FrameNumber> = finding.frames.iter().copied().filter(is_own).collect();
@@ -547,8 +517,7 @@ fn finding_labels(
             frames.extend(reply.last().or(call.last()));
         }
         let (severity, rule) = (finding.severity.name(), finding.rule.id);
-        let known_deviation =
-            finding.known.as_deref().map(|deviation| format!(" ({deviation})")).unwrap_or_default();
+        let known_deviation = finding.known.as_deref().map(|deviation| format!(" ({deviation})")).unwrap_or_default();
         let text = format!("{severity}{known_deviation} {rule} by the {}: {}", finding.side, finding.text);
         FindingCommentText { frames, text }
     };
@@ -580,8 +549,7 @@ const EVENT_BYTES: usize = size_of::<(FrameNumber, FrameRole)>();
 /// Returns the bytes of memory that the state of a frame takes; several frames share a label.
 fn membership_bytes(state: Option<&QueuedFrameSelectionState>) -> usize {
     let state_bytes = state.map_or(0, |state| {
-        size_of::<QueuedFrameSelectionState>()
-            + state.memberships.capacity() * (size_of::<FrameMembership>() + 32)
+        size_of::<QueuedFrameSelectionState>() + state.memberships.capacity() * (size_of::<FrameMembership>() + 32)
     });
     size_of::<Option<Box<QueuedFrameSelectionState>>>() + state_bytes
 }
@@ -611,11 +579,8 @@ mod tests {
 
     /// Exports a capture as a live capture does, and returns the file with its length before the end of the input.
     fn exported(name: &str, view: OutputLineUnit, grows: bool) -> (Vec<u8>, usize) {
-        let limits = FlowLimits {
-            record_transaction_frames: true,
-            emit_on_acknowledgment: true,
-            ..FlowLimits::default()
-        };
+        let limits =
+            FlowLimits { record_transaction_frames: true, emit_on_acknowledgment: true, ..FlowLimits::default() };
         let mut flow = Flow::new(limits);
         let mut source = CaptureFrameSource::open([testing::path(name)]).unwrap();
         let mut file = FrameFileWriter::with_buffered_frames(Vec::new(), view, usize::MAX).unwrap();
@@ -646,8 +611,7 @@ mod tests {
 
     #[test]
     fn a_file_that_grows_is_in_the_end_the_same() {
-        for name in ["rxe-v42.pcap", "rxe-v42-loss.pcap", "rxe-v3.pcap", "siw-v42.pcap.gz", "tcp-v42.pcap.gz"]
-        {
+        for name in ["rxe-v42.pcap", "rxe-v42-loss.pcap", "rxe-v3.pcap", "siw-v42.pcap.gz", "tcp-v42.pcap.gz"] {
             for view in [OutputLineUnit::Transactions, OutputLineUnit::Frames] {
                 let (whole, header) = exported(name, view, false);
                 let (grown, length) = exported(name, view, true);

@@ -26,9 +26,7 @@ impl fmt::Display for PendingCallProgress {
                 write!(f, "data in {} of {}", HumanSize(moved_bytes), HumanSize(offered_bytes))?;
             }
             PendingTransactionPhase::Server => f.write_str("server")?,
-            PendingTransactionPhase::DataOut { moved_bytes } => {
-                write!(f, "data out {}", HumanSize(moved_bytes))?
-            }
+            PendingTransactionPhase::DataOut { moved_bytes } => write!(f, "data out {}", HumanSize(moved_bytes))?,
         }
         match self.slot {
             Some(used) => write!(f, ", slot {}", used.slot),

@@ -9,12 +9,8 @@ use super::report::Report;
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
 use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};
-use nfsrdma_replay::run_plan::{
-    FileTreePlan, PlanReasonCount, PlanStepCounts, PlannedObject, ReplayPlanSummary,
-};
-use nfsrdma_replay::trace::file_format::{
-    TraceConnection, TraceFileDataRetention, TraceFileType, TraceTransport,
-};
+use nfsrdma_replay::run_plan::{FileTreePlan, PlanReasonCount, PlanStepCounts, PlannedObject, ReplayPlanSummary};
+use nfsrdma_replay::trace::file_format::{TraceConnection, TraceFileDataRetention, TraceFileType, TraceTransport};
 
 /// Report on a plan.
 #[derive(Clone, Copy, Debug)]
@@ -77,8 +73,7 @@ fn retention_name(retention: TraceFileDataRetention) -> &'static str {
 /// Formats step counts by state: `110 run, 3 synthesized, 2 skipped`.
 fn states(steps: &PlanStepCounts) -> String {
     let nonzero = PlannedStepDisposition::ALL.iter().zip(steps).filter(|(_, count)| **count > 0);
-    let parts: Vec<_> =
-        nonzero.map(|(state, steps)| format!("{} {}", HumanCount(*steps), state.name())).collect();
+    let parts: Vec<_> = nonzero.map(|(state, steps)| format!("{} {}", HumanCount(*steps), state.name())).collect();
     if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
 }
 
@@ -130,15 +125,12 @@ impl Report for PlanReportView<'_> {
             writeln!(to, "  {name:width$}  {}", states(steps))?;
         }
         for state in PlannedStepDisposition::ALL {
-            let state_reasons: Vec<_> =
-                reasons.iter().filter(|(reason, _)| reason.state() == state).collect();
+            let state_reasons: Vec<_> = reasons.iter().filter(|(reason, _)| reason.state() == state).collect();
             if state_reasons.is_empty() {
                 continue;
             }
             let title = match state {
-                PlannedStepDisposition::Synthesized => {
-                    "Synthesized: runs, with substitutes for what the capture lacks"
-                }
+                PlannedStepDisposition::Synthesized => "Synthesized: runs, with substitutes for what the capture lacks",
                 PlannedStepDisposition::Skipped => "Skipped: need not run",
                 _ => "Unreplayable: cannot run",
             };
@@ -202,12 +194,7 @@ impl Report for PlanReportView<'_> {
 }
 
 impl PlanReportView<'_> {
-    fn write_reason(
-        &self,
-        to: &mut impl Write,
-        reason: PlanReason,
-        reason_count: &PlanReasonCount,
-    ) -> io::Result<()> {
+    fn write_reason(&self, to: &mut impl Write, reason: PlanReason, reason_count: &PlanReasonCount) -> io::Result<()> {
         writeln!(to, "  {:>7}  {}", HumanCount(reason_count.steps), reason.text())?;
         let mut busiest: Vec<_> = reason_count.operations.iter().collect();
         busiest.sort_by_key(|(_, steps)| std::cmp::Reverse(**steps));
@@ -220,15 +207,10 @@ impl PlanReportView<'_> {
         if remaining > 0 {
             operations.push(format!("{remaining} other operations"));
         }
-        let frames: Vec<_> =
-            reason_count.examples.iter().map(|first| HumanCount(first.frame).to_string()).collect();
+        let frames: Vec<_> = reason_count.examples.iter().map(|first| HumanCount(first.frame).to_string()).collect();
         let ellipsis = if reason_count.steps as usize > frames.len() { ", ..." } else { "" };
         let (operations, frames) = (operations.join(", "), frames.join(", "));
-        writeln!(
-            to,
-            "           {}",
-            self.escaped(format!("{operations}; frames {frames}{ellipsis}").as_bytes())
-        )
+        writeln!(to, "           {}", self.escaped(format!("{operations}; frames {frames}{ellipsis}").as_bytes()))
     }
 
     fn tree(&self, to: &mut impl Write) -> io::Result<()> {
@@ -237,9 +219,7 @@ impl PlanReportView<'_> {
         let parts: Vec<_> = tree
             .objects
             .iter()
-            .map(|(file_type, number)| {
-                format!("{} {}", HumanCount(*number), type_name(*file_type, *number != 1))
-            })
+            .map(|(file_type, number)| format!("{} {}", HumanCount(*number), type_name(*file_type, *number != 1)))
             .collect();
         let objects = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
         self.line(to, "to be made", &objects)?;
@@ -270,8 +250,7 @@ impl PlanReportView<'_> {
             };
             writeln!(to, "    {}  {}", self.escaped(path), self.escaped(detail.as_bytes()))?;
         }
-        let remaining =
-            tree.objects.values().sum::<u64>().saturating_sub(tree.items.len().min(self.count) as u64);
+        let remaining = tree.objects.values().sum::<u64>().saturating_sub(tree.items.len().min(self.count) as u64);
         if remaining > 0 {
             writeln!(to, "    and {} more; -c shows more", HumanCount(remaining))?;
         }

@@ -54,11 +54,7 @@ impl Report for ProbeReportView<'_> {
         }
         if self.probe.abandoned_connections > 0 {
             let abandoned = count(self.probe.abandoned_connections);
-            self.line(
-                to,
-                "abandoned",
-                &format!("{abandoned} earlier connection without a Reply to its first Call"),
-            )?;
+            self.line(to, "abandoned", &format!("{abandoned} earlier connection without a Reply to its first Call"))?;
         }
         if let Some(credits) = credits {
             let granted = credits.granted.map_or("none".into(), count);
@@ -176,9 +172,8 @@ impl ProbeReportView<'_> {
     }
 
     fn v4(&self, to: &mut impl Write, v4: &Nfs4ProbeReport) -> io::Result<()> {
-        let limit_text = |bytes: Option<u64>| {
-            bytes.map_or("no limit reported".into(), |bytes| format!("{} at most", count(bytes)))
-        };
+        let limit_text =
+            |bytes: Option<u64>| bytes.map_or("no limit reported".into(), |bytes| format!("{} at most", count(bytes)));
         self.line(to, "READ", &limit_text(v4.maxread))?;
         self.line(to, "WRITE", &limit_text(v4.maxwrite))?;
         self.line(to, "file", &limit_text(v4.maxfilesize))?;
@@ -199,10 +194,8 @@ impl ProbeReportView<'_> {
             }
             self.line(to, "server", &text)?;
         }
-        let names = v4
-            .root
-            .iter()
-            .map(|(name, is_directory)| format!("{name}{}", if *is_directory { "/" } else { "" }));
+        let names =
+            v4.root.iter().map(|(name, is_directory)| format!("{name}{}", if *is_directory { "/" } else { "" }));
         let mut names = names.collect::<Vec<_>>().join(" ");
         if v4.has_more {
             names += " ...";
@@ -235,8 +228,7 @@ impl ProbeReportView<'_> {
 
 fn private(data: Option<&PrivateData>) -> String {
     let Some(data) = data else { return "nothing of RFC 8797".into() };
-    let invalidation =
-        if data.remote_invalidation { "remote invalidation" } else { "no remote invalidation" };
+    let invalidation = if data.remote_invalidation { "remote invalidation" } else { "no remote invalidation" };
     format!(
         "Send {}, Receive {}, {invalidation}",
         count(data.send_threshold_bytes()),

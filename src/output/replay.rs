@@ -22,14 +22,13 @@ use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_replay::run::StepCounts;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::report::{
-    CopyStepId, ReplayReport, StepMismatch, StepOutcomeReasonCount, StepResultsOfOperationType,
-    SynthesizedStateCounts,
+    CopyStepId, ReplayReport, StepMismatch, StepOutcomeReasonCount, StepResultsOfOperationType, SynthesizedStateCounts,
 };
 use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 
 use printable_report::{
-    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames,
-    reason_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
+    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames, reason_text,
+    similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
 use verdict::{ReplayVerdict, ReplayVerdictSeverity};
 
@@ -43,11 +42,8 @@ fn difference_text(difference: &Difference) -> String {
 }
 
 fn first_frames(because: &StepOutcomeReasonCount) -> String {
-    let frames: Vec<_> = because
-        .first
-        .iter()
-        .map(|step| step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0))
-        .collect();
+    let frames: Vec<_> =
+        because.first.iter().map(|step| step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0)).collect();
     frames.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
@@ -96,10 +92,7 @@ impl Report for PrintableReplayReport<'_> {
         writeln!(
             to,
             "{}",
-            StyledText(
-                styles.header,
-                escape::display_line(format_args!("{} on {}", self.trace, self.server))
-            )
+            StyledText(styles.header, escape::display_line(format_args!("{} on {}", self.trace, self.server)))
         )?;
         writeln!(to, "  outcome       {}", ReplayVerdict::of(self.report, self.min_coverage).text)?;
         writeln!(to, "  directory     {}", self.directory)?;
@@ -133,16 +126,10 @@ impl Report for PrintableReplayReport<'_> {
         let parts: Vec<_> = parts.map(|(state, count)| format!("{count} {}", state.name())).collect();
         writeln!(to, "  steps         {}: {}", steps.total, parts.join(", "))?;
         let ComparedFieldAndByteCounts { fields, data_bytes, .. } = self.report.compared;
-        writeln!(
-            to,
-            "  compared      {}, {} of file data",
-            PluralCount(fields, "field"),
-            HumanSize(data_bytes)
-        )?;
+        writeln!(to, "  compared      {}, {} of file data", PluralCount(fields, "field"), HumanSize(data_bytes))?;
         if let Some(tree_check) = &self.report.tree_check {
             let FinalTreeCheckReport { names, objects, bytes, written_bytes, differing, .. } = tree_check;
-            let [names, objects] =
-                [(*names, "name"), (*objects, "object")].map(|(n, noun)| PluralCount(n, noun));
+            let [names, objects] = [(*names, "name"), (*objects, "object")].map(|(n, noun)| PluralCount(n, noun));
             writeln!(
                 to,
                 "  files         {names}, {objects}, {}: {}",
@@ -150,8 +137,7 @@ impl Report for PrintableReplayReport<'_> {
                 PluralCount(*differing, "difference")
             )?;
             if tree_check.left_out > 0 {
-                let (count, paths) =
-                    (PluralCount(tree_check.left_out, "object"), unchecked_paths(tree_check));
+                let (count, paths) = (PluralCount(tree_check.left_out, "object"), unchecked_paths(tree_check));
                 let text = escape::display_line(format_args!("not checked: {count}{paths}"));
                 writeln!(to, "                {text}")?;
             }
@@ -234,25 +220,16 @@ impl Report for PrintableReplayReport<'_> {
             let StepResultsOfOperationType { states, latencies } = results;
             let latency = |at: usize| {
                 let distribution = latencies.get(at).filter(|distribution| distribution.count() > 0);
-                distribution
-                    .map_or_else(|| "-".to_owned(), |distribution| duration(distribution.mean()).to_string())
+                distribution.map_or_else(|| "-".to_owned(), |distribution| duration(distribution.mean()).to_string())
             };
             let (total, agreeing) = (states.total(), states.agreeing());
-            writeln!(
-                to,
-                "{name:<width$} {total:>5}   {agreeing:>5}   {:>14}  {:>10}",
-                latency(0),
-                latency(1)
-            )?;
+            writeln!(to, "{name:<width$} {total:>5}   {agreeing:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
         }
         if let Some(Ok(recording)) = self.report.recording
             && recording.dropped_bytes > 0
         {
             let bytes = HumanSize(recording.dropped_bytes);
-            writeln!(
-                to,
-                "\n{bytes} of file data in flight exceeded the buffer and are not in the recording."
-            )?;
+            writeln!(to, "\n{bytes} of file data in flight exceeded the buffer and are not in the recording.")?;
         }
         for reason in self.early_end() {
             writeln!(to, "\n{reason}")?;
@@ -264,8 +241,7 @@ impl Report for PrintableReplayReport<'_> {
         let report = self.report;
         let lateness = &report.timing.issue_delay;
         let discarded = report.protocol.discarded.iter();
-        let discard_reasons: BTreeMap<_, _> =
-            discarded.map(|(reason, count)| (reason.to_string(), count)).collect();
+        let discard_reasons: BTreeMap<_, _> = discarded.map(|(reason, count)| (reason.to_string(), count)).collect();
         let states = |states: &StepCounts| -> serde_json::Map<String, serde_json::Value> {
             states.iter().map(|(state, count)| (state.name().to_owned(), count.into())).collect()
         };
@@ -380,8 +356,7 @@ impl Report for PrintableReplayReport<'_> {
 
 impl PrintableReplayReport<'_> {
     fn files(&self, to: &mut impl Write) -> io::Result<()> {
-        let Some(tree_check) = self.report.tree_check.as_ref().filter(|tree_check| tree_check.differing > 0)
-        else {
+        let Some(tree_check) = self.report.tree_check.as_ref().filter(|tree_check| tree_check.differing > 0) else {
             return Ok(());
         };
         writeln!(to, "\n{}", StyledText(self.screen.styles.header, "files that differ"))?;
@@ -402,9 +377,8 @@ impl PrintableReplayReport<'_> {
                 .take(junit::MAX_SHOWN_DIFFERENCES)
                 .map(|(path, difference)| format!("{path}: {difference}"))
                 .collect();
-            let differing = (tree_check.differing > 0).then(|| {
-                failure(format!("{} in the files", PluralCount(tree_check.differing, "difference")), lines)
-            });
+            let differing = (tree_check.differing > 0)
+                .then(|| failure(format!("{} in the files", PluralCount(tree_check.differing, "difference")), lines));
             let unfinished = || {
                 let reason = tree_check.failed.clone()?;
                 Some(failure("the final check was not completed".to_owned(), vec![reason]))
@@ -420,27 +394,21 @@ impl PrintableReplayReport<'_> {
         let operations = self.report.steps.operations.iter().map(|(name, results)| {
             let StepCounts { mismatched, skipped, unreplayable, .. } = results.states;
             let total = results.states.total();
-            let mismatches =
-                self.report.steps.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
+            let mismatches = self.report.steps.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
             let mut lines = Vec::new();
             for mismatch in mismatches.take(junit::MAX_SHOWN_DIFFERENCES) {
                 for difference in mismatch.differences.iter().take(MAX_SHOWN_DIFFERENCES) {
                     lines.push(format!("{}: {}", frames(&mismatch.step), difference_text(difference)));
                 }
             }
-            let failure =
-                (mismatched > 0).then(|| failure(format!("{mismatched} of {total} steps differ"), lines));
+            let failure = (mismatched > 0).then(|| failure(format!("{mismatched} of {total} steps differ"), lines));
             let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
             let skipped = is_skipped.then(|| "no step was replayed".to_owned());
             junit::JunitTestCase { name, error: None, failure, skipped, time_ns: results.latencies[1].sum() }
         });
         let verdict = ReplayVerdict::of(self.report, self.min_coverage);
         let is_elsewhere = self.report.mismatched() > 0
-            || self
-                .report
-                .tree_check
-                .as_ref()
-                .is_some_and(|check| check.differing > 0 || check.failed.is_some());
+            || self.report.tree_check.as_ref().is_some_and(|check| check.differing > 0 || check.failed.is_some());
         let failure = (verdict.severity != ReplayVerdictSeverity::Good && !is_elsewhere).then(|| {
             let violations = self.report.protocol.violations.keys();
             let end = &self.report.end;

@@ -29,9 +29,7 @@ impl CaptureSummary<'_> {
     pub fn json(&self, to: &mut impl Write) -> io::Result<()> {
         let Self { statistics, icrc, dropped, counters, .. } = *self;
         let (time, end_time) = statistics.times().unzip();
-        let iso = |time: Option<Timestamp>| {
-            time.filter(|_| self.has_iso).map(IsoTimestamp).map(DisplayAsJsonString)
-        };
+        let iso = |time: Option<Timestamp>| time.filter(|_| self.has_iso).map(IsoTimestamp).map(DisplayAsJsonString);
         let (chunks, missing, recovery) = (statistics.chunks(), statistics.missing(), statistics.recovery());
         let object = json_object! {
             schema: SCHEMA,

@@ -85,25 +85,13 @@ pub struct Glyphs {
 
 impl Glyphs {
     /// Characters for terminals and files in UTF-8.
-    pub const UNICODE: Self = Self {
-        cut: "…",
-        to: "→",
-        reply_arrow: "←",
-        times: "×",
-        micro: "µs",
-        infinity: "∞",
-        is_unicode: true,
-    };
+    pub const UNICODE: Self =
+        Self {
+            cut: "…", to: "→", reply_arrow: "←", times: "×", micro: "µs", infinity: "∞", is_unicode: true
+        };
     /// Characters for every other locale.
-    pub const ASCII: Self = Self {
-        cut: "~",
-        to: "->",
-        reply_arrow: "<-",
-        times: "x",
-        micro: "us",
-        infinity: "end",
-        is_unicode: false,
-    };
+    pub const ASCII: Self =
+        Self { cut: "~", to: "->", reply_arrow: "<-", times: "x", micro: "us", infinity: "end", is_unicode: false };
 }
 
 /// Width, colours and characters of the output device.

@@ -129,8 +129,7 @@ fn shown(width: Option<usize>, columns: &[TableColumn]) -> Vec<usize> {
         remaining = remaining.saturating_sub(width);
         has_room
     };
-    let mut visible: Vec<_> =
-        candidates.into_iter().take_while(has_room).map(|(at, _)| at).chain([0]).collect();
+    let mut visible: Vec<_> = candidates.into_iter().take_while(has_room).map(|(at, _)| at).chain([0]).collect();
     visible.sort_unstable();
     visible
 }
@@ -146,10 +145,7 @@ pub(super) fn csv<T: AsRef<str>>(to: &mut impl Write, cells: impl IntoIterator<I
     let mut line = String::new();
     for (at, cell) in cells.into_iter().enumerate() {
         line.extend((at > 0).then_some(','));
-        super::fields_format::push_csv_cell(
-            &escape::escape_formula(&escape::escape_line(cell.as_ref())),
-            &mut line,
-        );
+        super::fields_format::push_csv_cell(&escape::escape_formula(&escape::escape_line(cell.as_ref())), &mut line);
     }
     line.push('\n');
     to.write_all(line.as_bytes())
@@ -202,10 +198,8 @@ mod tests {
 
     #[test]
     fn on_a_terminal_the_first_column_takes_what_the_others_leave() {
-        let text = written(
-            TerminalProfile::terminal(20),
-            &[["READ", "1,000", "open"], ["a name that is long", "7", ""]],
-        );
+        let text =
+            written(TerminalProfile::terminal(20), &[["READ", "1,000", "open"], ["a name that is long", "7", ""]]);
         assert_eq!(text, "NAME           COUNT\nREAD           1,000\na name that…       7\n");
         for width in 1..60 {
             let text = written(TerminalProfile::terminal(width), &[["READ", "1,000", "set up"]]);

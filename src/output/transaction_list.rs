@@ -25,9 +25,7 @@ use super::info_column::InfoColumnFormatter;
 use super::pending_call_progress::PendingCallProgress;
 use super::settings::TimeFormat;
 use super::style::{Glyphs, Style, StyledText, TerminalProfile, columns, fit_words};
-use super::units::{
-    ExactByteSizeText, HumanDuration, HumanSize, TransferredOfOfferedBytes, ViewTimeFormatter,
-};
+use super::units::{ExactByteSizeText, HumanDuration, HumanSize, TransferredOfOfferedBytes, ViewTimeFormatter};
 use nfsrdma_analysis::names::FileNames;
 
 /// Column of the list.
@@ -123,11 +121,8 @@ impl TransactionListLayout {
         add_column(30, Latency, 7);
         add_column(0, Status, status);
         if let Some(width) = width {
-            let other_widths: usize = columns
-                .iter()
-                .filter(|(column, _)| *column != Operation)
-                .map(|(_, width)| width + gap.len())
-                .sum();
+            let other_widths: usize =
+                columns.iter().filter(|(column, _)| *column != Operation).map(|(_, width)| width + gap.len()).sum();
             // A screen that has no room for the columns gets lines that are cut at its edge.
             let operation_width = width.saturating_sub(other_widths).max(8);
             columns
@@ -246,11 +241,7 @@ impl TransactionListWriter {
     ) {
         let width = width.min(*remaining);
         let is_cut = self.screen.width.is_some();
-        let cell = if is_cut {
-            fit_words(&self.cell, width, &self.screen.glyphs)
-        } else {
-            self.cell.as_str().into()
-        };
+        let cell = if is_cut { fit_words(&self.cell, width, &self.screen.glyphs) } else { self.cell.as_str().into() };
         let fill = width.saturating_sub(columns(&cell));
         if column.is_number() {
             self.line.extend(std::iter::repeat_n(' ', fill));
@@ -336,9 +327,7 @@ impl TransactionListWriter {
                 chunks(transaction, false, cell);
                 let chunks_column =
                     self.layout.columns.iter().find(|(other, _)| *other == TransactionListColumn::Chunks);
-                if self.screen.width.is_some()
-                    && chunks_column.is_some_and(|(_, width)| columns(cell) > *width)
-                {
+                if self.screen.width.is_some() && chunks_column.is_some_and(|(_, width)| columns(cell) > *width) {
                     cell.clear();
                     chunks(transaction, true, cell);
                 }
@@ -435,18 +424,12 @@ pub(crate) fn status_and_marks(
     for missing in &missing {
         match missing {
             MissingPart::Message(RpcMessageKind::Call) => push_mark(cell, format_args!("no call")),
-            MissingPart::Message(RpcMessageKind::Reply) if transaction.is_done => {
-                push_mark(cell, format_args!("done"))
-            }
+            MissingPart::Message(RpcMessageKind::Reply) if transaction.is_done => push_mark(cell, format_args!("done")),
             MissingPart::Message(RpcMessageKind::Reply) => push_mark(cell, format_args!("no reply")),
             MissingPart::Header(RpcMessageKind::Call) => push_mark(cell, format_args!("call cut")),
             MissingPart::Header(RpcMessageKind::Reply) => push_mark(cell, format_args!("reply cut")),
-            MissingPart::Undecoded(RpcMessageKind::Call, _) => {
-                push_mark(cell, format_args!("call undecoded"))
-            }
-            MissingPart::Undecoded(RpcMessageKind::Reply, _) => {
-                push_mark(cell, format_args!("reply undecoded"))
-            }
+            MissingPart::Undecoded(RpcMessageKind::Call, _) => push_mark(cell, format_args!("call undecoded")),
+            MissingPart::Undecoded(RpcMessageKind::Reply, _) => push_mark(cell, format_args!("reply undecoded")),
             MissingPart::Bytes(..) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..) => {}
         }
     }
@@ -539,9 +522,7 @@ pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
     let message = |kind| transaction.message(kind).map_or(0, |message| message.length as u64);
     let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks);
     let chunks = chunks.chain(&transaction.reply_chunk).chain(&transaction.reply_read_chunks);
-    message(RpcMessageKind::Call)
-        + message(RpcMessageKind::Reply)
-        + chunks.map(Chunk::moved_bytes).sum::<u64>()
+    message(RpcMessageKind::Call) + message(RpcMessageKind::Reply) + chunks.map(Chunk::moved_bytes).sum::<u64>()
 }
 
 /// Returns the number of missing bytes; 0 if a whole message is missing.
@@ -587,11 +568,7 @@ pub(crate) fn chunks(transaction: &Transaction, is_short: bool, text: &mut Strin
             (false, false) => write!(text, "{label} {moved}/{offered}"),
             (true, true) => write!(text, "{label} {}", ExactByteSizeText(moved)),
             (true, false) => {
-                write!(
-                    text,
-                    "{label} {}",
-                    TransferredOfOfferedBytes { bytes: moved, offered_bytes: offered, columns }
-                )
+                write!(text, "{label} {}", TransferredOfOfferedBytes { bytes: moved, offered_bytes: offered, columns })
             }
         };
     }

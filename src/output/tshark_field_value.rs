@@ -41,9 +41,9 @@ pub(super) fn format_value((name, kind): (&str, FilterType), value: OutputFieldV
                 .enumerate()
                 .try_for_each(|(at, byte)| write!(text, "{}{byte:02x}", if at > 0 { colon } else { "" }))
         }
-        OutputFieldValue::Text(bytes) => String::from_utf8_lossy(bytes)
-            .chars()
-            .try_for_each(|character| escape::write_escaped(character, &mut text)),
+        OutputFieldValue::Text(bytes) => {
+            String::from_utf8_lossy(bytes).chars().try_for_each(|character| escape::write_escaped(character, &mut text))
+        }
         OutputFieldValue::Ipv4(address, _) => write!(text, "{address}"),
         OutputFieldValue::Ipv6(address, _) => write!(text, "{address}"),
         OutputFieldValue::Time(time) => {

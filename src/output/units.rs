@@ -335,8 +335,7 @@ pub struct LongDate(pub CalendarTime);
 
 impl fmt::Display for LongDate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MONTHS: [&str; 12] =
-            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
         let CalendarTime { year, month, day, .. } = self.0;
         let month = MONTHS.get((month as usize).saturating_sub(1)).copied().unwrap_or_default();
         write!(f, "{month} {day:2}, {year} {} UTC", TimeOfDay(self.0, 9))
@@ -508,8 +507,7 @@ mod tests {
     fn a_part_has_room_in_ten_columns() {
         for offered in (0..64).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, 999 << bits.min(54)]) {
             for bytes in (0..64).map(|bits| 1_u64 << bits).filter(|bytes| *bytes < offered) {
-                let text =
-                    TransferredOfOfferedBytes { bytes, offered_bytes: offered, columns: 10 }.to_string();
+                let text = TransferredOfOfferedBytes { bytes, offered_bytes: offered, columns: 10 }.to_string();
                 assert!(text.len() <= 10, "{bytes} of {offered}: {text}");
             }
         }
@@ -531,8 +529,7 @@ mod tests {
     }
 
     fn written(format: &str, times: &[i64]) -> Vec<String> {
-        let mut clock =
-            ViewTimeFormatter::new(<TimeFormat as clap::ValueEnum>::from_str(format, false).unwrap());
+        let mut clock = ViewTimeFormatter::new(<TimeFormat as clap::ValueEnum>::from_str(format, false).unwrap());
         let write = |time: &i64| {
             let mut text = String::new();
             clock.write(Timestamp(*time), &mut text);
@@ -589,10 +586,7 @@ mod tests {
         assert_eq!(quoted(b"\x1b[2J\n\0\x7f", Glyphs::UNICODE), r#""\u{1b}[2J\n\u{0}\u{7f}""#);
         assert_eq!(quoted("größe".as_bytes(), Glyphs::UNICODE), "\"größe\"");
         assert_eq!(quoted("größe".as_bytes(), Glyphs::ASCII), r#""gr\u{f6}\u{df}e""#);
-        assert_eq!(
-            quoted("a\u{202e}b\u{200b}\u{9b}".as_bytes(), Glyphs::UNICODE),
-            r#""a\u{202e}b\u{200b}\u{9b}""#
-        );
+        assert_eq!(quoted("a\u{202e}b\u{200b}\u{9b}".as_bytes(), Glyphs::UNICODE), r#""a\u{202e}b\u{200b}\u{9b}""#);
         assert_eq!(quoted(b"a\xff\xc3", Glyphs::UNICODE), r#""a\xff\xc3""#);
     }
 }

@@ -40,19 +40,12 @@ impl ExportConnectionTallies {
     }
 
     /// Counts a Transaction; returns the connections evicted because there are too many.
-    pub(super) fn add(
-        &mut self,
-        transaction: &Transaction,
-        is_complete: bool,
-    ) -> Vec<ExportedConnectionTraffic> {
+    pub(super) fn add(&mut self, transaction: &Transaction, is_complete: bool) -> Vec<ExportedConnectionTraffic> {
         self.transactions += 1;
         let name = transaction.connection;
         let is_new = !self.connections.contains_key(&name.number);
-        let evicted = if is_new && self.connections.len() >= self.max_connections {
-            self.evict_idle()
-        } else {
-            Vec::new()
-        };
+        let evicted =
+            if is_new && self.connections.len() >= self.max_connections { self.evict_idle() } else { Vec::new() };
         let tally = self.connections.entry(name.number).or_insert(ExportedConnectionTraffic {
             name,
             transactions: 0,
@@ -77,14 +70,12 @@ impl ExportConnectionTallies {
 
     /// Takes the half that was idle longest.
     fn evict_idle(&mut self) -> Vec<ExportedConnectionTraffic> {
-        let mut last_transactions: Vec<u64> =
-            self.connections.values().map(|tally| tally.last_transaction).collect();
+        let mut last_transactions: Vec<u64> = self.connections.values().map(|tally| tally.last_transaction).collect();
         let middle = last_transactions.len() / 2;
         let (_, limit, _) = last_transactions.select_nth_unstable(middle);
         let limit = *limit;
-        let (evicted, remaining) = std::mem::take(&mut self.connections)
-            .into_iter()
-            .partition(|(_, tally)| tally.last_transaction < limit);
+        let (evicted, remaining) =
+            std::mem::take(&mut self.connections).into_iter().partition(|(_, tally)| tally.last_transaction < limit);
         self.connections = remaining;
         BTreeMap::into_values(evicted).collect()
     }

@@ -121,9 +121,7 @@ impl ParquetExport {
             names.infer(transaction, messages, &summary);
             transactions.add(&TransactionRow::of(transaction, &summary, names.paths()))?;
             lines.with_decoded_values(messages, &summary, |values| {
-                operations::for_each_row(transaction.index, &summary, values, names, |row| {
-                    operations.add(row)
-                })
+                operations::for_each_row(transaction.index, &summary, values, names, |row| operations.add(row))
             })?;
             io::Result::Ok(summary.missing(transaction).is_empty())
         })?;
@@ -176,11 +174,7 @@ fn escaped(name: &str) -> String {
 pub fn documentation() -> String {
     fn table<R: ParquetRow>(text: &mut String) {
         let title = R::TABLE;
-        let _ = write!(
-            text,
-            "\n## {title}\n{}\n\n| column | type | what it is |\n|---|---|---|\n",
-            R::ABOUT.trim()
-        );
+        let _ = write!(text, "\n## {title}\n{}\n\n| column | type | what it is |\n|---|---|---|\n", R::ABOUT.trim());
         for ParquetColumn { name, kind, is_optional, about } in R::COLUMNS {
             let not_null = if *is_optional { "" } else { ", not null" };
             let _ = writeln!(text, "| `{name}` | {}{not_null} | {} |", kind.sql(), about.trim());

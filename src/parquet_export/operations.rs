@@ -143,8 +143,7 @@ impl CompoundFilehandles {
                 self.name = None;
             }
             Operation::GETFH => {
-                self.current =
-                    text(entry, &[field_labels::OBJECT]).map(Cow::into_owned).or(self.current.take())
+                self.current = text(entry, &[field_labels::OBJECT]).map(Cow::into_owned).or(self.current.take())
             }
             Operation::SAVEFH => self.saved.clone_from(&self.current),
             Operation::RESTOREFH => {
@@ -224,9 +223,8 @@ fn procedure<E>(
 ) -> Result<(), E> {
     let Some(op) = line::procedure(summary) else { return Ok(()) };
     let [arguments, results] = values.body_values();
-    let nested_value = |keys: &[&str]| {
-        NESTED_KEYS.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)))
-    };
+    let nested_value =
+        |keys: &[&str]| NESTED_KEYS.iter().find_map(|name| keys.iter().find_map(|key| arguments.get(*name)?.get(*key)));
     let nested_text = |keys: &[&str]| nested_value(keys).and_then(Value::as_str).map(Cow::from);
     let data = number(&arguments, &[field_labels::DATA]).or_else(|| number(&results, &[field_labels::DATA]));
     let detail = serde_json::json!({ "arguments": arguments, "results": results }).to_string();

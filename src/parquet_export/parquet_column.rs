@@ -140,9 +140,7 @@ impl ParquetColumnBuffer {
             + match &self.values {
                 ColumnValues::Integer(values) => values.len() * size_of::<i64>(),
                 ColumnValues::Boolean(values) => values.len(),
-                ColumnValues::Text(ConcatenatedTexts { bytes, ends }) => {
-                    bytes.len() + ends.len() * size_of::<usize>()
-                }
+                ColumnValues::Text(ConcatenatedTexts { bytes, ends }) => bytes.len() + ends.len() * size_of::<usize>(),
             }
     }
 

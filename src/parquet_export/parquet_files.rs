@@ -18,9 +18,7 @@ use parquet::schema::parser::parse_message_type;
 
 use super::parquet_column::ParquetColumnBuffer;
 use super::table_schema::ParquetRow;
-use nfsrdma_output_file::{
-    OutputFile, ProtectedInputFiles, UnpublishedOutputFile, remove_abandoned, remove_old,
-};
+use nfsrdma_output_file::{OutputFile, ProtectedInputFiles, UnpublishedOutputFile, remove_abandoned, remove_old};
 
 /// Maximum number of rows in a row group.
 const MAX_GROUP_ROWS: usize = 64 << 10;

@@ -323,9 +323,9 @@ impl SegmentRow<'_> {
             ("reply", transaction.reply_chunk.as_slice()),
             ("reply_read", &transaction.reply_read_chunks),
         ];
-        let chunks = kinds.into_iter().flat_map(|(kind, chunks)| {
-            (0_u64..).zip(chunks).map(move |(number, chunk)| (kind, number, chunk))
-        });
+        let chunks = kinds
+            .into_iter()
+            .flat_map(|(kind, chunks)| (0_u64..).zip(chunks).map(move |(number, chunk)| (kind, number, chunk)));
         chunks.flat_map(move |(kind, number, chunk)| {
             let is_read = matches!(kind, "read" | "reply_read");
             (0_u64..).zip(&chunk.segments).map(move |(at, segment)| SegmentRow {

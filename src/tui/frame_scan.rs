@@ -86,9 +86,7 @@ impl FrameScan {
         let is_stopped = Arc::new(AtomicBool::new(false));
         let (sender, receiver) = sync_channel(MAX_PENDING_LINES);
         let stopped = Arc::clone(&is_stopped);
-        thread::spawn(move || {
-            FrameSearchWorker { capture, format, is_stopped: stopped, results: sender }.run(query)
-        });
+        thread::spawn(move || FrameSearchWorker { capture, format, is_stopped: stopped, results: sender }.run(query));
         Self { is_stopped, results: receiver }
     }
 
@@ -140,17 +138,14 @@ impl FrameSearchWorker {
         let TuiFrameLineFormat { screen, time, scroll_columns: left, start, filehandles, limits, memory } =
             self.format.clone();
         let Ok(mut frames) = self.capture.reread(None) else { return };
-        let mut flow =
-            Flow::new(FlowLimits { keep_file_data: false, record_transaction_frames: false, ..limits });
+        let mut flow = Flow::new(FlowLimits { keep_file_data: false, record_transaction_frames: false, ..limits });
         let mut list = FrameListWriter::new(screen, time).with_scroll(left);
         let mut names = FileNames::new(filehandles, memory.names_bytes());
         let (mut selection, search) = match query {
             FrameScanQuery::Selected(filter) => {
                 (filter.map(|filter| FilterRunner::with_filehandles(filter, filehandles, &memory)), None)
             }
-            FrameScanQuery::Text { lowercase_text: small, from, is_forward } => {
-                (None, Some((small, from, is_forward)))
-            }
+            FrameScanQuery::Text { lowercase_text: small, from, is_forward } => (None, Some((small, from, is_forward))),
         };
         let mut matches = TextMatchFrames::default();
         let mut has_header = false;
@@ -160,10 +155,7 @@ impl FrameSearchWorker {
             }
             let Some(frame) = frames.next() else {
                 // A search ends at the last available frame; a selection continues with new frames.
-                if search.is_some()
-                    || !self.capture.is_received_once()
-                    || self.capture.first_pass_progress().is_over
-                {
+                if search.is_some() || !self.capture.is_received_once() || self.capture.first_pass_progress().is_over {
                     break;
                 }
                 thread::sleep(POLL_INTERVAL);
@@ -179,8 +171,7 @@ impl FrameSearchWorker {
             };
             names.infer_from_frame(&flow);
             let mut bytes = Vec::new();
-            let is_written =
-                is_selected && list.frame(&mut bytes, &frame, &datagram, kind, &flow, &mut names).is_ok();
+            let is_written = is_selected && list.frame(&mut bytes, &frame, &datagram, kind, &flow, &mut names).is_ok();
             let number = frame.number;
             while flow.next_transaction().is_some() {}
             if !is_written {
@@ -190,9 +181,7 @@ impl FrameSearchWorker {
             for line in text.lines() {
                 // The column names come with the first line.
                 if !std::mem::replace(&mut has_header, true) {
-                    if search.is_none()
-                        && self.results.send(TuiFrameScanResult::Header(line.to_owned())).is_err()
-                    {
+                    if search.is_none() && self.results.send(TuiFrameScanResult::Header(line.to_owned())).is_err() {
                         return;
                     }
                     continue;

@@ -78,15 +78,8 @@ pub enum HelpSection {
 
 impl HelpSection {
     /// All sections, in the order of the help.
-    pub const ALL: [Self; 7] = [
-        Self::Views,
-        Self::Moving,
-        Self::Finding,
-        Self::Choosing,
-        Self::Looking,
-        Self::Taking,
-        Self::Program,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Views, Self::Moving, Self::Finding, Self::Choosing, Self::Looking, Self::Taking, Self::Program];
 
     /// Returns the title.
     pub const fn title(self) -> &'static str {
@@ -212,9 +205,7 @@ pub const TABLE: &[KeyBinding] = bindings! {
 pub fn action(event: KeyEvent) -> Option<KeyAction> {
     // An uppercase letter already implies Shift.
     let modifiers = event.modifiers.difference(KeyModifiers::SHIFT);
-    let is = |(bound_modifiers, code): &(KeyModifiers, KeyCode)| {
-        *bound_modifiers == modifiers && *code == event.code
-    };
+    let is = |(bound_modifiers, code): &(KeyModifiers, KeyCode)| *bound_modifiers == modifiers && *code == event.code;
     TABLE.iter().find(|binding| binding.keys.iter().any(is)).map(|binding| binding.action)
 }
 

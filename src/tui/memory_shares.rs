@@ -34,11 +34,7 @@ impl ViewMemoryShares {
     }
 
     /// Sets each pass's limit of memory for rows. An eighth of the share is reserved for sorting them.
-    pub(super) fn apply_limits(
-        &self,
-        unfiltered: &mut TransactionRows,
-        filtered: Option<&mut TransactionRows>,
-    ) {
+    pub(super) fn apply_limits(&self, unfiltered: &mut TransactionRows, filtered: Option<&mut TransactionRows>) {
         let bytes = self.rows_bytes / 8 * 7;
         match filtered {
             Some(filtered) => {
@@ -59,8 +55,7 @@ mod tests {
     fn parts_are_no_more_than_the_share_of_the_view() {
         for is_once in [false, true] {
             let shares = ViewMemoryShares::new(112 << 20, is_once);
-            let ViewMemoryShares { rows_bytes, waiting_bytes, kept_bytes, lines_bytes, saving_bytes } =
-                shares;
+            let ViewMemoryShares { rows_bytes, waiting_bytes, kept_bytes, lines_bytes, saving_bytes } = shares;
             assert_eq!(rows_bytes + waiting_bytes + kept_bytes + lines_bytes + saving_bytes, 112 << 20);
         }
     }

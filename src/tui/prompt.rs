@@ -213,8 +213,7 @@ impl Prompt {
         if let Some(field) = compared_field(&before)
             && !field.names.is_empty()
         {
-            let fits =
-                |name: &str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(&word));
+            let fits = |name: &str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(&word));
             let names = field.names.iter().filter(|(_, name)| fits(name) && *name != word);
             let names = names.take(MAX_CANDIDATES);
             return names
@@ -290,8 +289,7 @@ fn compared_field(before: &str) -> Option<&'static FilterFieldCatalogEntry> {
         before.trim_end().strip_suffix("in")
     };
     let name = operand.or_else(in_set)?.trim_end();
-    let start =
-        name.rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))).map_or(0, |at| at + 1);
+    let start = name.rfind(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_'))).map_or(0, |at| at + 1);
     FilterFieldCatalog::shared().get(name.get(start..)?)
 }
 
@@ -378,10 +376,7 @@ mod tests {
         prompt.key(ctrl('k'));
         assert_eq!(prompt.text(), "x y");
         prompt.key(ctrl('u'));
-        assert_eq!(
-            (prompt.text().as_str(), press(&mut prompt, KeyCode::Backspace)),
-            ("", PromptKeyOutcome::Cancelled)
-        );
+        assert_eq!((prompt.text().as_str(), press(&mut prompt, KeyCode::Backspace)), ("", PromptKeyOutcome::Cancelled));
     }
 
     #[test]

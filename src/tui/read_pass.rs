@@ -95,11 +95,7 @@ pub(super) struct ReadPassSettings {
 
 impl ReadPassSettings {
     /// Returns a flow with these limits, and the conformance rules if they are applied or the filter uses findings.
-    pub(super) fn flow(
-        &self,
-        filter: Option<&Filter>,
-        limits: FlowLimits,
-    ) -> (Flow, Option<Box<ConformanceRun>>) {
+    pub(super) fn flow(&self, filter: Option<&Filter>, limits: FlowLimits) -> (Flow, Option<Box<ConformanceRun>>) {
         let applies_rules = self.findings.is_some() || filter.is_some_and(Filter::uses_findings);
         let limits = FlowLimits { record_transport_events: applies_rules, ..limits };
         (Flow::new(limits), applies_rules.then(Box::default))
@@ -126,9 +122,8 @@ impl ReadPass {
         let infers_names = names.is_none();
         // A source that is received once is read by the first pass.
         let first = if infers_names { capture.source() } else { None };
-        let names = names.unwrap_or_else(|| {
-            SharedInferredFileNames::new(settings.filehandles, settings.memory.names_bytes())
-        });
+        let names =
+            names.unwrap_or_else(|| SharedInferredFileNames::new(settings.filehandles, settings.memory.names_bytes()));
         let pass = Self { channel: channel.clone(), names: names.clone() };
         // A second pass may run over the Transactions that a filter selects.
         let tables_bytes = settings.memory.tables_bytes() / 2;
@@ -205,9 +200,7 @@ impl ReadPassWorker {
         match first {
             Some(Ok(first)) => self.read_source(first),
             Some(Err(error)) => {
-                lock(&self.state)
-                    .channel
-                    .update(usize::MAX, |updates| updates.errors.push(error.to_string()));
+                lock(&self.state).channel.update(usize::MAX, |updates| updates.errors.push(error.to_string()));
             }
             // Another pass has the source: read the kept frames and those that follow.
             None => self.read_kept_frames(),
@@ -248,9 +241,7 @@ impl ReadPassWorker {
                     }
                 }
                 Ok(NextFrame::End) => is_over = true,
-                Err(error) => {
-                    _ = work.channel.update(usize::MAX, |updates| updates.errors.push(error.to_string()))
-                }
+                Err(error) => _ = work.channel.update(usize::MAX, |updates| updates.errors.push(error.to_string())),
             }
             if number.is_some() {
                 self.capture.keep(&source);
@@ -267,22 +258,16 @@ impl ReadPassWorker {
             if work.delivers_at_once {
                 work.progress.bytes = source.progress();
             }
-            let is_due =
-                frames % CLOCK_CHECK_FRAMES == 0 || is_over || is_idle || work.delivers_at_once && is_new;
+            let is_due = frames % CLOCK_CHECK_FRAMES == 0 || is_over || is_idle || work.delivers_at_once && is_new;
             if !is_due {
                 continue;
             }
             work.names.yield_to_others();
-            if work.delivers_at_once
-                || is_over
-                || last.elapsed() > MAX_DELIVERY_DELAY
-                || frames == CLOCK_CHECK_FRAMES
-            {
+            if work.delivers_at_once || is_over || last.elapsed() > MAX_DELIVERY_DELAY || frames == CLOCK_CHECK_FRAMES {
                 last = Instant::now();
                 let counters = source.counters();
                 work.progress.bytes = source.progress();
-                work.progress.dropped =
-                    counters.map(|counters| counters.dropped()).or_else(|| source.dropped());
+                work.progress.dropped = counters.map(|counters| counters.dropped()).or_else(|| source.dropped());
                 work.progress.counters = counters;
                 if !work.deliver(false) {
                     return;
@@ -335,8 +320,7 @@ impl ReadPassWorker {
                 }
             };
             if reader.evicted_count > evicted_before {
-                (work.progress.evicted_frames, work.progress.first_available_time) =
-                    (reader.evicted_count, frame_time);
+                (work.progress.evicted_frames, work.progress.first_available_time) = (reader.evicted_count, frame_time);
             }
             work.transactions();
             if frames % CLOCK_CHECK_FRAMES == 0 {
@@ -435,12 +419,7 @@ impl ReadPassState {
         let mut full_pages = Vec::new();
         while let Some((key, mut transaction)) = next {
             if self.infers_names {
-                self.transaction(
-                    key,
-                    &transaction,
-                    OperationPathsSource::Inferred(&mut names),
-                    &mut full_pages,
-                );
+                self.transaction(key, &transaction, OperationPathsSource::Inferred(&mut names), &mut full_pages);
             } else if let Some(first_pass) = self.capture.first_pass_result(&mut transaction) {
                 self.transaction(
                     key,
@@ -451,8 +430,7 @@ impl ReadPassState {
             } else {
                 self.unnumbered_bytes += transaction.heap_bytes();
                 self.unnumbered.push_back((key, transaction));
-                while (self.unnumbered.len() > MAX_UNNUMBERED
-                    || self.unnumbered_bytes > self.max_unnumbered_bytes)
+                while (self.unnumbered.len() > MAX_UNNUMBERED || self.unnumbered_bytes > self.max_unnumbered_bytes)
                     && let Some((_, dropped)) = self.unnumbered.pop_front()
                 {
                     self.unnumbered_bytes -= dropped.heap_bytes();
@@ -576,8 +554,7 @@ impl ReadPassState {
         let Self { flow, selection, names, writer, rates, .. } = self;
         let mut calls: Vec<PendingCall<'_>> = flow.pending_calls().collect();
         let mut in_flight = calls.len();
-        let old_count =
-            calls.iter().filter(|call| now.nanoseconds_since(call.since).unwrap_or(0) >= OLD_NS).count();
+        let old_count = calls.iter().filter(|call| now.nanoseconds_since(call.since).unwrap_or(0) >= OLD_NS).count();
         calls.sort_by_key(|call| (call.since, call.first_frame));
         let mut pending = Vec::new();
         let names = names.clone();
@@ -614,13 +591,8 @@ impl ReadPassState {
             });
         }
         drop(names);
-        let mut activity = LiveActivitySnapshot {
-            now,
-            pending_count: in_flight,
-            old_count,
-            pending,
-            rates: rates.table(now),
-        };
+        let mut activity =
+            LiveActivitySnapshot { now, pending_count: in_flight, old_count, pending, rates: rates.table(now) };
         if selection.is_some() {
             in_flight = activity.pending.len();
             (activity.pending_count, activity.old_count) = (in_flight, activity.old_calls().count());

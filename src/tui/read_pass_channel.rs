@@ -3,9 +3,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use nfsrdma_capture_file::{
-    CaptureInterfaceLinkState, CapturePacketCounters, CaptureResumePoint, ReadProgress,
-};
+use nfsrdma_capture_file::{CaptureInterfaceLinkState, CapturePacketCounters, CaptureResumePoint, ReadProgress};
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::model::pending_calls_and_rates::LiveActivitySnapshot;

@@ -15,9 +15,7 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_analysis::names::OperationPaths;
 
 use super::followed_file::{FollowedFile, FollowedFileEndReason};
-use super::retained_live_frames::{
-    FirstPassProgress, OwnedFrame, RetainedLiveFrames, TuiFirstPassTransactionResult,
-};
+use super::retained_live_frames::{FirstPassProgress, OwnedFrame, RetainedLiveFrames, TuiFirstPassTransactionResult};
 
 /// Maximum number of frames copied at a time from the kept ones.
 const MAX_COPIED_FRAMES: usize = 256;
@@ -217,10 +215,7 @@ impl SharedCapture {
 
     /// Returns the first pass's results for a Transaction decoded by another pass, and sets its numbers from them.
     /// Returns `None` if there are none: some of its frames are gone, or the first pass has not completed it yet.
-    pub(super) fn first_pass_result(
-        &self,
-        transaction: &mut Transaction,
-    ) -> Option<TuiFirstPassTransactionResult> {
+    pub(super) fn first_pass_result(&self, transaction: &mut Transaction) -> Option<TuiFirstPassTransactionResult> {
         let first_pass = self.lock_live_frames()?.first_pass_result(transaction)?.clone();
         transaction.index = first_pass.index;
         transaction.connection.number = first_pass.connection;
@@ -233,10 +228,7 @@ impl SharedCapture {
     }
 
     /// Returns the frames again: from `resume_point`, or from the first one available.
-    pub(super) fn reread(
-        &self,
-        resume_point: Option<CaptureResumePoint>,
-    ) -> Result<RereadFrameSource, SourceError> {
+    pub(super) fn reread(&self, resume_point: Option<CaptureResumePoint>) -> Result<RereadFrameSource, SourceError> {
         Ok(match &*self.0 {
             CaptureRereadability::Files(files, windows) => {
                 RereadFrameSource::File(Box::new(match (files.as_slice(), resume_point) {
@@ -244,16 +236,14 @@ impl SharedCapture {
                     _ => CaptureFrameSource::open_within(files, windows)?,
                 }))
             }
-            CaptureRereadability::ReceivedOnce { .. } => {
-                RereadFrameSource::Buffered(RetainedLiveFrameReader {
-                    capture: self.clone(),
-                    next: FrameNumber(1),
-                    until: FrameNumber(u64::MAX),
-                    copies: Vec::new(),
-                    at: 0,
-                    evicted_count: 0,
-                })
-            }
+            CaptureRereadability::ReceivedOnce { .. } => RereadFrameSource::Buffered(RetainedLiveFrameReader {
+                capture: self.clone(),
+                next: FrameNumber(1),
+                until: FrameNumber(u64::MAX),
+                copies: Vec::new(),
+                at: 0,
+                evicted_count: 0,
+            }),
         })
     }
 

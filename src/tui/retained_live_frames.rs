@@ -57,11 +57,7 @@ pub(super) struct TuiFirstPassTransactionResult {
 impl TuiFirstPassTransactionResult {
     /// Returns the paths of the operation, as they were at that time.
     pub(super) fn paths(&self) -> OperationPaths<'_> {
-        OperationPaths {
-            path: self.path.as_deref(),
-            new_path: self.new_path.as_deref(),
-            start: self.start.as_deref(),
-        }
+        OperationPaths { path: self.path.as_deref(), new_path: self.new_path.as_deref(), start: self.start.as_deref() }
     }
 
     fn size_bytes(&self) -> usize {
@@ -140,9 +136,7 @@ impl RetainedLiveFrames {
     /// Records the results for a Transaction.
     pub(super) fn record(&mut self, transaction: &Transaction, paths: OperationPaths<'_>) {
         let first = self.frames.first_number().unwrap_or_default();
-        while self.size_bytes > self.limit_bytes
-            || self.order.front().is_some_and(|(_, frame)| *frame < first)
-        {
+        while self.size_bytes > self.limit_bytes || self.order.front().is_some_and(|(_, frame)| *frame < first) {
             let Some(key) = self.order.pop_front() else { break };
             self.size_bytes -= self.results.remove(&key).map_or(0, |result| result.size_bytes());
         }
@@ -162,21 +156,12 @@ impl RetainedLiveFrames {
     }
 
     /// Returns the results for a Transaction.
-    pub(super) fn first_pass_result(
-        &self,
-        transaction: &Transaction,
-    ) -> Option<&TuiFirstPassTransactionResult> {
+    pub(super) fn first_pass_result(&self, transaction: &Transaction) -> Option<&TuiFirstPassTransactionResult> {
         self.results.get(&result_key(transaction))
     }
 
     /// Copies up to `max_frames` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
-    pub(super) fn copy(
-        &self,
-        from: FrameNumber,
-        until: FrameNumber,
-        max_frames: usize,
-        to: &mut Vec<OwnedFrame>,
-    ) {
+    pub(super) fn copy(&self, from: FrameNumber, until: FrameNumber, max_frames: usize, to: &mut Vec<OwnedFrame>) {
         let first = self.frames.first_number().filter(|first| *first > from).unwrap_or(from);
         let numbers = (first.0..=until.0).take(max_frames);
         let frames = numbers.map_while(|number| self.frames.frame(FrameNumber(number)));

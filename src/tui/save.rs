@@ -86,9 +86,7 @@ pub(super) fn save(
     let name = to.display();
     let describe_error = |error: OutputError| match error.kind() {
         // Root privileges are dropped once an interface is open.
-        OutputErrorKind::Create(why)
-            if why.kind() == ErrorKind::PermissionDenied && capture.is_received_once() =>
-        {
+        OutputErrorKind::Create(why) if why.kind() == ErrorKind::PermissionDenied && capture.is_received_once() => {
             let error = os_error_text(why);
             format!(
                 "{name}: cannot write: {error}; choose a folder like /tmp, or set the user that writes files with -Z"
@@ -101,13 +99,10 @@ pub(super) fn save(
     let sink = OutputFile::create_new(to).map_err(describe_error)?;
     let memory = &settings.memory;
     let memory_bytes = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once()).saving_bytes;
-    let open =
-        |files| CaptureFrameSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
+    let open = |files| CaptureFrameSource::open_within(files, memory.windows()).map_err(|error| error.to_string());
     let unit = match what {
         SaveSelection::Frames(_) => OutputLineUnit::Frames,
-        SaveSelection::Numbers(_) | SaveSelection::Rows(_) | SaveSelection::Selected(_) => {
-            OutputLineUnit::Transactions
-        }
+        SaveSelection::Numbers(_) | SaveSelection::Rows(_) | SaveSelection::Selected(_) => OutputLineUnit::Transactions,
     };
     let (mut frames, mut file) = match capture.paths() {
         Some(files) => (
@@ -158,8 +153,7 @@ pub(super) fn save(
                     && let Some((number, interface)) = capture.interface(frame.number)
                 {
                     let interface_of_frame = (number, &interface);
-                    file.buffered_frame(&frame, interface_of_frame, Vec::new, &flow, is_wanted)
-                        .map_err(unwritten)?;
+                    file.buffered_frame(&frame, interface_of_frame, Vec::new, &flow, is_wanted).map_err(unwritten)?;
                 }
             }
             None => {
@@ -176,8 +170,7 @@ pub(super) fn save(
             conformance.record_events(&flow);
         }
         while let Some((key, mut transaction)) = flow.next_with_key() {
-            let is_whole =
-                !capture.is_received_once() || capture.first_pass_result(&mut transaction).is_some();
+            let is_whole = !capture.is_received_once() || capture.first_pass_result(&mut transaction).is_some();
             transaction.with_messages(|messages| {
                 let summary = messages.summary();
                 let findings = match &mut conformance {

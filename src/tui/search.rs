@@ -61,14 +61,8 @@ pub(super) struct RunningSearch {
 impl RunningSearch {
     /// Returns a search of `count` positions that begins next to `position`.
     pub(super) fn new(target: SearchCriterion, is_forward: bool, position: usize, count: usize) -> Self {
-        let mut search = Self {
-            target,
-            is_forward,
-            next_position: position,
-            remaining: count + 1,
-            has_wrapped: false,
-            count,
-        };
+        let mut search =
+            Self { target, is_forward, next_position: position, remaining: count + 1, has_wrapped: false, count };
         search.advance();
         search
     }
@@ -137,9 +131,7 @@ pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<Sea
     };
     let seconds = |text: &str| text.trim().parse::<f64>().ok().filter(|seconds| seconds.is_finite());
     if let Some(digits) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
-        return u32::from_str_radix(digits, 16)
-            .map(|xid| SearchCriterion::Xid(Xid(xid)))
-            .map_err(|_| error());
+        return u32::from_str_radix(digits, 16).map(|xid| SearchCriterion::Xid(Xid(xid))).map_err(|_| error());
     }
     if let Some(digits) = text.strip_prefix('#') {
         return digits.trim().parse().map(SearchCriterion::Index).map_err(|_| error());

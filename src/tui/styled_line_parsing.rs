@@ -69,11 +69,8 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_between_its_words_across_styles() {
-        let line = parsed(&format!(
-            "at {} of {}",
-            StyledText(TerminalOutputStyles::colored().xid, "0x838df27d"),
-            "1978"
-        ));
+        let line =
+            parsed(&format!("at {} of {}", StyledText(TerminalOutputStyles::colored().xid, "0x838df27d"), "1978"));
         let truncated = |width| {
             let line = fitted(line.clone(), width, &Glyphs::UNICODE);
             line.spans.iter().map(|span| span.content.clone()).collect::<String>()
@@ -95,11 +92,7 @@ mod tests {
             assert_eq!(texts, ["a", "x", "b"]);
             assert_eq!(
                 seen,
-                [
-                    theme::from_anstyle(Style::new()),
-                    theme::from_anstyle(style),
-                    theme::from_anstyle(Style::new())
-                ]
+                [theme::from_anstyle(Style::new()), theme::from_anstyle(style), theme::from_anstyle(Style::new())]
             );
         }
     }

@@ -99,9 +99,7 @@ impl TuiView {
                 ("c", "copy command"),
                 ("Esc", "Transactions"),
             ],
-            Self::Charts => {
-                &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")]
-            }
+            Self::Charts => &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")],
             Self::Operations | Self::Connections | Self::Files => &[
                 ("?", "help"),
                 ("q", "quit"),

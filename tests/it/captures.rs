@@ -74,9 +74,7 @@ pub(crate) fn bytes(name: &str) -> Vec<u8> {
     let raw = fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     if path.extension().is_some_and(|extension| extension == "gz") {
         let mut plain = Vec::new();
-        GzDecoder::new(&raw[..])
-            .read_to_end(&mut plain)
-            .unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        GzDecoder::new(&raw[..]).read_to_end(&mut plain).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         return plain;
     }
     raw

@@ -48,8 +48,7 @@ fn run(folder: &Path, arguments: &[&str]) -> Output {
 
 #[track_caller]
 fn ends(output: &Output, code: i32) -> String {
-    let text =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(code), "{text}");
     text
 }
@@ -145,8 +144,7 @@ fn blessing_again_changes_nothing_and_keeps_the_settings() {
     let first = folder.read("trace.pcap.baseline");
     assert!(ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0).starts_with("same "));
     assert_eq!(folder.read("trace.pcap.baseline"), first);
-    let settings =
-        "[settings]\n# Since the upgrade of March:\nignore status,inline # both\n\ntolerate frames 5%\n";
+    let settings = "[settings]\n# Since the upgrade of March:\nignore status,inline # both\n\ntolerate frames 5%\n";
     let set = first.replace("[settings]\n", settings);
     folder.write("trace.pcap.baseline", set.as_bytes());
     ends(&run(&folder.0, &["--bless", "trace.pcap"]), 0);
@@ -179,18 +177,13 @@ fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
     let folder = blessed("unreadable");
     folder.write("other.pcap", &captures::bytes("rxe-v42-deleg"));
     let text = ends(&run(&folder.0, &["other.pcap", "trace.pcap", "none.pcap"]), 2);
-    assert!(
-        text.contains("other.pcap.baseline: no baseline; write it with: check --bless other.pcap"),
-        "{text}"
-    );
+    assert!(text.contains("other.pcap.baseline: no baseline; write it with: check --bless other.pcap"), "{text}");
     assert!(text.contains("none.pcap: cannot open: no such file or directory; check the path"), "{text}");
     assert!(text.contains("same      trace.pcap"), "{text}");
     assert!(text.contains("3 captures: 1 as it was, 1 without a baseline, 1 not readable\n"), "{text}");
     assert_eq!(text.matches("o such file").count(), 1, "{text}");
     folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 1\n");
-    assert!(
-        ends(&run(&folder.0, &["trace.pcap"]), 2).contains("trace.pcap.baseline: line 1: baseline version 1")
-    );
+    assert!(ends(&run(&folder.0, &["trace.pcap"]), 2).contains("trace.pcap.baseline: line 1: baseline version 1"));
     folder.write("trace.pcap.baseline", b"Dear Bob,\n");
     assert!(ends(&run(&folder.0, &["trace.pcap"]), 2).contains("line 1: not a baseline"));
     folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 2\n\x1b[31m\n");
@@ -207,10 +200,7 @@ fn a_capture_with_the_name_of_a_baseline_is_not_replaced() {
         let capture = captures::bytes(name);
         folder.write("trace.pcap.baseline", &capture);
         let text = ends(&run(&folder.0, &["--bless", "trace.pcap"]), 2);
-        assert!(
-            text.contains("trace.pcap.baseline: not a baseline, and not replaced; move or remove it"),
-            "{text}"
-        );
+        assert!(text.contains("trace.pcap.baseline: not a baseline, and not replaced; move or remove it"), "{text}");
         assert!(fs::read(folder.0.join("trace.pcap.baseline")).unwrap() == capture, "{name}");
     }
 }
@@ -225,9 +215,7 @@ fn a_file_that_is_no_baseline_is_not_replaced() {
         let text = ends(&run(&folder.0, &["--bless", "trace.pcap"]), 2);
         let last = text.lines().last().unwrap();
         assert!(
-            last.ends_with(
-                "trace.pcap.baseline: not a baseline, and not replaced; move or remove it, and bless again"
-            ),
+            last.ends_with("trace.pcap.baseline: not a baseline, and not replaced; move or remove it, and bless again"),
             "{text}"
         );
         assert_eq!(folder.read("trace.pcap.baseline"), other);
@@ -242,10 +230,7 @@ fn a_baseline_that_cannot_be_read_is_written_again_and_keeps_its_settings() {
     let settings = "[settings]\n# ours\nignore inline\n";
     let conflict = "[settings]\n# ours\n<<<<<<< HEAD\nignore inline\n=======\nignore inline\n>>>>>>> other\n";
     for (spoiled, expected) in [
-        (
-            "nfsrdma-inspect baseline 1\n\n[settings]\n# ours\nignore inline\n\n[capture]\n".to_owned(),
-            settings,
-        ),
+        ("nfsrdma-inspect baseline 1\n\n[settings]\n# ours\nignore inline\n\n[capture]\n".to_owned(), settings),
         (right.replace("[settings]\n", conflict), settings),
         (format!("<<<<<<< HEAD\n{right}"), "[settings]\n"),
         (format!("<<<<<<< HEAD\n{right}=======\n{right}>>>>>>> other\n"), "[settings]\n"),
@@ -291,8 +276,7 @@ fn a_capture_without_transactions_has_no_baseline() {
 fn what_the_settings_leave_out_is_counted() {
     let folder = blessed("counted");
     many_differences(&folder);
-    let text =
-        folder.read("trace.pcap.baseline").replace("[settings]\n", "[settings]\nignore argument,result\n");
+    let text = folder.read("trace.pcap.baseline").replace("[settings]\n", "[settings]\nignore argument,result\n");
     folder.write("trace.pcap.baseline", text.as_bytes());
     let text = ends(&run(&folder.0, &["trace.pcap"]), 0);
     assert!(text.starts_with("same ") && text.contains(" left out by its settings"), "{text}");
@@ -311,12 +295,8 @@ fn a_value_of_a_baseline_is_shown_as_that_of_the_capture() {
 fn validates(folder: &Folder, report: &str) {
     for schema in ["jenkins.xsd", "ant.xsd"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/junit").join(schema);
-        let output = Command::new("xmllint")
-            .args(["--noout", "--schema"])
-            .arg(path)
-            .arg(report)
-            .current_dir(&folder.0)
-            .output();
+        let output =
+            Command::new("xmllint").args(["--noout", "--schema"]).arg(path).arg(report).current_dir(&folder.0).output();
         let Ok(output) = output else {
             skip_without("xmllint");
             return;
@@ -391,11 +371,8 @@ fn as_many_differences_are_given_as_are_asked_for() {
     many_differences(&folder);
     let lines = |arguments: &[&str]| {
         let output = run(&folder.0, &[&["-T", "json", "trace.pcap"], arguments].concat());
-        let lines: Vec<Value> = str::from_utf8(&output.stdout)
-            .unwrap()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect();
+        let lines: Vec<Value> =
+            str::from_utf8(&output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let check = lines.last().unwrap();
         assert_eq!(check["kind"], "check");
         (lines.len() as u64 - 1, check["differences"].as_u64().unwrap())
@@ -433,8 +410,7 @@ fn commands_of_the_document() -> Vec<String> {
     let text = fs::read_to_string(path).unwrap();
     let command = |line: &str| {
         let line = line.trim();
-        let start =
-            ["$ ", "- run: ", "run: ", "- "].into_iter().find_map(|start| line.strip_prefix(start))?;
+        let start = ["$ ", "- run: ", "run: ", "- "].into_iter().find_map(|start| line.strip_prefix(start))?;
         let start = start.strip_suffix(" || true").unwrap_or(start);
         start.starts_with("nfsrdma-inspect ").then(|| start.to_owned())
     };
@@ -550,10 +526,8 @@ fn a_new_and_a_vanished_finding_are_differences() {
         assert_eq!(kinds, ["finding"]);
 
         // Settings can leave it out.
-        folder.write(
-            "trace.pcap.baseline",
-            baseline.replace("[settings]\n", "[settings]\nignore finding\n").as_bytes(),
-        );
+        folder
+            .write("trace.pcap.baseline", baseline.replace("[settings]\n", "[settings]\nignore finding\n").as_bytes());
         let said = ends(&run(&folder.0, &["trace.pcap"]), 0);
         assert!(said.contains("1 difference left out by its settings"), "{said}");
         fs::remove_file(folder.0.join("trace.pcap.baseline")).unwrap();
@@ -576,11 +550,7 @@ fn reports_have_the_captures_that_no_server_replayed() {
         let said = ends(&run(&folder.0, &[captures, &server, &reports].concat()), code).to_lowercase();
         let (xml, html) = (folder.read("report.xml"), folder.read("report.html"));
         assert_eq!(xml.matches("<error ").count(), captures.len(), "{xml}");
-        assert_eq!(
-            html.matches("<p class=\"outcome bad\">not replayed</p>").count(),
-            captures.len(),
-            "{html}"
-        );
+        assert_eq!(html.matches("<p class=\"outcome bad\">not replayed</p>").count(), captures.len(), "{html}");
         for (capture, error) in captures.iter().zip(errors) {
             assert!(xml.contains(&format!("<testsuite name=\"{capture}\"")), "{xml}");
             assert!(html.contains(capture), "{html}");

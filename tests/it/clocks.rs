@@ -62,8 +62,7 @@ fn nothing_waits_for_a_clock_that_went_back() {
                 let arp = [[0xff; 12].as_slice(), &[8, 6], &[0; 46]].concat();
                 for minutes in 1..=2 {
                     let time = Timestamp(last.0 + 60 * minutes * SECOND);
-                    let kept =
-                        Kept { time, link: frames[0].link, length: arp.len() as u32, bytes: arp.clone() };
+                    let kept = Kept { time, link: frames[0].link, length: arp.len() as u32, bytes: arp.clone() };
                     flow.process_frame(&kept.frame(1_000_000 + minutes as u64));
                 }
                 while flow.next_transaction().is_some() {}

@@ -177,10 +177,7 @@ fn reports_of_pending_calls_are_refused_where_no_line_has_them() {
 
 #[test]
 fn a_word_that_is_nearly_a_command_is_told_so() {
-    assert_eq!(
-        refusal(&["comapre", "a", "b"]),
-        "comapre: unknown command, and no such file; did you mean compare?"
-    );
+    assert_eq!(refusal(&["comapre", "a", "b"]), "comapre: unknown command, and no such file; did you mean compare?");
     assert_eq!(refusal(&["hlep"]), "hlep: unknown command, and no such file; did you mean help?");
     assert_eq!(refusal(&["verison"]), "verison: unknown command, and no such file; did you mean --version?");
     assert_eq!(refusal(&["version"]), "version: unknown command, and no such file; give --version instead");
@@ -211,8 +208,7 @@ fn values_that_make_no_sense_are_refused_with_what_to_give() {
 fn a_directory_that_is_missing_is_named() {
     let root = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("none-{}", std::process::id()));
     let (directory, file) = (root.display().to_string(), root.join("x.pcapng").display().to_string());
-    let expected =
-        format!("{file}: cannot write: no such directory {directory}; create it, or name another file");
+    let expected = format!("{file}: cannot write: no such directory {directory}; create it, or name another file");
     assert_eq!(refusal(&["-w", &file, CAPTURE]), expected);
     assert_eq!(refusal(&["replay", "compile", CAPTURE, "-o", &file]), expected);
     assert!(!root.exists());
@@ -250,8 +246,7 @@ fn the_environment_decides_about_colours() {
 
 #[test]
 fn a_locale_without_unicode_gets_ascii() {
-    let trace =
-        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ascii-{}.trace", std::process::id()));
+    let trace = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("ascii-{}.trace", std::process::id()));
     let trace_name = trace.to_str().unwrap();
     done(&run(&["replay", "compile", CAPTURE, "-o", trace_name]));
     let other = "captures/rxe-v42-loss.pcap";
@@ -286,8 +281,7 @@ fn a_locale_without_unicode_gets_ascii() {
 fn subcommands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| line.starts_with("  "));
-    let first =
-        lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+    let first = lines.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
     first.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
@@ -325,8 +319,7 @@ fn times_are_iso_8601_where_that_is_asked_for() {
     let lines = run(&["-t", "iso", "-c", "1", "--summary", "none", "captures/rxe-v42.pcap"]);
     // Output of `date -u -d @1795230436.914696410 +%FT%T.%NZ` for the time of frame 6.
     assert!(done(&lines).contains("2026-11-21T03:07:16.914696410Z "), "{}", text(&lines.stdout));
-    let frames =
-        run(&["--view", "frames", "-t", "iso", "-c", "6", "--summary", "none", "captures/rxe-v42.pcap"]);
+    let frames = run(&["--view", "frames", "-t", "iso", "-c", "6", "--summary", "none", "captures/rxe-v42.pcap"]);
     assert!(done(&frames).ends_with('\n') && done(&frames).contains("2026-11-21T03:07:16.914696410Z"));
     // The aliases of tshark.
     for (name, alias) in [("d", "dd"), ("a", "u"), ("ad", "ud")] {
@@ -379,10 +372,7 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
 
 #[test]
 fn what_is_no_capture_is_refused_in_one_line() {
-    assert_eq!(
-        refusal(&["no/such.pcap"]),
-        "no/such.pcap: cannot open: no such file or directory; check the path"
-    );
+    assert_eq!(refusal(&["no/such.pcap"]), "no/such.pcap: cannot open: no such file or directory; check the path");
     assert_eq!(refusal(&["captures"]), "captures: is a directory; name the capture files in it");
     assert_eq!(refusal(&["-", "-"]), "standard input: can be read only once; name '-' once");
     let empty = Temporary::new("empty.pcap", b"");

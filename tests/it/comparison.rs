@@ -130,8 +130,7 @@ fn between_minor_versions_nothing_differs_but_what_the_lower_lacks() {
 #[test]
 fn a_capture_that_starts_in_the_middle_lacks_what_came_before() {
     let (differences, _) = compared("rxe-v42", "rxe-v42-mid");
-    let missing: Vec<_> =
-        differences.iter().filter(|difference| difference["difference"] == "missing").collect();
+    let missing: Vec<_> = differences.iter().filter(|difference| difference["difference"] == "missing").collect();
     let first = missing.iter().position(|difference| difference["a"]["frame"].as_u64() > Some(70));
     // The mount, then the unmount.
     assert_eq!((missing.len(), first), (17, Some(15)));
@@ -166,10 +165,8 @@ fn nothing_is_said_where_nothing_is_asked_for_but_the_exit_code() {
 
 #[test]
 fn the_first_difference_comes_first_with_its_frames_on_both_sides() {
-    let output =
-        run(&["--color", "never", "-c", "4"], &[&captures::path("rxe-v42"), &captures::path("rxe-v41")]);
-    let text =
-        str::from_utf8(&output.stdout).unwrap().replace(&*captures::folder().to_string_lossy(), "captures");
+    let output = run(&["--color", "never", "-c", "4"], &[&captures::path("rxe-v42"), &captures::path("rxe-v41")]);
+    let text = str::from_utf8(&output.stdout).unwrap().replace(&*captures::folder().to_string_lossy(), "captures");
     insta::assert_snapshot!(text);
 }
 

@@ -111,11 +111,7 @@ impl Session {
                 if screen.trim_end() == ">" {
                     return;
                 }
-                assert!(
-                    start.elapsed() < Duration::from_secs(60),
-                    "{}: no prompt:\n{screen}",
-                    self.shell.name
-                );
+                assert!(start.elapsed() < Duration::from_secs(60), "{}: no prompt:\n{screen}", self.shell.name);
                 thread::sleep(Duration::from_millis(20));
             }
         }
@@ -201,8 +197,7 @@ fn holds(shell: &'static Shell) {
         }
         let visible: Vec<_> =
             command.get_arguments().filter(|arg| !arg.is_hide_set() && !arg.is_positional()).collect();
-        let longs: Vec<String> =
-            visible.iter().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+        let longs: Vec<String> = visible.iter().filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
         let screen = session.typed(&format!("{path}--"), &longs);
         // And no option of another command. bash shows no descriptions, which may name others.
         let others = all.iter().filter(|of| shell.name == "bash" && !longs.contains(of) && has(&screen, of));
@@ -218,9 +213,7 @@ fn holds(shell: &'static Shell) {
                 }
                 "FINDING" | "ID" => ("rpcrdma/credit-z", vec!["rpcrdma/credit-zero".to_owned()]),
                 "FIELD" => ("rpcordma.xi", vec!["rpcordma.xid".to_owned()]),
-                "KEY" if arg.get_possible_values().is_empty() => {
-                    ("order,READ_P", vec!["order,READ_PLUS".to_owned()])
-                }
+                "KEY" if arg.get_possible_values().is_empty() => ("order,READ_P", vec!["order,READ_PLUS".to_owned()]),
                 _ => ("", expected(arg)),
             };
             if offered.is_empty() {

@@ -35,8 +35,7 @@ fn broken(said: &str) -> Vec<&str> {
 
 /// Returns the number of checks of a rule.
 fn count(said: &str, rule: &str) -> u32 {
-    let line =
-        said.lines().find(|line| line.contains(rule)).unwrap_or_else(|| panic!("no rule {rule}: {said}"));
+    let line = said.lines().find(|line| line.contains(rule)).unwrap_or_else(|| panic!("no rule {rule}: {said}"));
     line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
@@ -48,11 +47,8 @@ fn linux_conforms_except_for_one_known_deviation() {
         assert!(output.status.success(), "{name}: {said}");
         assert_eq!(broken(&said), [""; 0], "{name}");
         assert!(said.contains("known [announced]"), "{name}: {said}");
-        for rule in [
-            "than were granted last",
-            "Write stays in its segment",
-            "Invalidate has a handle of its own Call",
-        ] {
+        for rule in ["than were granted last", "Write stays in its segment", "Invalidate has a handle of its own Call"]
+        {
             assert!(count(&said, rule) > 0, "{name}: no check of {rule}");
         }
     }
@@ -68,8 +64,7 @@ fn a_rule_without_checks_says_so() {
 
 #[test]
 fn what_cannot_be_held_to_the_rules_is_refused() {
-    for (name, why) in [("rxe-v42-mid", "has not the set-up"), ("tcp-v42", "no connection of RPC-over-RDMA")]
-    {
+    for (name, why) in [("rxe-v42-mid", "has not the set-up"), ("tcp-v42", "no connection of RPC-over-RDMA")] {
         let Some((output, said)) = held(&captures::path(name)) else { return };
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains(why), "{said}");
@@ -170,15 +165,11 @@ struct LintResult {
 }
 
 fn linted(capture: &Path) -> LintResult {
-    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-        .args(["lint", "-T", "json"])
-        .arg(capture)
-        .output()
-        .unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).args(["lint", "-T", "json"]).arg(capture).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8(output.stdout).unwrap();
-    let lines: Vec<serde_json::Value> =
-        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let lines: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     let mut found: Vec<_> = lines
         .iter()
@@ -188,8 +179,7 @@ fn linted(capture: &Path) -> LintResult {
     found.sort();
     found.dedup();
     let rules = lines.last().unwrap()["rules"].as_array().unwrap();
-    let not_judged =
-        rules.iter().filter(|rule| rule["not_judged"] != 0).map(|rule| text(&rule["rule"])).collect();
+    let not_judged = rules.iter().filter(|rule| rule["not_judged"] != 0).map(|rule| text(&rule["rule"])).collect();
     LintResult { found, not_judged }
 }
 
@@ -350,12 +340,8 @@ fn a_read_behind_the_reply() {
     breaks(&["read-late"], |kept| {
         let mut late = kept[121].clone();
         // The PSN after the Reply's.
-        let psn = u32::from_be_bytes([
-            0,
-            kept[130].bytes[BTH + 9],
-            kept[130].bytes[BTH + 10],
-            kept[130].bytes[BTH + 11],
-        ]);
+        let psn =
+            u32::from_be_bytes([0, kept[130].bytes[BTH + 9], kept[130].bytes[BTH + 10], kept[130].bytes[BTH + 11]]);
         late.bytes[BTH + 9..BTH + 12].copy_from_slice(&(psn + 1).to_be_bytes()[1..]);
         late.time = kept[130].time;
         kept.insert(131, late);

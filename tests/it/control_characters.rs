@@ -20,11 +20,7 @@ impl Folder {
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-            .args(arguments)
-            .current_dir(&self.0)
-            .output()
-            .unwrap()
+        Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).args(arguments).current_dir(&self.0).output().unwrap()
     }
 }
 
@@ -46,12 +42,8 @@ fn renamed(names: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = captures::bytes("rxe-v42-deleg");
     for (name, other) in names {
         assert_eq!(name.len(), other.len());
-        let places: Vec<usize> = bytes
-            .windows(name.len())
-            .enumerate()
-            .filter(|(_, at)| *at == name.as_bytes())
-            .map(|(at, _)| at)
-            .collect();
+        let places: Vec<usize> =
+            bytes.windows(name.len()).enumerate().filter(|(_, at)| *at == name.as_bytes()).map(|(at, _)| at).collect();
         assert!(!places.is_empty(), "{name}");
         places.into_iter().for_each(|at| bytes[at..at + name.len()].copy_from_slice(other.as_bytes()));
     }
@@ -60,10 +52,8 @@ fn renamed(names: &[(&str, &str)]) -> Vec<u8> {
 
 /// Returns the unsafe characters of a text.
 fn unsafe_letters(text: &[u8]) -> Vec<char> {
-    let mut found: Vec<char> = String::from_utf8_lossy(text)
-        .chars()
-        .filter(|letter| is_unsafe(*letter) && *letter != '\n')
-        .collect();
+    let mut found: Vec<char> =
+        String::from_utf8_lossy(text).chars().filter(|letter| is_unsafe(*letter) && *letter != '\n').collect();
     found.sort_unstable();
     found.dedup();
     found
@@ -86,17 +76,7 @@ fn names_of_the_wire_reach_no_view_as_they_are() {
         &["-x", "in.pcap"],
         &["-T", "json", "in.pcap"],
         &["-T", "csv", "in.pcap"],
-        &[
-            "-T",
-            "fields",
-            "-e",
-            "nfs.pathname.component",
-            "-e",
-            "nfsrdma.path",
-            "-E",
-            "separator=;",
-            "in.pcap",
-        ],
+        &["-T", "fields", "-e", "nfs.pathname.component", "-e", "nfsrdma.path", "-E", "separator=;", "in.pcap"],
         &["-T", "json", "-e", "nfs.pathname.component", "in.pcap"],
         &["--view", "frames", "in.pcap"],
         &["--view", "frames", "-V", "in.pcap"],
@@ -136,8 +116,7 @@ fn names_of_the_wire_reach_no_view_as_they_are() {
     // In JSON it is the same text.
     let output = folder.run(&["-T", "json", "in.pcap"]);
     let lines = String::from_utf8(output.stdout).unwrap();
-    let values =
-        lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap().to_string());
+    let values = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap().to_string());
     let text: String = values.collect();
     // The owner of the client is opaque, and in hexadecimal.
     for (_, name) in &NAMES[..3] {
@@ -189,8 +168,7 @@ fn names_of_files_reach_no_output_as_they_are() {
 fn a_name_is_no_formula_in_csv() {
     let folder = Folder::new("formula");
     fs::write(folder.0.join("in.pcap"), renamed(&[("del1", "=1+1"), ("del2", "@A+1")])).unwrap();
-    let output =
-        folder.run(&["-T", "csv", "-e", "nfs.pathname.component", Path::new("in.pcap").to_str().unwrap()]);
+    let output = folder.run(&["-T", "csv", "-e", "nfs.pathname.component", Path::new("in.pcap").to_str().unwrap()]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.lines().any(|line| line == "'=1+1") && text.lines().any(|line| line == "'@A+1"), "{text}");
     assert!(!text.lines().any(|line| line.starts_with(['=', '+', '@'])), "{text}");

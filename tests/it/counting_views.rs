@@ -99,8 +99,7 @@ fn connections_are_what_the_transactions_add_up_to() {
             .iter()
             .map(|line| {
                 let granted = line["credits"]["granted"].as_u64().unwrap_or(0);
-                let counts =
-                    [number(line, "transactions"), number(line, "incomplete"), number(line, "recovery_ns")];
+                let counts = [number(line, "transactions"), number(line, "incomplete"), number(line, "recovery_ns")];
                 (number(line, "connection"), (counts[0], counts[1], granted, counts[2]))
             })
             .collect();
@@ -129,8 +128,7 @@ fn the_time_in_loss_recovery_has_a_column() {
 fn connections_come_as_they_close() {
     let lines = lines("rxe-v3", &["--view", "connections"]);
     assert!(lines.iter().all(|line| line["closed"] == true));
-    let ends: Vec<u64> =
-        lines.iter().map(|line| nanoseconds(line["end_time"].as_str().unwrap_or_default())).collect();
+    let ends: Vec<u64> = lines.iter().map(|line| nanoseconds(line["end_time"].as_str().unwrap_or_default())).collect();
     assert!(ends.is_sorted(), "{ends:?}");
     let numbers: Vec<u64> = lines.iter().map(|line| number(line, "connection")).collect();
     assert!(!numbers.is_sorted(), "{numbers:?}");
@@ -173,8 +171,7 @@ fn csv_says_what_json_says() {
 fn a_filter_chooses_what_is_counted() {
     let lines = |view, filter| lines("rxe-v3", &["--view", view, "-Y", filter]);
     let operations = lines("operations", "nfsrdma.operation in {\"READ\", \"WRITE\"}");
-    let names: Vec<_> =
-        operations.iter().map(|line| line["operation"].as_str().unwrap_or_default()).collect();
+    let names: Vec<_> = operations.iter().map(|line| line["operation"].as_str().unwrap_or_default()).collect();
     assert_eq!(names, ["WRITE", "READ"]);
     let connections = lines("connections", "mount");
     assert!(connections.iter().all(|line| line["transport"] == "tcp"), "{connections:?}");

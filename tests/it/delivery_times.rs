@@ -107,9 +107,10 @@ const SEND_OR_WRITE_OR_READ: std::ops::RangeInclusive<u8> = 0x00..=0x0c;
 fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
     let mut moved = 0;
     // Those with several connections are left out.
-    for name in captures::ALL.into_iter().filter(|name| {
-        name.starts_with("rxe") && !["conc", "errors"].iter().any(|several| name.contains(several))
-    }) {
+    for name in captures::ALL
+        .into_iter()
+        .filter(|name| name.starts_with("rxe") && !["conc", "errors"].iter().any(|several| name.contains(several)))
+    {
         let packets = packets(&captures::bytes(name));
         let mut by_path: BTreeMap<_, Vec<&Packet>> = BTreeMap::new();
         for packet in &packets {
@@ -130,9 +131,7 @@ fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
                 .filter(|packet| packet.opcode == 0x11)
                 .collect();
             messages.extend(
-                { delivered(&requests, &answers) }
-                    .into_iter()
-                    .map(|(xid, frames, time)| (frames, (xid, time))),
+                { delivered(&requests, &answers) }.into_iter().map(|(xid, frames, time)| (frames, (xid, time))),
             );
         }
         for transaction in &program::json(&captures::path(name)).transactions {
@@ -155,8 +154,7 @@ fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
 /// Sums with larger differences. The Call of NULL is the first on its connection, and the client processes the Reply
 /// some milliseconds after it was captured: 10.2 ms of 21, and 9.7 of 16. The first copy of an ACCESS was lost in the
 /// client's own queue, before the capture point, as [`a_call_that_was_lost_before_the_capture_follows_a_pause`] shows.
-const REMAIN: [(&str, &str); 3] =
-    [("rxe-v42-bulk-loss5", "ACCESS"), ("siw-v41", "NULL"), ("siw-v42-crc", "NULL")];
+const REMAIN: [(&str, &str); 3] = [("rxe-v42-bulk-loss5", "ACCESS"), ("siw-v41", "NULL"), ("siw-v42-crc", "NULL")];
 
 /// Capture of 32 processes that share one emulated CPU with the client's queues. The kernel's round-trip time begins
 /// before the Call is captured, when xprtrdma posts the Send, and ends after the Reply is captured, when xprtrdma
@@ -187,9 +185,10 @@ fn unused_credit_ms(transactions: &[Transaction]) -> f64 {
         { transactions.iter() }.filter_map(both).map(|[call, reply]| (call, reply)).unzip();
     calls.sort_unstable();
     replies.sort_unstable();
-    let unused = calls[CREDITS..].iter().zip(&replies).map(|(call, reply)| {
-        call.checked_sub(*reply).unwrap_or_else(|| panic!("a Call at {call} without a credit"))
-    });
+    let unused = calls[CREDITS..]
+        .iter()
+        .zip(&replies)
+        .map(|(call, reply)| call.checked_sub(*reply).unwrap_or_else(|| panic!("a Call at {call} without a credit")));
     unused.sum::<u64>() as f64 / 1e6
 }
 
@@ -215,19 +214,14 @@ fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
             assert!(call["lost_copy"]["ns"].as_u64().unwrap() >= pause, "{call}");
             let filter = format!("nfsrdma.call.lost_copy == possible && nfsrdma.index == {}", one.0["index"]);
             let tree = program::output(&path, &["-V", "-Y", &filter, "--summary", "none"]);
-            assert!(
-                tree.contains("possibly lost before the capture point, or the client was idle"),
-                "{tree}"
-            );
+            assert!(tree.contains("possibly lost before the capture point, or the client was idle"), "{tree}");
         } else {
             assert_ne!(call["lost_copy"]["evidence"], "possible", "{call}");
         }
     }
     assert_eq!(long.len(), 1, "{long:?}");
     let evidence = |word: &str| {
-        let is = |one: &&Transaction| {
-            one.message("call").is_some_and(|call| call["lost_copy"]["evidence"] == word)
-        };
+        let is = |one: &&Transaction| one.message("call").is_some_and(|call| call["lost_copy"]["evidence"] == word);
         lines.transactions.iter().filter(is).count() as u64
     };
     let recovery = &lines.summary.as_ref().unwrap()["recovery"];
@@ -235,8 +229,7 @@ fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
     assert_eq!(recovery["lost_copies"], evidence("certain"));
     let summary = program::output(&path, &["-q"]);
     let words = " ".to_owned() + &summary.split_whitespace().collect::<Vec<_>>().join(" ");
-    let printed =
-        format!(" {} Calls came after an ACK timeout or longer without a message:", evidence("possible"));
+    let printed = format!(" {} Calls came after an ACK timeout or longer without a message:", evidence("possible"));
     assert!(words.contains(&printed), "{printed}: {summary}");
 }
 
@@ -245,9 +238,7 @@ fn the_sum_of_latencies_is_the_round_trip_time_that_the_kernel_measured() {
     let (mut sums, mut wrong, mut saturated_ms) = (0, Vec::new(), 0.0);
     let mut names: Vec<&str> = captures::ALL.to_vec();
     // With a snap length, the procedure of a Call is not always known.
-    names.retain(|name| {
-        captures::folder().join(format!("{name}.mountstats")).exists() && !name.contains("snap")
-    });
+    names.retain(|name| captures::folder().join(format!("{name}.mountstats")).exists() && !name.contains("snap"));
     let more = captures::more();
     names.extend(more.iter().map(|path| path.split_once(".pcap").map_or(*path, |(name, _)| name)));
     for name in names {
@@ -287,9 +278,7 @@ fn the_sum_of_latencies_is_the_round_trip_time_that_the_kernel_measured() {
             let is_saturated = name == SATURATED && (0.0..=calls * SATURATED_WAIT_MS).contains(&waited_ms);
             let is_near = is_saturated || waited_ms.abs() <= rtt_ms * 0.1 + 4.0 * calls;
             if is_near == REMAIN.contains(&(name, operation.as_str())) {
-                wrong.push(format!(
-                    "{name}: {operation}: {calls} Calls, {latency_ms:.1} ms, the kernel {rtt_ms} ms"
-                ));
+                wrong.push(format!("{name}: {operation}: {calls} Calls, {latency_ms:.1} ms, the kernel {rtt_ms} ms"));
             }
         }
     }
@@ -297,10 +286,7 @@ fn the_sum_of_latencies_is_the_round_trip_time_that_the_kernel_measured() {
     assert!(sums > 600, "only {sums} sums were compared");
     // A waiting Call holds a credit that appears unused: it is not captured yet, or its Reply is not handled yet.
     let unused_ms = unused_credit_ms(&program::json(&captures::path(SATURATED)).transactions);
-    assert!(
-        (0.0..=unused_ms).contains(&saturated_ms),
-        "{saturated_ms} ms of waits, {unused_ms} ms of unused credits"
-    );
+    assert!((0.0..=unused_ms).contains(&saturated_ms), "{saturated_ms} ms of waits, {unused_ms} ms of unused credits");
 }
 
 /// A Transaction with a stall has a phase `recovery`, and its phases sum up.
@@ -334,9 +320,7 @@ const MIN_SILENCE_NS: u64 = 100_000_000;
 fn silences(pcap: &[u8]) -> Vec<(u64, u64)> {
     // A request packet repeats a PSN that its sender has used.
     let requests: HashMap<u64, Packet> = { packets(pcap).into_iter() }
-        .filter(|packet| {
-            SEND_OR_WRITE_OR_READ.contains(&packet.opcode) || matches!(packet.opcode, 0x16 | 0x17)
-        })
+        .filter(|packet| SEND_OR_WRITE_OR_READ.contains(&packet.opcode) || matches!(packet.opcode, 0x16 | 0x17))
         .map(|packet| (packet.frame, packet))
         .collect();
     let mut newest_psns: HashMap<(Vec<u8>, u32), u32> = HashMap::new();
@@ -353,15 +337,13 @@ fn silences(pcap: &[u8]) -> Vec<(u64, u64)> {
         let wire_length = u32::from_le_bytes(pcap[at + 12..at + 16].try_into().unwrap()) as usize;
         if let Some(segment) = segment(frame, wire_length).filter(|segment| segment.length > 0) {
             let end = segment.sequence.wrapping_add(segment.length as u32);
-            let newest =
-                newest_bytes.entry((segment.source, segment.destination)).or_insert(segment.sequence);
+            let newest = newest_bytes.entry((segment.source, segment.destination)).or_insert(segment.sequence);
             is_again = newest.wrapping_sub(end).cast_signed() >= 0;
             if !is_again {
                 *newest = end;
             }
         }
-        if let Some(before) = before.replace(now).filter(|before| is_again && now - before >= MIN_SILENCE_NS)
-        {
+        if let Some(before) = before.replace(now).filter(|before| is_again && now - before >= MIN_SILENCE_NS) {
             silences.push((before, now));
         }
     }
@@ -385,8 +367,7 @@ fn recovery_includes_the_silences_before_retransmissions() {
         let mut silent = 0;
         for one in &program::json(&captures::path(name)).transactions {
             let [Some(call), Some(reply)] = [one.message("call"), one.message("reply")] else { continue };
-            let [start, end] =
-                [&call["time"], &reply["end_time"]].map(|at| nanoseconds(at.as_str().unwrap()));
+            let [start, end] = [&call["time"], &reply["end_time"]].map(|at| nanoseconds(at.as_str().unwrap()));
             let within = |(since, until): &(u64, u64)| end.min(*until).saturating_sub(start.max(*since));
             let silence_ns: u64 = silences.iter().map(within).sum();
             let recovery_ns = one.0["phases_ns"]["recovery"].as_u64().unwrap();
@@ -405,15 +386,10 @@ fn pauses_of_an_ack_timeout_are_suspected_where_packets_were_lost() {
     for (name, has_loss) in [("rxe-v42-loss", true), ("rxe-v42", false)] {
         let lines = program::json(&captures::path(name));
         let phase = |one: &Transaction, phase: &str| one.0["phases_ns"][phase].as_u64().unwrap_or(0);
-        let long =
-            lines.transactions.iter().filter(|one| phase(one, "server") >= ACK_TIMEOUT_NS).count() as u64;
+        let long = lines.transactions.iter().filter(|one| phase(one, "server") >= ACK_TIMEOUT_NS).count() as u64;
         let recovery_ns: u64 = lines.transactions.iter().map(|one| phase(one, "recovery")).sum();
         let printed = &lines.summary.as_ref().unwrap()["recovery"];
-        assert_eq!(
-            (printed["suspected"].as_u64(), printed["ns"].as_u64()),
-            (Some(long), Some(recovery_ns)),
-            "{name}"
-        );
+        assert_eq!((printed["suspected"].as_u64(), printed["ns"].as_u64()), (Some(long), Some(recovery_ns)), "{name}");
         assert_eq!((long > 0, recovery_ns > 0), (has_loss, has_loss), "{name}");
     }
 }

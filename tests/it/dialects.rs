@@ -71,13 +71,7 @@ fn lines(capture: &Path, arguments: &[&str]) -> Vec<Value> {
 
 /// Returns the exit code of a comparison: same or different.
 fn code(arguments: &[&str], files: &[&Path]) -> Option<i32> {
-    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-        .args(arguments)
-        .args(files)
-        .output()
-        .unwrap()
-        .status
-        .code()
+    Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).args(arguments).args(files).output().unwrap().status.code()
 }
 
 /// A baseline written in one dialect differs from the capture read in another, and neither has Transactions for the
@@ -132,11 +126,7 @@ fn the_dialect_of_each_message_is_in_its_line_and_the_line_keeps_the_schema() {
                 assert_eq!(line[side]["sends"], sends.len(), "{dialect:?}: {line}");
                 assert_eq!(header["credits"].is_null(), dialect == Dialect::Prototype, "{dialect:?}: {line}");
             }
-            assert_eq!(
-                line["done"].as_bool().unwrap_or(false),
-                conversation.done.is_some(),
-                "{dialect:?}: {line}"
-            );
+            assert_eq!(line["done"].as_bool().unwrap_or(false), conversation.done.is_some(), "{dialect:?}: {line}");
         }
     });
 }
@@ -152,8 +142,7 @@ fn a_filter_selects_by_dialect() {
     });
     let (file, conversations) = capture(Dialect::Version2, Kind::Roce, 7);
     let offered = conversations.iter().filter(|one| one.invalidate.is_some()).count();
-    let count =
-        lines(file.path(), &["-T", "json", "--summary", "none", "-Y", "rpcordma.inv_handle > 0"]).len();
+    let count = lines(file.path(), &["-T", "json", "--summary", "none", "-Y", "rpcordma.inv_handle > 0"]).len();
     assert_eq!(count, offered);
 }
 

@@ -25,9 +25,7 @@ fn transactions(filter: &str, capture: &str) -> Vec<Value> {
 
 /// Verifies that `-Y` selects exactly the Transactions for which `holds` returns `true`.
 fn selects(filter: &str, capture: &str, holds: impl Fn(&Value) -> bool) {
-    let index = |lines: Vec<Value>| -> Vec<u64> {
-        lines.iter().map(|line| line["index"].as_u64().unwrap()).collect()
-    };
+    let index = |lines: Vec<Value>| -> Vec<u64> { lines.iter().map(|line| line["index"].as_u64().unwrap()).collect() };
     let mut expected = json(&["--summary", "none"], capture);
     expected.retain(|line| holds(line));
     assert!(!expected.is_empty(), "{filter}");
@@ -56,9 +54,7 @@ fn a_transaction_passes_by_what_is_known_of_it() {
     selects("nfsrdma.operation == READ", "rxe-v42", |line| line["operation"] == "READ");
     selects("nfsrdma.latency > 0.01", "rxe-v42", |line| line["latency_ns"].as_u64() > Some(10_000_000));
     selects("nfsrdma.phase.data_out > 0", "rxe-v42", |line| line["phases_ns"]["data_out"].as_u64() > Some(0));
-    selects("nfsrdma.status != NFS4_OK", "rxe-v42", |line| {
-        line["status"].is_string() && line["status"] != "NFS4_OK"
-    });
+    selects("nfsrdma.status != NFS4_OK", "rxe-v42", |line| line["status"].is_string() && line["status"] != "NFS4_OK");
     selects("nfsrdma.index in {5..7}", "rxe-v42", |line| (5..=7).contains(&line["index"].as_u64().unwrap()));
     selects("nfsrdma.complete == False", "rxe-v42-snap128", |line| line["complete"] == false);
     selects("nfsrdma.missing matches \"^call:[0-9]\"", "rxe-v42-snap128", |line| {
@@ -68,12 +64,8 @@ fn a_transaction_passes_by_what_is_known_of_it() {
     selects("nfsrdma.direction == reverse", "rxe-v42-deleg", |line| line["direction"] == "reverse");
     selects("nfsrdma.reply.copies > 1", "rxe-v42-loss", |line| line["reply"]["copies"].as_u64() > Some(1));
     selects("nfsrdma.transport == tcp", "tcp-v42", |line| line["transport"] == "tcp");
-    let moved = |line: &Value| {
-        segments(line, "read_chunks").iter().map(|s| s["moved"].as_u64().unwrap()).sum::<u64>()
-    };
-    selects("nfsrdma.chunk.kind == read and nfsrdma.chunk.moved > 8000", "rxe-v42", |line| {
-        moved(line) > 8_000
-    });
+    let moved = |line: &Value| segments(line, "read_chunks").iter().map(|s| s["moved"].as_u64().unwrap()).sum::<u64>();
+    selects("nfsrdma.chunk.kind == read and nfsrdma.chunk.moved > 8000", "rxe-v42", |line| moved(line) > 8_000);
 }
 
 /// RFC 8797: private data is in messages of the connection manager, and in MPA startup frames.
@@ -93,21 +85,17 @@ fn a_transaction_passes_by_the_path_of_its_file() {
     selects("nfsrdma.path == \"/export/data/w/s100\"", "rxe-v3", |line| path(line) == "/export/data/w/s100");
     selects("nfsrdma.new_path", "rxe-v42", |line| line["new_path"].is_string());
     // Names also come from Transactions that the filter rejects, and the frames of a Transaction have its path.
-    let output = run(
-        &["--view", "frames", "-T", "fields", "-e", "nfsrdma.path", "-Y", "frame.number == 590"],
-        "rxe-v42",
-    );
+    let output =
+        run(&["--view", "frames", "-T", "fields", "-e", "nfsrdma.path", "-Y", "frame.number == 590"], "rxe-v42");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "/data/w/s2k\n");
 }
 
 #[test]
 fn addresses_are_compared_as_addresses() {
     let is_forward = |line: &Value| line["client"] == "10.9.0.2";
-    for filter in [
-        "nfsrdma.client == 10.9.0.0/16",
-        "nfsrdma.client in {10.9.0.2, fd09::2}",
-        "nfsrdma.client == \"10.9.0.2\"",
-    ] {
+    for filter in
+        ["nfsrdma.client == 10.9.0.0/16", "nfsrdma.client in {10.9.0.2, fd09::2}", "nfsrdma.client == \"10.9.0.2\""]
+    {
         selects(filter, "rxe-v3", is_forward);
     }
     selects("nfsrdma.server == fd09::/16", "rxe-v42-ip6", |line| line["server"] == "fd09::1");
@@ -126,17 +114,14 @@ fn words_are_found_in_either_case() {
 #[test]
 fn the_crc_of_an_fpdu_is_judged_in_the_frame_that_ends_it() {
     let verdicts = |capture| {
-        let output = run(
-            &["--view", "frames", "-T", "fields", "-e", "nfsrdma.mpa.crc", "-Y", "nfsrdma.mpa.crc"],
-            capture,
-        );
+        let output =
+            run(&["--view", "frames", "-T", "fields", "-e", "nfsrdma.mpa.crc", "-Y", "nfsrdma.mpa.crc"], capture);
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
     };
     assert_eq!(verdicts("siw-v42-crc"), ["good".to_owned()].into());
     assert_eq!(verdicts("siw-v42"), ["absent".to_owned()].into());
-    let tree =
-        |capture| String::from_utf8(run(&["-V", "-c", "3", "--summary", "none"], capture).stdout).unwrap();
+    let tree = |capture| String::from_utf8(run(&["-V", "-c", "3", "--summary", "none"], capture).stdout).unwrap();
     assert!(tree("siw-v42-crc").contains("MPA CRC: right\n"));
     assert!(tree("siw-v42").contains("MPA CRC: not in use\n"));
 }
@@ -165,16 +150,12 @@ fn a_transaction_passes_by_the_fields_of_its_messages() {
 #[test]
 fn a_transaction_passes_by_all_its_frames_together() {
     // The Call, the RDMA Write and the Reply are three frames.
-    selects(
-        "infiniband.bth.opcode == 10 and rpc.msgtyp == CALL and rpc.msgtyp == REPLY",
-        "rxe-v42",
-        |line| {
-            let small = |segment: &&Value| (1..=4_096).contains(&segment["moved"].as_u64().unwrap());
-            let written = segments(line, "write_chunks").into_iter();
-            let reply = line["reply_chunk"]["segments"].as_array().into_iter().flatten();
-            written.chain(reply).filter(small).any(|segment| segment["frames"][0] == segment["frames"][1])
-        },
-    );
+    selects("infiniband.bth.opcode == 10 and rpc.msgtyp == CALL and rpc.msgtyp == REPLY", "rxe-v42", |line| {
+        let small = |segment: &&Value| (1..=4_096).contains(&segment["moved"].as_u64().unwrap());
+        let written = segments(line, "write_chunks").into_iter();
+        let reply = line["reply_chunk"]["segments"].as_array().into_iter().flatten();
+        written.chain(reply).filter(small).any(|segment| segment["frames"][0] == segment["frames"][1])
+    });
     selects("frame.number == 592", "rxe-v42", |line| line["xid"] == "0xb38df27d");
     selects("frame.protocols contains \"rpcordma:rpc:nfs\" and ip.src == 10.9.0.2", "rxe-v42", |line| {
         line["procedure"] != "NULL"
@@ -190,18 +171,14 @@ fn the_summary_counts_what_is_selected() {
     let lines = json(&["-Y", "nfs.opcode == READ"], "rxe-v42");
     let (summary, selected) = lines.split_last().unwrap();
     assert_eq!(summary["transactions"].as_u64(), Some(selected.len() as u64));
-    let operations: Vec<_> =
-        summary["operations"].as_array().unwrap().iter().map(|of| &of["operation"]).collect();
+    let operations: Vec<_> = summary["operations"].as_array().unwrap().iter().map(|of| &of["operation"]).collect();
     assert_eq!(operations, ["READ"]);
     // Every frame of the selected Transactions: those of the messages and of the RDMA Writes.
     let frames = json(&["--view", "frames", "-q", "-Y", "nfs.opcode == READ"], "rxe-v42").pop().unwrap();
     assert_eq!(frames["frames"], 2 * selected.len());
     assert_eq!(frames["transactions"], selected.len());
-    let written: u64 = selected
-        .iter()
-        .flat_map(|line| segments(line, "write_chunks"))
-        .map(|s| s["moved"].as_u64().unwrap())
-        .sum();
+    let written: u64 =
+        selected.iter().flat_map(|line| segments(line, "write_chunks")).map(|s| s["moved"].as_u64().unwrap()).sum();
     assert!(summary["bytes"].as_u64() > Some(written), "{summary}");
     assert!(summary["frames"].as_u64() > Some(written / 1_024), "{summary}");
 }
@@ -213,8 +190,7 @@ fn a_filter_that_holds_for_all_changes_nothing() {
             (run(arguments, "rxe-v40-deleg"), run(&[arguments, &["-Y", "frame"]].concat(), "rxe-v40-deleg"));
         assert!(plain.stdout == filtered.stdout, "{arguments:?}");
     }
-    let lines =
-        |arguments: &[&str]| run(&[&["--summary", "none"], arguments].concat(), "rxe-v42-loss").stdout;
+    let lines = |arguments: &[&str]| run(&[&["--summary", "none"], arguments].concat(), "rxe-v42-loss").stdout;
     assert!(lines(&[]) == lines(&["-Y", "frame or not frame"]));
     assert!(lines(&["-V", "-c", "20"]) == lines(&["-V", "-c", "20", "-Y", "rpc"]));
 }
@@ -229,9 +205,9 @@ fn a_filter_that_is_wrong_is_refused_before_anything_is_read() {
     let output = run(&["-Y", "nfs.opcode == REED"], "rxe-v42");
     assert_eq!(output.status.code(), Some(2));
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(error.starts_with(
-        "nfsrdma-inspect: -Y: column 15: no value of nfs.opcode is called REED; did you mean READ"
-    ));
+    assert!(
+        error.starts_with("nfsrdma-inspect: -Y: column 15: no value of nfs.opcode is called REED; did you mean READ")
+    );
     assert_eq!(error.lines().count(), 1);
     assert!(output.stdout.is_empty());
 }

@@ -25,9 +25,7 @@ fn read(name: &'static str, prompt: bool) -> (Vec<String>, Vec<u64>) {
     while let Some(frame) = source.next().unwrap() {
         flow.process_frame(&frame);
         while let Some(transaction) = flow.next_transaction() {
-            waited.extend(
-                transaction.reply.as_ref().and_then(|reply| frame.time.nanoseconds_since(reply.end_time)),
-            );
+            waited.extend(transaction.reply.as_ref().and_then(|reply| frame.time.nanoseconds_since(reply.end_time)));
             all.push(about(&transaction));
         }
     }

@@ -8,9 +8,7 @@ use std::ops::{AddAssign, Range};
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
-    OriginalAndReencodedMessage, TransactionMessages,
-};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{OriginalAndReencodedMessage, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapKeyedValue};
 
@@ -87,11 +85,7 @@ fn hold(transaction: &Transaction, reading: &TransactionMessages<'_>, which: Rpc
         assert!((item..=filled).contains(&length), "{splice:?}, a chunk of {length} bytes: {transaction:?}");
         match which {
             RpcMessageKind::Call => {
-                assert_eq!(
-                    position.map(|position| position as usize),
-                    Some(splice.position),
-                    "{transaction:?}"
-                );
+                assert_eq!(position.map(|position| position as usize), Some(splice.position), "{transaction:?}");
                 counts.read_items += 1;
             }
             RpcMessageKind::Reply => counts.write_items += 1,

@@ -128,8 +128,7 @@ fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
     ] {
         row.insert(key.to_owned(), line[key].clone());
     }
-    let vlan_ids =
-        line["vlan_ids"].as_array().map(|ids| ids.iter().map(Value::to_string).collect::<Vec<_>>());
+    let vlan_ids = line["vlan_ids"].as_array().map(|ids| ids.iter().map(Value::to_string).collect::<Vec<_>>());
     row.insert("vlan_ids".into(), vlan_ids.map_or(Value::Null, |ids| json!(ids.join(","))));
     row.insert("done".into(), json!(line.get("done") == Some(&Value::Bool(true))));
     for side in ["call", "reply"] {
@@ -273,10 +272,7 @@ fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
     assert_eq!(rows.iter().map(|row| row["path"].clone()).collect::<Vec<_>>(), paths);
 
     let write = rows.iter().find(|row| row["op"] == "WRITE" && row["data"] == 8192).unwrap();
-    assert_eq!(
-        (&write["offset"], &write["count"], &write["status"]),
-        (&json!(0), &json!(8192), &json!("NFS4_OK"))
-    );
+    assert_eq!((&write["offset"], &write["count"], &write["status"]), (&json!(0), &json!(8192), &json!("NFS4_OK")));
     // The file was opened by name before, in another COMPOUND.
     let opened = rows.iter().find(|row| row["result_filehandle"] == write["filehandle"]).unwrap();
     assert_eq!((&opened["op"], &opened["name"]), (&json!("GETFH"), &json!("s8k")));
@@ -297,10 +293,7 @@ fn procedures_of_nfsv3_are_operations_of_their_own() {
     }
     let mount = rows.iter().find(|row| row["op"] == "MNT").unwrap();
     assert_eq!(mount["result_filehandle"], "0100010000000000");
-    assert_eq!(
-        (&write["offset"], &write["status"], &write["position"]),
-        (&json!(0), &json!("NFS3_OK"), &json!(0))
-    );
+    assert_eq!((&write["offset"], &write["status"], &write["position"]), (&json!(0), &json!("NFS3_OK"), &json!(0)));
 }
 
 /// Adds tags after the addresses of an Ethernet frame.
@@ -323,9 +316,7 @@ fn the_tables_name_the_virtual_network() {
         ),
         (
             "vxlan",
-            crate::tunnels::wrapped(&plain, |bytes, n| {
-                crate::tunnels::vxlan(&tagged(bytes, &[0x81, 0, 0, 6]), n + 4)
-            }),
+            crate::tunnels::wrapped(&plain, |bytes, n| crate::tunnels::vxlan(&tagged(bytes, &[0x81, 0, 0, 6]), n + 4)),
             json!("6"),
             json!(100),
         ),
@@ -361,16 +352,9 @@ fn connections_add_up_to_their_transactions() {
     let rows = table(&folder.tables(), "connections", &capture);
     assert_eq!(rows.len(), listed.len());
     for (row, listed) in rows.iter().zip(&listed) {
-        for key in [
-            "connection",
-            "transport",
-            "client",
-            "client_port",
-            "server",
-            "server_port",
-            "transactions",
-            "bytes",
-        ] {
+        for key in
+            ["connection", "transport", "client", "client_port", "server", "server_port", "transactions", "bytes"]
+        {
             assert_eq!(row[key], listed[key], "{key}");
         }
         let mine = |one: &&Transaction| one.0["connection"] == row["connection"];
@@ -483,8 +467,7 @@ fn the_last_directory_is_created_and_one_above_must_exist() {
     let output = run(&[Path::new("--to"), &to, &capture]);
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{errors}");
-    let expected =
-        format!("{}: cannot write: no such directory {}; create it", to.display(), above.display());
+    let expected = format!("{}: cannot write: no such directory {}; create it", to.display(), above.display());
     assert!(errors.contains(&expected), "{errors}");
     assert_eq!(errors.lines().count(), 1, "{errors}");
     assert!(!above.exists());

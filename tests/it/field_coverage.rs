@@ -105,15 +105,12 @@ fn run(
         let (datagram, _) = flow.process_frame_observed(&frame, reported);
         match &datagram.payload {
             NetworkLayerPayload::Infiniband(packet) => {
-                let message =
-                    Mad::from_packet(packet, reported).and_then(|mad| cm::CmMessage::decode(&mad, reported));
+                let message = Mad::from_packet(packet, reported).and_then(|mad| cm::CmMessage::decode(&mad, reported));
                 if let Some(private) = message.as_ref().and_then(cm::CmMessage::private_data) {
                     PrivateData::find(private.bytes, private.at, reported);
                 }
             }
-            NetworkLayerPayload::Tcp(segment) if flow.is_iwarp() => {
-                observe_segment(segment.payload, reported)
-            }
+            NetworkLayerPayload::Tcp(segment) if flow.is_iwarp() => observe_segment(segment.payload, reported),
             _ => {}
         }
         give(&mut flow, reported);
@@ -227,18 +224,15 @@ fn no_byte_of_a_complete_message_is_left_out() {
 #[test]
 fn every_field_that_is_told_is_in_the_registry_with_its_type() {
     let registry = catalog::all_fields();
-    let known: BTreeMap<&str, Vec<FieldKind>> = registry
-        .fields()
-        .map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect()))
-        .collect();
+    let known: BTreeMap<&str, Vec<FieldKind>> =
+        registry.fields().map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect())).collect();
     for capture in captures::ALL {
         for (field, reports) in reported(capture).by_place.values() {
             // A group without a name exists only in the notation.
             if field.name.is_empty() {
                 continue;
             }
-            let kinds =
-                known.get(field.name).unwrap_or_else(|| panic!("{capture}: {} is unknown", field.name));
+            let kinds = known.get(field.name).unwrap_or_else(|| panic!("{capture}: {} is unknown", field.name));
             assert!(kinds.contains(&field.kind), "{capture}: {} is reported as {:?}", field.name, field.kind);
             let may_be = may_be_told(field.kind);
             assert!(

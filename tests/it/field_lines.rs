@@ -29,8 +29,7 @@ fn shown(arguments: &[&str], name: &str) -> String {
 
 /// Returns the output of tshark; `None` if it is not installed.
 fn tshark(arguments: &[&str], name: &str) -> Option<String> {
-    let output =
-        Command::new("tshark").env("TZ", "UTC").arg("-r").arg(captures::path(name)).args(arguments).output();
+    let output = Command::new("tshark").env("TZ", "UTC").arg("-r").arg(captures::path(name)).args(arguments).output();
     match output {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -120,12 +119,10 @@ fn the_options_of_a_line_are_those_of_tshark() {
         &["-E", "header=n", "-E", "quote=n", "-E", "occurrence=a"],
     ];
     for layout in layouts {
-        let Some(expected) = tshark(&[&["-T", "fields"], fields.as_slice(), layout].concat(), "rxe-v3")
-        else {
+        let Some(expected) = tshark(&[&["-T", "fields"], fields.as_slice(), layout].concat(), "rxe-v3") else {
             return;
         };
-        let ours =
-            shown(&[&["--view", "frames", "-T", "fields"], fields.as_slice(), layout].concat(), "rxe-v3");
+        let ours = shown(&[&["--view", "frames", "-T", "fields"], fields.as_slice(), layout].concat(), "rxe-v3");
         for (ours, expected) in ours.lines().zip(expected.lines()) {
             assert_eq!(ours, expected, "{layout:?}");
         }
@@ -134,15 +131,9 @@ fn the_options_of_a_line_are_those_of_tshark() {
 
 #[test]
 fn a_transaction_has_the_fields_of_all_its_frames_and_of_both_messages() {
-    let fields = named(&[
-        "nfsrdma.index",
-        "nfsrdma.call.frame",
-        "nfsrdma.reply.frame",
-        "nfs.opcode",
-        "nfsrdma.chunk.moved",
-    ]);
-    let text =
-        shown(&[&["-T", "fields", "-Y", "nfsrdma.xid == 0x9c8df27d"], fields.as_slice()].concat(), "rxe-v42");
+    let fields =
+        named(&["nfsrdma.index", "nfsrdma.call.frame", "nfsrdma.reply.frame", "nfs.opcode", "nfsrdma.chunk.moved"]);
+    let text = shown(&[&["-T", "fields", "-Y", "nfsrdma.xid == 0x9c8df27d"], fields.as_slice()].concat(), "rxe-v42");
     assert_eq!(text, "26\t120\t131\t53,22,38,9,53,22,38,9\t8192\n");
 }
 
@@ -219,10 +210,7 @@ fn json_of_frames_without_fields_is_everything_that_a_frame_has() {
             for (field, values) in named {
                 // The columns have one value each.
                 let of_whole = &whole[&field];
-                assert!(
-                    *of_whole == values || of_whole[0] == values[0] && field.contains("frame."),
-                    "{field}"
-                );
+                assert!(*of_whole == values || of_whole[0] == values[0] && field.contains("frame."), "{field}");
             }
         }
     }
@@ -237,13 +225,8 @@ fn what_makes_no_sense_is_refused() {
     };
     assert!(refused(&["-T", "fields"]).contains("-T fields needs -e FIELD"));
     assert!(refused(&["-e", "rpc.xid"]).contains("-T fields, csv or json"));
-    assert!(
-        refused(&["-T", "fields", "-e", "rpc.xids"])
-            .contains("unknown field rpc.xids; did you mean rpc.xid?")
-    );
-    assert!(
-        refused(&["-T", "fields", "-e", "rpc.xid", "-E", "separator=ab"]).contains("separator=/t|/s|CHAR")
-    );
+    assert!(refused(&["-T", "fields", "-e", "rpc.xids"]).contains("unknown field rpc.xids; did you mean rpc.xid?"));
+    assert!(refused(&["-T", "fields", "-e", "rpc.xid", "-E", "separator=ab"]).contains("separator=/t|/s|CHAR"));
     assert!(refused(&["-T", "csv", "-E", "quote=s"]).contains("-E separator and quote apply to -T fields"));
     assert!(refused(&["-T", "csv", "-V"]).contains("-V prints text and cannot be combined with -T csv"));
     assert!(refused(&["-T", "json", "-x"]).contains("-x prints text and cannot be combined with -T json"));
@@ -252,8 +235,7 @@ fn what_makes_no_sense_is_refused() {
 /// Returns the lines of the hex dump.
 fn bytes(text: &str) -> Vec<&str> {
     let is_dump = |line: &&str| {
-        line.get(4..6) == Some("  ")
-            && line.get(..4).is_some_and(|at| at.chars().all(|c| c.is_ascii_hexdigit()))
+        line.get(4..6) == Some("  ") && line.get(..4).is_some_and(|at| at.chars().all(|c| c.is_ascii_hexdigit()))
     };
     text.lines().filter(is_dump).collect()
 }

@@ -76,8 +76,7 @@ impl Outcome {
 
     fn assert_explained(&self) {
         let unexplained = self.unexplained.values();
-        let unexplained: Vec<_> =
-            unexplained.map(|(times, what)| format!("{times} times as {what}")).collect();
+        let unexplained: Vec<_> = unexplained.map(|(times, what)| format!("{times} times as {what}")).collect();
         assert!(unexplained.is_empty(), "unexplained:\n{}", unexplained.join("\n"));
     }
 
@@ -85,8 +84,7 @@ impl Outcome {
         self.agreed += other.agreed;
         self.fields.extend(other.fields);
         for (key, example) in other.explained {
-            self.explained.entry(key).or_insert(Example { times: 0, ..example.clone() }).times +=
-                example.times;
+            self.explained.entry(key).or_insert(Example { times: 0, ..example.clone() }).times += example.times;
         }
         for (field, (times, what)) in other.unexplained {
             self.unexplained.entry(field).or_insert((0, what)).0 += times;
@@ -150,8 +148,7 @@ fn document(version: &str, outcome: &Outcome) -> String {
     );
     for (at, rule) in RULES.iter().enumerate() {
         let mut of_rule: Vec<_> = outcome.explained.iter().filter(|((of, _), _)| *of == at).collect();
-        let _ =
-            write!(text, "\n## {}\n{}\n\nRight: {}. {}.\n\n", rule.title, rule.why, rule.right, rule.section);
+        let _ = write!(text, "\n## {}\n{}\n\nRight: {}. {}.\n\n", rule.title, rule.why, rule.right, rule.section);
         if let Some(elsewhere) = rule.elsewhere {
             let _ = writeln!(text, "Not in a capture of `captures/`: seen in {elsewhere}.");
             continue;
@@ -159,17 +156,11 @@ fn document(version: &str, outcome: &Outcome) -> String {
         if of_rule.len() > SHOWN {
             // For missing messages, their fields are not listed.
             let times: u64 = of_rule.iter().map(|(_, example)| example.times).sum();
-            let _ = writeln!(
-                text,
-                "{times} values of {} fields, of which the most frequent are:\n",
-                of_rule.len()
-            );
+            let _ = writeln!(text, "{times} values of {} fields, of which the most frequent are:\n", of_rule.len());
             of_rule.sort_by_key(|((_, field), example)| (std::cmp::Reverse(example.times), *field));
             of_rule.truncate(SHOWN);
         }
-        text.push_str(
-            "| field | times | capture | frame | this program | tshark |\n|---|---|---|---|---|---|\n",
-        );
+        text.push_str("| field | times | capture | frame | this program | tshark |\n|---|---|---|---|---|---|\n");
         for ((_, field), example) in of_rule {
             let Example { times, capture, frames, ours, theirs } = example;
             let _ = writeln!(text, "| `{field}` | {times} | {capture} | {frames} | {ours} | {theirs} |");
@@ -191,10 +182,7 @@ fn every_field_that_both_have_has_the_same_values_but_for_what_is_written_down()
     let stored = fs::read_to_string(path()).unwrap_or_default();
     let is_update = std::env::var_os("UPDATE").is_some();
     if !is_update && !stored.contains(&stated_version(&version)) {
-        skip(
-            "tshark-version",
-            format_args!("docs/tshark.md is about another version of tshark than {version}"),
-        );
+        skip("tshark-version", format_args!("docs/tshark.md is about another version of tshark than {version}"));
         return;
     }
     let outcomes = compared(&captures::ALL);

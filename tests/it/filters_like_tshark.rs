@@ -252,10 +252,9 @@ const PORT: &str = "until 4.4 RPC on a port that another protocol has is shown a
 const EARLIER: [(&str, (u32, u32)); 1] = [(PORT, (4, 4))];
 
 const DIFFERENCES: [Difference; 8] = [
-    (
-        "a Call with Read chunks is shown at the last RDMA Read response, not at its SEND",
-        |filter, frame, _, known| is_of_message(filter) && known.read_calls.contains(&frame),
-    ),
+    ("a Call with Read chunks is shown at the last RDMA Read response, not at its SEND", |filter, frame, _, known| {
+        is_of_message(filter) && known.read_calls.contains(&frame)
+    }),
     ("rpc.time of such a Call counts from there", |filter, frame, _, known| {
         filter.contains("rpc.time") && known.their_replies.contains(&frame)
     }),
@@ -267,10 +266,7 @@ const DIFFERENCES: [Difference; 8] = [
     (
         "a search in a message looks into the chunks, too, as if their bytes had been in it",
         |filter, frame, is_ours, known| {
-            !is_ours
-                && is_of_message(filter)
-                && filter.contains("contains")
-                && known.in_chunks.contains(&frame)
+            !is_ours && is_of_message(filter) && filter.contains("contains") && known.in_chunks.contains(&frame)
         },
     ),
     ("an FPDU that does not lie in one segment is shown at its last", |filter, frame, _, known| {
@@ -319,26 +315,19 @@ fn ours(capture: &str, filter: &str) -> BTreeSet<u64> {
 }
 
 fn known(capture: &str) -> Option<Known> {
-    let shown = tshark(
-        capture,
-        "frame",
-        &["frame.number", "_ws.malformed", "frame.protocols", "tcp.segment", "tcp.len"],
-    )?;
+    let shown =
+        tshark(capture, "frame", &["frame.number", "_ws.malformed", "frame.protocols", "tcp.segment", "tcp.len"])?;
     let column = |line: &[String], at: usize| line.get(at).cloned().unwrap_or_default();
-    let having =
-        |is: &dyn Fn(&[String]) -> bool| numbers(shown.iter().filter(|line| is(line)).cloned().collect());
+    let having = |is: &dyn Fn(&[String]) -> bool| numbers(shown.iter().filter(|line| is(line)).cloned().collect());
     let transactions = program::json(&captures::path(capture)).transactions;
     let all = |is: &dyn Fn(&Transaction) -> bool, sides: &[&str]| -> BTreeSet<u64> {
         let of = transactions.iter().filter(|transaction| is(transaction));
-        of.flat_map(|transaction| sides.iter().filter_map(|side| transaction.message(side)).flat_map(frames))
-            .collect()
+        of.flat_map(|transaction| sides.iter().filter_map(|side| transaction.message(side)).flat_map(frames)).collect()
     };
     let reads = |transaction: &Transaction| !transaction.segments("read_chunks").is_empty();
-    let moved =
-        transactions.iter().flat_map(|transaction| transaction.segments("read_chunks")).flat_map(frames);
-    let is_open = |transaction: &Transaction| {
-        ["OPEN", "GET_DIR_DELEGATION"].iter().any(|of| transaction.entry(of).is_some())
-    };
+    let moved = transactions.iter().flat_map(|transaction| transaction.segments("read_chunks")).flat_map(frames);
+    let is_open =
+        |transaction: &Transaction| ["OPEN", "GET_DIR_DELEGATION"].iter().any(|of| transaction.entry(of).is_some());
     let has_chunks = |transaction: &Transaction| {
         let lists = ["read_chunks", "write_chunks"];
         lists.iter().any(|list| !transaction.segments(list).is_empty())

@@ -70,12 +70,7 @@ impl Network {
     }
 
     /// Sends a COMPOUND of one operation, and its result. RFC 8881 section 16.2.
-    fn compound(
-        &mut self,
-        index: usize,
-        arguments: impl FnOnce(&mut Writer),
-        results: impl FnOnce(&mut Writer),
-    ) {
+    fn compound(&mut self, index: usize, arguments: impl FnOnce(&mut Writer), results: impl FnOnce(&mut Writer)) {
         let xid = self.next_xid;
         self.next_xid += 1;
         let (mut call, mut reply) = (Writer::default(), Writer::default());
@@ -104,12 +99,7 @@ impl Network {
                 call.words(&[0x4000_0000, 1, 0]);
             },
             |reply| {
-                reply
-                    .words(&[OP_CREATE_SESSION, 0])
-                    .fixed(SESSION)
-                    .words(&[1, flags])
-                    .words(fore)
-                    .words(back);
+                reply.words(&[OP_CREATE_SESSION, 0]).fixed(SESSION).words(&[1, flags]).words(fore).words(back);
             },
         );
     }
@@ -214,13 +204,13 @@ fn seed_004_2_2_2_what_was_negotiated_is_in_one_place() {
     assert_eq!(line["credits"]["granted"], json!(64));
     assert_eq!(line["set_up"]["inline_thresholds"], json!({"to_server": 1024, "to_client": 1024}));
     let text = output(file.path(), &["--view", "connections", "-V", "--summary", "none"]);
-    let expected = "fore channel: up to 48 calls of 65536 bytes, replies of 32768 bytes, 64 bytes of padding, 12 RDMA Reads";
+    let expected =
+        "fore channel: up to 48 calls of 65536 bytes, replies of 32768 bytes, 64 bytes of padding, 12 RDMA Reads";
     assert!(text.contains(expected), "{text}");
     // A connection of the laboratory, with the RDMA Read resources of its CM messages.
     let line = connections(&captures::path("rxe-v42-deleg")).remove(0);
     assert_eq!(line["set_up"]["reads"]["server"]["outbound"], json!(128));
-    let requests =
-        ["fore_channel", "backchannel"].map(|channel| line["sessions"][0][channel]["max_requests"].as_u64());
+    let requests = ["fore_channel", "backchannel"].map(|channel| line["sessions"][0][channel]["max_requests"].as_u64());
     assert_eq!(requests, [Some(64), Some(16)]);
 }
 
@@ -284,10 +274,7 @@ fn seed_004_2_3_sessions_begin_alike_over_tcp_and_over_rdma() {
         let (printed, operations) = begins(name);
         assert_eq!(printed, transport, "{name}");
         assert_eq!(operations, expected, "{name}");
-        let line = connections(&captures::path(name))
-            .into_iter()
-            .find(|line| line["sessions"] != json!([]))
-            .unwrap();
+        let line = connections(&captures::path(name)).into_iter().find(|line| line["sessions"] != json!([])).unwrap();
         assert_eq!(line["sessions"][0]["bound_to"], json!(["fore_channel", "backchannel"]), "{name}");
     }
 }

@@ -71,8 +71,7 @@ fn manual_is_fresh() {
         // A page has the date of its last change.
         hold(&path, (if same == old { same } else { page.source(&today()) }).as_bytes());
     }
-    let stale: Vec<_> =
-        stored().into_iter().filter(|(name, _)| pages.iter().all(|page| page.name != *name)).collect();
+    let stale: Vec<_> = stored().into_iter().filter(|(name, _)| pages.iter().all(|page| page.name != *name)).collect();
     assert!(stale.is_empty(), "of no subcommand: {stale:?}");
 }
 
@@ -103,12 +102,7 @@ fn mandoc_has_nothing_to_say_about_the_manual() {
         let Ok(output) = Command::new("mandoc").args(["-T", "lint"]).arg(path).output() else {
             return skip_without("mandoc");
         };
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout),
-            "",
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{}", String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success());
     }
 }
@@ -119,8 +113,7 @@ fn a_page_refers_to_pages_that_exist() {
     let reference = Regex::new(r"([a-z][a-z0-9_-]*)\(([1-9])\)").unwrap();
     for path in pages.values() {
         // As rendered: `\-` is a hyphen, and .BR joins the name and the number of the section.
-        let text =
-            fs::read_to_string(path).unwrap().replace("\\-", "-").replace("\\fR", "").replace(" (1)", "(1)");
+        let text = fs::read_to_string(path).unwrap().replace("\\-", "-").replace("\\fR", "").replace(" (1)", "(1)");
         let text = text.replace(" (", "(");
         let mut count = 0;
         for found in reference.captures_iter(&text) {

@@ -25,8 +25,7 @@ struct GoldenView {
 /// Captures in `captures/`, by their file names.
 fn names() -> Vec<String> {
     let entries = fs::read_dir(captures::folder()).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.retain(|name| [".pcap", ".pcap.gz", ".pcapng"].iter().any(|end| name.ends_with(end)));
     names.sort_unstable();
     assert!(names.len() >= 21, "{names:?}");
@@ -78,8 +77,7 @@ fn is_unchanged(view: &GoldenView) {
             continue;
         }
         let lines = before.lines().zip(now.lines()).enumerate();
-        let first =
-            lines.filter(|(_, (before, now))| before != now).map(|(at, lines)| (at + 1, lines)).next();
+        let first = lines.filter(|(_, (before, now))| before != now).map(|(at, lines)| (at + 1, lines)).next();
         changed.push(format!("{}: {first:?}", path.display()));
     }
     assert!(changed.is_empty(), "{}\nUPDATE=1 writes the files again", changed.join("\n"));

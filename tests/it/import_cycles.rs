@@ -53,14 +53,7 @@ impl SourceNames {
                 TokenTree::Ident(_) => {
                     let is_definition = matches!(
                         &*previous,
-                        "fn" | "struct"
-                            | "enum"
-                            | "trait"
-                            | "union"
-                            | "type"
-                            | "const"
-                            | "static"
-                            | "macro_rules"
+                        "fn" | "struct" | "enum" | "trait" | "union" | "type" | "const" | "static" | "macro_rules"
                     );
                     if is_definition {
                         self.definitions.insert(text.clone());
@@ -68,8 +61,7 @@ impl SourceNames {
                     let mut path = vec![text.clone()];
                     while tokens.next_if(|token| token.to_string() == ":").is_some() {
                         tokens.next_if(|token| token.to_string() == ":");
-                        let Some(TokenTree::Ident(name)) =
-                            tokens.next_if(|token| matches!(token, TokenTree::Ident(_)))
+                        let Some(TokenTree::Ident(name)) = tokens.next_if(|token| matches!(token, TokenTree::Ident(_)))
                         else {
                             break;
                         };
@@ -176,8 +168,7 @@ impl SourceTree {
                 self.read_directory(&path, &module);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let text = fs::read_to_string(&path).unwrap();
-                let tokens =
-                    TokenStream::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+                let tokens = TokenStream::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
                 self.modules.entry(module).or_default().add(tokens, 0);
             }
         }
@@ -204,8 +195,7 @@ impl SourceTree {
             // The name of an imported module.
             _ => {
                 let import = self.modules[module].imports.iter().find(|import| import.name == *first);
-                if let Some(import) = import.filter(|import| reexports < MAX_REEXPORTS && import.path != path)
-                {
+                if let Some(import) = import.filter(|import| reexports < MAX_REEXPORTS && import.path != path) {
                     let path = [&import.path, &path[1..]].concat();
                     self.add_imported(module, &path, is_glob, reexports + 1, imported);
                 }
@@ -270,8 +260,7 @@ fn no_file_imports_itself_through_others() {
         }
     }
     let arrow = |(module, imported): (&ModulePath, &BTreeSet<ModulePath>)| {
-        let imported =
-            imported.iter().filter(|imported| imports.contains_key(*imported)).map(|path| path.join("::"));
+        let imported = imported.iter().filter(|imported| imports.contains_key(*imported)).map(|path| path.join("::"));
         format!("{} imports {}", module.join("::"), imported.collect::<Vec<_>>().join(", "))
     };
     let cycles: Vec<_> = imports.iter().map(arrow).collect();

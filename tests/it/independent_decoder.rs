@@ -47,13 +47,8 @@ pub(crate) struct Part {
 
 /// Returns the parts in each frame of a capture without loss, by the index of their Transaction.
 pub(crate) fn parts(frames: &[Kept], transactions: &[Transaction]) -> Vec<Vec<Part>> {
-    let mut witness = Witness {
-        transactions,
-        by_xid: HashMap::new(),
-        parts: vec![Vec::new(); frames.len()],
-        messages: 0,
-        data: 0,
-    };
+    let mut witness =
+        Witness { transactions, by_xid: HashMap::new(), parts: vec![Vec::new(); frames.len()], messages: 0, data: 0 };
     for (at, transaction) in transactions.iter().enumerate() {
         witness.by_xid.entry(transaction.xid.0).or_default().push(at);
     }
@@ -64,9 +59,7 @@ pub(crate) fn parts(frames: &[Kept], transactions: &[Transaction]) -> Vec<Vec<Pa
         let datagram = net::decode(&frame, &mut NullFieldObserver);
         let (source, destination) = (datagram.source, datagram.destination);
         match &datagram.payload {
-            NetworkLayerPayload::Infiniband(packet) => {
-                packets.packet(at, source, destination, packet, &mut witness)
-            }
+            NetworkLayerPayload::Infiniband(packet) => packets.packet(at, source, destination, packet, &mut witness),
             NetworkLayerPayload::Tcp(segment) => {
                 let ends = (source, segment.source_port, destination, segment.destination_port);
                 streams.entry(ends).or_default().add(at, segment.payload.bytes);
@@ -139,8 +132,8 @@ impl Witness<'_> {
     fn data(&mut self, frame: usize, owner: Address, memory: &Memory, moved: u64) {
         for (index, transaction) in self.transactions.iter().enumerate() {
             let [Some(call), Some(reply)] = [&transaction.call, &transaction.reply] else { continue };
-            let is_open = call.frames[0].0 <= frame as u64 + 1
-                && reply.frames.last().is_some_and(|last| last.0 > frame as u64);
+            let is_open =
+                call.frames[0].0 <= frame as u64 + 1 && reply.frames.last().is_some_and(|last| last.0 > frame as u64);
             if name(transaction).0 != owner || !is_open {
                 continue;
             }
@@ -150,11 +143,8 @@ impl Witness<'_> {
             for (kind, at, chunk) in reads.chain(writes).chain(replies) {
                 let mut base = 0;
                 for segment in &chunk.segments {
-                    let held = Memory {
-                        handle: segment.handle.0,
-                        offset: segment.offset,
-                        length: segment.length.into(),
-                    };
+                    let held =
+                        Memory { handle: segment.handle.0, offset: segment.offset, length: segment.length.into() };
                     if let Some(into) = held.place(memory) {
                         self.data += moved;
                         self.parts[frame].push(Part {
@@ -224,11 +214,8 @@ impl Packets {
     ) {
         let (payload, place) = (packet.payload.bytes, packet.properties.position);
         let length = payload.len() as u64;
-        let memory = packet.reth.map(|reth| Memory {
-            handle: reth.r_key.0,
-            offset: reth.va,
-            length: reth.dmalen.into(),
-        });
+        let memory =
+            packet.reth.map(|reth| Memory { handle: reth.r_key.0, offset: reth.va, length: reth.dmalen.into() });
         match packet.properties.operation {
             PacketOperation::Send => {
                 let (bytes, frames) = self.sends.entry(source).or_default();
@@ -357,12 +344,7 @@ impl Stream {
     }
 
     /// Returns the RDMA Reads requested by this side, of memory of `owner`: frame, sink and source.
-    fn requests(
-        &self,
-        segments: &[Fpdu],
-        owner: Address,
-        witness: &mut Witness<'_>,
-    ) -> Vec<(usize, Memory, Memory)> {
+    fn requests(&self, segments: &[Fpdu], owner: Address, witness: &mut Witness<'_>) -> Vec<(usize, Memory, Memory)> {
         let mut requests = Vec::new();
         for segment in segments.iter().filter(|segment| segment.opcode == 1) {
             let at = segment.payload.start;
@@ -404,9 +386,11 @@ impl Stream {
                     let mut holder = peer;
                     if segment.opcode == 2 {
                         holder = owner;
-                        let found = reads.iter().enumerate().skip(next_read).find(|(_, (asked, sink, _))| {
-                            *asked <= frames[0].0 && sink.place(&tagged).is_some()
-                        });
+                        let found = reads
+                            .iter()
+                            .enumerate()
+                            .skip(next_read)
+                            .find(|(_, (asked, sink, _))| *asked <= frames[0].0 && sink.place(&tagged).is_some());
                         let (at, (_, sink, source)) = found.unwrap();
                         next_read = at;
                         tagged.offset = source.offset + sink.place(&tagged).unwrap();
@@ -420,11 +404,7 @@ impl Stream {
                         let memory = if is_head(held) {
                             tagged.clone()
                         } else {
-                            Memory {
-                                offset: tagged.offset + there.start as u64,
-                                length: there.len() as u64,
-                                ..tagged
-                            }
+                            Memory { offset: tagged.offset + there.start as u64, length: there.len() as u64, ..tagged }
                         };
                         if memory.length > 0 {
                             witness.data(*frame, holder, &memory, there.len() as u64);

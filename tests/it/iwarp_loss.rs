@@ -10,9 +10,7 @@ use crate::tcp_loss::{beginning, facts, read};
 /// Returns the number of bytes of FPDUs in a frame.
 fn stream_bytes(kept: &Kept) -> usize {
     match net::decode(&kept.frame(1), &mut NullFieldObserver).payload {
-        NetworkLayerPayload::Tcp(segment) if !segment.payload.bytes.starts_with(b"MPA ID") => {
-            segment.payload.length
-        }
+        NetworkLayerPayload::Tcp(segment) if !segment.payload.bytes.starts_with(b"MPA ID") => segment.payload.length,
         _ => 0,
     }
 }
@@ -65,12 +63,7 @@ fn any_two_neighbours_in_the_wrong_order_change_nothing() {
             let (found, undecoded) = read(order);
             for (xid, transaction) in &whole {
                 let now = found.get(xid).map(facts);
-                assert_eq!(
-                    now,
-                    Some(facts(transaction)),
-                    "{name}: {} swapped: {xid:x?} {undecoded:?}",
-                    swapped + 1
-                );
+                assert_eq!(now, Some(facts(transaction)), "{name}: {} swapped: {xid:x?} {undecoded:?}", swapped + 1);
             }
         }
     }

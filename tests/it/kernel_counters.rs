@@ -48,8 +48,7 @@ pub(crate) fn operations(calls: &[&Transaction]) -> BTreeMap<String, Counters> {
     for transaction in calls.iter().filter(|t| t.is_nfs()) {
         let counters = operations.entry(linux_name(transaction)).or_default();
         counters.calls += 1;
-        counters.bytes_sent +=
-            transaction.message("call").map_or(0, |call| call["rpc_length"].as_u64().unwrap_or(0));
+        counters.bytes_sent += transaction.message("call").map_or(0, |call| call["rpc_length"].as_u64().unwrap_or(0));
         if let Some(reply) = transaction.message("reply") {
             counters.replies += 1;
             counters.bytes_received += reply["rpc_length"].as_u64().unwrap_or(0);
@@ -67,17 +66,14 @@ fn segment(kind: Kind, length: &Value) -> Option<Segment> {
 pub(crate) fn totals<'a>(transactions: impl IntoIterator<Item = &'a Transaction>) -> Totals {
     let mut totals = Totals::default();
     for transaction in transactions.into_iter().filter(|t| t.is_rdma()) {
-        let chunks =
-            [(Kind::Read, "read_chunks"), (Kind::Write, "write_chunks"), (Kind::Reply, "reply_chunk")];
+        let chunks = [(Kind::Read, "read_chunks"), (Kind::Write, "write_chunks"), (Kind::Reply, "reply_chunk")];
         let lengths = |key: &str| -> Vec<Segment> {
             let all = chunks.iter().flat_map(|(kind, list)| {
                 transaction.segments(list).into_iter().filter_map(|s| segment(*kind, &s[key]))
             });
             all.collect()
         };
-        for (side, is_call, segments) in
-            [("call", true, lengths("length")), ("reply", false, lengths("returned"))]
-        {
+        for (side, is_call, segments) in [("call", true, lengths("length")), ("reply", false, lengths("returned"))] {
             let Some(message) = transaction.message(side) else { continue };
             let procedure = message["rpcrdma"]["proc"].as_str().unwrap_or("?");
             totals.add(transaction.is_forward() == is_call, is_call, procedure, &segments);
@@ -127,11 +123,7 @@ pub(crate) fn every_byte_moved(name: &str, transactions: &[Transaction]) {
         }
         for segment in [transaction.segments("write_chunks"), transaction.segments("reply_chunk")].concat() {
             // A chunk that the Reply did not use returned nothing.
-            assert_eq!(
-                number(segment, "moved"),
-                segment["returned"].as_u64().unwrap_or(0),
-                "{at}: {segment}"
-            );
+            assert_eq!(number(segment, "moved"), segment["returned"].as_u64().unwrap_or(0), "{at}: {segment}");
         }
         assert_eq!(transaction.0["complete"], Value::Bool(true), "{at}: missing {:?}", transaction.missing());
     }
@@ -184,10 +176,7 @@ fn rxe_v42_with_rpcsec_gss_equals_the_second_count() {
 
 #[test]
 fn four_connections_at_once_equal_the_second_count() {
-    equals_the_second_count(
-        "rxe-v42-conc-head",
-        &program::json(&captures::path("rxe-v42-conc-head")).transactions,
-    );
+    equals_the_second_count("rxe-v42-conc-head", &program::json(&captures::path("rxe-v42-conc-head")).transactions);
 }
 
 #[test]

@@ -100,10 +100,7 @@ fn an_unknown_pattern_is_an_error() {
     let output = lint(&["--deny", "rpcrdma/credits-zero"], Some(&captures::path("rxe-v42")));
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(
-        error.contains("is neither a severity nor the id or pattern of a rule; --list shows all rules"),
-        "{error}"
-    );
+    assert!(error.contains("is neither a severity nor the id or pattern of a rule; --list shows all rules"), "{error}");
 }
 
 #[test]
@@ -119,10 +116,7 @@ fn a_configuration_denies_allows_and_knows() {
     let known = "deny = ['error']\n[[known]]\nrule = 'rpcrdma/credit-zero'\nside = 'server'\naddress = '10.9.0.1'\n\
                  implementation = 'ExampleOS 3'\n";
     let said = configured("known", known, 0);
-    assert!(
-        said.contains("known    rpcrdma/credit-zero") && said.contains("Known deviation: ExampleOS 3."),
-        "{said}"
-    );
+    assert!(said.contains("known    rpcrdma/credit-zero") && said.contains("Known deviation: ExampleOS 3."), "{said}");
     configured("denied", &known.replace("['error']", "['rpcrdma/credit-zero', 'rpcrdma/*']"), 0);
     configured("known-denied", &known.replace("['error']", "['known']"), 1);
     let said = configured("elsewhere", &known.replace("10.9.0.1", "10.9.0.7"), 1);
@@ -176,8 +170,7 @@ fn a_junit_report_has_a_suite_per_group_and_a_case_per_rule() {
     // Tools merge or overwrite suites of one name.
     let names = |element: &str| -> Vec<String> {
         let starts = written.split(element).skip(1);
-        let name =
-            |rest: &str| rest.split_once("name=\"")?.1.split_once('"').map(|(name, _)| name.to_owned());
+        let name = |rest: &str| rest.split_once("name=\"")?.1.split_once('"').map(|(name, _)| name.to_owned());
         starts.map(|rest| name(rest).unwrap()).collect()
     };
     let groups: BTreeSet<&str> = rules.lines().map(|line| line.split_once('/').unwrap().0).collect();
@@ -199,9 +192,7 @@ fn a_junit_report_has_a_suite_per_group_and_a_case_per_rule() {
 fn assert_keeps_schemas_of_junit(report: &Path) {
     for schema in ["jenkins.xsd", "ant.xsd"] {
         let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/junit").join(schema);
-        let Ok(checked) =
-            Command::new("xmllint").args(["--noout", "--schema"]).arg(schema).arg(report).output()
-        else {
+        let Ok(checked) = Command::new("xmllint").args(["--noout", "--schema"]).arg(schema).arg(report).output() else {
             return skip_without("xmllint");
         };
         assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
@@ -268,9 +259,7 @@ fn the_views_show_findings() {
     assert!(!view(&[]).contains("!error"));
     let tree = view(&["-V", "-c", "1"]);
     assert!(
-        tree.contains(
-            "error: rpcrdma/credit-zero, by the server 10.9.0.1: credit 0 (RFC 8166 section 3.3.1)"
-        ),
+        tree.contains("error: rpcrdma/credit-zero, by the server 10.9.0.1: credit 0 (RFC 8166 section 3.3.1)"),
         "{tree}"
     );
     let of_tree: Vec<&str> = tree.lines().collect();
@@ -307,8 +296,7 @@ fn an_event_of_the_last_frame_counts_once() {
         lines.filter(|line| line["kind"] == "finding").collect::<Vec<_>>()
     };
     let whole = found(&captures::path("rxe-v42-loss"));
-    let of_event =
-        whole.iter().find(|line| line["rule"].as_str().unwrap().starts_with("transport/")).unwrap();
+    let of_event = whole.iter().find(|line| line["rule"].as_str().unwrap().starts_with("transport/")).unwrap();
     let frame = of_event["frames"][0].as_u64().unwrap();
     let mut frames = frames("rxe-v42-loss");
     frames.truncate(frame.try_into().unwrap());
@@ -324,14 +312,9 @@ fn a_capture_with_all_credits_in_use_exceeds_none() {
     let said = text(&lint(&["-T", "json"], Some(&captures::path("rxe-v42-credits"))), 0);
     let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let summary = lines.last().unwrap();
-    let rule =
-        |id: &str| summary["rules"].as_array().unwrap().iter().find(|rule| rule["rule"] == id).unwrap();
+    let rule = |id: &str| summary["rules"].as_array().unwrap().iter().find(|rule| rule["rule"] == id).unwrap();
     let exceeded = rule("rpcrdma/credit-exceeded");
-    assert_eq!(
-        (&exceeded["findings"], &exceeded["not_judged"]),
-        (&Value::from(0), &Value::from(0)),
-        "{exceeded}"
-    );
+    assert_eq!((&exceeded["findings"], &exceeded["not_judged"]), (&Value::from(0), &Value::from(0)), "{exceeded}");
     assert!(exceeded["judged"].as_u64() > Some(700), "{exceeded}");
     assert!(rule("rpcrdma/credits-all-used")["findings"].as_u64() > Some(0));
 }
@@ -407,8 +390,7 @@ fn the_views_and_lint_count_the_same_violations() {
     let findings = said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let mut of_lint = std::collections::BTreeMap::<String, u64>::new();
     for line in findings.filter(|line| line["kind"] == "finding") {
-        *of_lint.entry(line["rule"].as_str().unwrap().to_owned()).or_default() +=
-            line["count"].as_u64().unwrap();
+        *of_lint.entry(line["rule"].as_str().unwrap().to_owned()).or_default() += line["count"].as_u64().unwrap();
     }
     assert!(of_lint["rpcrdma/inval-not-announced"] > 50);
     for (rule, count) in of_lint {
@@ -438,8 +420,7 @@ fn the_summary_counts_findings_of_selected_transactions() {
 /// Linux has known deviations and infos, which patterns do not deny.
 #[test]
 fn the_examples_for_ci_accept_linux() {
-    let page =
-        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md")).unwrap();
+    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/conformance.md")).unwrap();
     let (_, rest) = page.split_once("```toml\n").unwrap();
     let (example, _) = rest.split_once("```").unwrap();
     let config = Temporary::new("lint-example.toml", example.as_bytes());
@@ -471,9 +452,8 @@ fn an_error_in_the_configuration_has_its_reason() {
 #[test]
 fn a_count_limits_the_findings_of_each_rule() {
     const SEND_ONLY: u8 = 4;
-    let is_send = |frame: &&mut Kept| {
-        frame.bytes.get(26..30) == Some(&[10, 9, 0, 1]) && frame.bytes.get(42) == Some(&SEND_ONLY)
-    };
+    let is_send =
+        |frame: &&mut Kept| frame.bytes.get(26..30) == Some(&[10, 9, 0, 1]) && frame.bytes.get(42) == Some(&SEND_ONLY);
     let mut frames = without_credits();
     for frame in frames.iter_mut().filter(is_send).take(4) {
         frame.bytes[HEADER + 8..HEADER + 12].fill(0);
@@ -547,8 +527,7 @@ fn a_known_deviation_has_its_implementation_and_address() {
     let line = tree.lines().find(|line| line.contains("rpcrdma/inval-not-announced")).unwrap();
     assert!(line.trim_start().starts_with("known deviation ("), "{line}");
     assert!(line.contains("rpcrdma/inval-not-announced, by the server 10.9.0.1: "), "{line}");
-    let lines =
-        inspect(&["-T", "json", "-c", "1", "--summary", "none", "-Y", filter], &captures::path("rxe-v42"));
+    let lines = inspect(&["-T", "json", "-c", "1", "--summary", "none", "-Y", filter], &captures::path("rxe-v42"));
     let line: Value = serde_json::from_str(&lines).unwrap();
     assert_eq!(line["findings"][0]["address"], "10.9.0.1");
 }
@@ -570,16 +549,12 @@ fn the_first_violation_of_a_rule_about_connections_is_known_at_its_frame() {
             first.push((number, finding));
         }
     }
-    let naks: Vec<_> =
-        first.iter().filter(|(_, finding)| finding.rule.id == "transport/nak-sequence").collect();
+    let naks: Vec<_> = first.iter().filter(|(_, finding)| finding.rule.id == "transport/nak-sequence").collect();
     let [(number, nak)] = &naks[..] else { panic!("{naks:?}") };
     assert_eq!((nak.count, nak.frames[0].0), (1, *number));
     let total = checker.finish();
     let total = total.iter().find(|finding| finding.rule.id == "transport/nak-sequence").unwrap();
-    assert_eq!(
-        (total.count, total.frames[0], total.rule.scope),
-        (10, nak.frames[0], FindingGranularity::Connection)
-    );
+    assert_eq!((total.count, total.frames[0], total.rule.scope), (10, nak.frames[0], FindingGranularity::Connection));
     // The line of a first violation differs from that of the total, and both keep the schema.
     let validator = schema::validator("lint.schema.json");
     for (finding, is_first) in [(nak, true), (total, false)] {
@@ -602,10 +577,7 @@ fn a_trace_has_no_findings() {
         let output = command.args(arguments).arg(trace.path()).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(
-            error.contains("a trace has none: --findings and nfsrdma.finding need the capture"),
-            "{error}"
-        );
+        assert!(error.contains("a trace has none: --findings and nfsrdma.finding need the capture"), "{error}");
     }
     let lines = inspect(&["-T", "json"], trace.path());
     for line in lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
@@ -622,8 +594,7 @@ fn the_view_of_connections_shows_their_findings() {
     let mut expected = std::collections::BTreeSet::new();
     for line in said.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         if line["kind"] == "finding" {
-            expected
-                .insert((line["connection"].as_u64().unwrap(), line["rule"].as_str().unwrap().to_owned()));
+            expected.insert((line["connection"].as_u64().unwrap(), line["rule"].as_str().unwrap().to_owned()));
         }
     }
     assert!(expected.iter().any(|(_, rule)| rule == "rpcrdma/private-none"), "{expected:?}");
@@ -640,8 +611,7 @@ fn the_view_of_connections_shows_their_findings() {
     for line in view(&["-T", "json", "--findings"]).lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         for finding in line["findings"].as_array().into_iter().flatten() {
-            found
-                .insert((line["connection"].as_u64().unwrap(), finding["rule"].as_str().unwrap().to_owned()));
+            found.insert((line["connection"].as_u64().unwrap(), finding["rule"].as_str().unwrap().to_owned()));
         }
     }
     assert_eq!(found, expected);

@@ -57,8 +57,7 @@ pub(crate) fn linux_name(transaction: &Transaction) -> String {
     if transaction.text("procedure") != Some("COMPOUND") {
         return operation.to_owned();
     }
-    let row =
-        NAMES.iter().find(|(of, when, _)| *of == operation && when.iter().all(|w| holds(w, transaction)));
+    let row = NAMES.iter().find(|(of, when, _)| *of == operation && when.iter().all(|w| holds(w, transaction)));
     row.map_or(operation, |(_, _, name)| name).to_owned()
 }
 

@@ -33,9 +33,7 @@ fn union(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
 fn missing(codes: &[MissingPart], what: What) -> Vec<Range<u64>> {
     let of = |code: &MissingPart| match (code, what) {
         (MissingPart::Bytes(which, range), What::Message(wanted)) if *which == wanted => Some(range.clone()),
-        (MissingPart::Chunk(kind, index, range), What::Chunk(wanted, at))
-            if (*kind, *index) == (wanted, at) =>
-        {
+        (MissingPart::Chunk(kind, index, range), What::Chunk(wanted, at)) if (*kind, *index) == (wanted, at) => {
             Some(range.clone())
         }
         _ => None,
@@ -79,9 +77,7 @@ fn chunk(now: &Transaction, kind: ChunkKind, index: usize, lost: &[&Part], said:
     let what = What::Chunk(kind, index);
     // Only the Call has the chunk, and only the Reply the length to be moved.
     let is_known = match kind {
-        ChunkKind::Read => {
-            now.reply.is_some() || now.read_chunks.get(index).is_some_and(|c| c.moved_bytes() > 0)
-        }
+        ChunkKind::Read => now.reply.is_some() || now.read_chunks.get(index).is_some_and(|c| c.moved_bytes() > 0),
         _ => now.reply.is_some(),
     };
     if now.call.is_none() || !is_known {

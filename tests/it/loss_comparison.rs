@@ -143,15 +143,14 @@ pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
     same(found.status, expected.status, "status", said);
     same(found.rpc_status, expected.rpc_status, "RPC status", said);
     // If the arguments cannot be decoded, the operation is the procedure.
-    let is_procedure =
-        found.procedure_name.is_some_and(|name| format!("{:?}", found.operation).contains(name));
+    let is_procedure = found.procedure_name.is_some_and(|name| format!("{:?}", found.operation).contains(name));
     let is_read = now.call.is_some() && found.call_error.is_none();
     if is_read || !is_procedure {
         same(found.operation, expected.operation, "operation", said);
     }
     assert_eq!(now.connection.transport, before.connection.transport, "{said}");
-    let messages = [RpcMessageKind::Call, RpcMessageKind::Reply]
-        .map(|which| (now.message(which), before.message(which)));
+    let messages =
+        [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| (now.message(which), before.message(which)));
     for (now, before) in messages.into_iter().filter_map(|(now, before)| Some((now?, before?))) {
         let length = now.bytes.len().min(before.bytes.len());
         assert_eq!(now.bytes[..length], before.bytes[..length], "{said}");
@@ -176,8 +175,7 @@ pub(crate) fn agrees(now: &Transaction, before: &Transaction, said: &str) {
 /// Returns `true` if a Transaction refers to a frame: one with a part of it, or with the CRC after a part.
 pub(crate) fn names(transaction: &Transaction, frame: FrameNumber) -> bool {
     let messages = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| transaction.message(which));
-    let chunks =
-        { transaction.read_chunks.iter() }.chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let chunks = { transaction.read_chunks.iter() }.chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
     let mut ends = chunks.flat_map(|chunk| &chunk.segments).filter_map(|segment| segment.frames);
     messages.into_iter().flatten().any(|message| message.frames.contains(&frame))
         || ends.any(|(first, last)| first == frame || last == frame)
@@ -197,11 +195,7 @@ pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, sa
         };
         let said = format!("{said}: {which:?}");
         assert!(now.bytes == before.bytes, "{said}: bytes");
-        assert_eq!(
-            (now.length, &now.gaps, now.rpc_offset),
-            (before.length, &before.gaps, before.rpc_offset),
-            "{said}"
-        );
+        assert_eq!((now.length, &now.gaps, now.rpc_offset), (before.length, &before.gaps, before.rpc_offset), "{said}");
         assert_eq!(now.rpcrdma, before.rpcrdma, "{said}");
         if has_frames {
             assert_eq!((&now.frames, now.copies), (&before.frames, before.copies), "{said}");
@@ -221,9 +215,8 @@ pub(crate) fn same(now: &Transaction, before: &Transaction, has_frames: bool, sa
         }
         assert_eq!(now.segments.len(), before.segments.len(), "{said}");
         for (now, before) in now.segments.iter().zip(&before.segments) {
-            let memory = |segment: &ChunkSegment| {
-                (segment.handle, segment.offset, segment.length, segment.returned_length)
-            };
+            let memory =
+                |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length, segment.returned_length);
             assert_eq!(memory(now), memory(before), "{said}");
             assert_eq!(now.moved_coverage, before.moved_coverage, "{said}: {:?}", memory(now));
             let kept = |segment: &ChunkSegment| segment.payload.as_ref().map(|kept| kept.prefix().to_vec());

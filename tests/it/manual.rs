@@ -36,12 +36,8 @@ fn add(command: &Command, name: String, above: Option<&str>, version: &str, page
     let below: Vec<(&Command, String)> =
         subcommands(command).map(|of| (of, format!("{name}-{}", of.get_name()))).collect();
     let related = above.map(str::to_owned).into_iter().chain(below.iter().map(|(_, name)| name.clone()));
-    let page = Page {
-        name: name.clone(),
-        command: command.clone(),
-        related: related.collect(),
-        version: version.to_owned(),
-    };
+    let page =
+        Page { name: name.clone(), command: command.clone(), related: related.collect(), version: version.to_owned() };
     pages.push(page);
     below.into_iter().for_each(|(command, of)| add(command, of, Some(&name), version, pages));
 }
@@ -129,9 +125,7 @@ impl Page {
         });
         for heading in headings {
             out.push_str(&format!(".SS {}\n", escaped(heading)));
-            options()
-                .filter(|arg| arg.get_help_heading() == Some(heading))
-                .for_each(|arg| argument(arg, out));
+            options().filter(|arg| arg.get_help_heading() == Some(heading)).for_each(|arg| argument(arg, out));
         }
     }
 
@@ -160,11 +154,7 @@ impl Page {
 
     /// Returns the commands of the examples.
     pub(crate) fn example_commands(&self) -> Vec<String> {
-        let lines = self
-            .after_help()
-            .into_iter()
-            .filter(|(title, _)| title == "EXAMPLES")
-            .flat_map(|(_, lines)| lines);
+        let lines = self.after_help().into_iter().filter(|(title, _)| title == "EXAMPLES").flat_map(|(_, lines)| lines);
         let commands = lines.filter_map(|line| {
             let line = line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?;
             Some(line.split("  ").next().unwrap_or(line).to_owned())

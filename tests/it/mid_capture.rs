@@ -103,11 +103,9 @@ fn every_line_of_the_workload_has_its_transactions(name: &str, transactions: &[T
             .collect();
         let workload = WORKLOAD.iter().find(|w| w.call == call).unwrap_or_else(|| panic!("{name}: {line}"));
         // The client may send a CLOSE after the call has returned.
-        let next =
-            lines.peek().map_or(until, |next| nanoseconds(next.split('\t').nth(1).unwrap_or_default()));
-        let closes = |t: &Transaction| {
-            linux_name(t) == "CLOSE" && t.call_time().is_some_and(|time| from < time && time <= next)
-        };
+        let next = lines.peek().map_or(until, |next| nanoseconds(next.split('\t').nth(1).unwrap_or_default()));
+        let closes =
+            |t: &Transaction| linux_name(t) == "CLOSE" && t.call_time().is_some_and(|time| from < time && time <= next);
         let needed = if is_v3 { workload.v3 } else { workload.v4 };
         for operation in needed {
             assert!(
@@ -142,8 +140,7 @@ fn a_capture_from_the_middle_is_complete() {
 
 #[test]
 fn a_capture_from_the_middle_knows_client_and_server() {
-    let captures =
-        ["rxe-v42-mid", "siw-v42-mid"].map(|name| program::json(&captures::path(name)).transactions);
+    let captures = ["rxe-v42-mid", "siw-v42-mid"].map(|name| program::json(&captures::path(name)).transactions);
     for transaction in captures.into_iter().flatten() {
         let sides = ["client", "server", "direction"].map(|key| transaction.text(key));
         assert_eq!(sides, [Some("10.9.0.2"), Some("10.9.0.1"), Some("forward")], "{transaction:?}");

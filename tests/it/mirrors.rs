@@ -44,8 +44,7 @@ fn twice(frames: &[Kept], behind: i64) -> Vec<Kept> {
 fn sorted(transactions: &[Transaction]) -> Vec<&Transaction> {
     let mut sorted: Vec<_> = transactions.iter().collect();
     sorted.sort_by_key(|transaction| {
-        let times =
-            [RpcMessageKind::Call, RpcMessageKind::Reply].map(|w| transaction.message(w).map(|m| m.time));
+        let times = [RpcMessageKind::Call, RpcMessageKind::Reply].map(|w| transaction.message(w).map(|m| m.time));
         (independent_decoder::name(transaction), times)
     });
     sorted
@@ -61,8 +60,7 @@ fn equals_one_capture(now: &Outcome, before: &Outcome, said: &str) {
         same(now, before, false, &said);
         for which in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             let counts = |t: &Transaction| {
-                t.message(which)
-                    .map(|m| (m.copies, m.retransmissions, m.time, m.end_time, m.delivery_evidence))
+                t.message(which).map(|m| (m.copies, m.retransmissions, m.time, m.end_time, m.delivery_evidence))
             };
             assert_eq!(counts(now), counts(before), "{said}: {which:?}");
         }
@@ -110,8 +108,7 @@ fn is_refused(kept: &Kept) -> bool {
 #[test]
 fn cut_packets_that_were_captured_twice_change_nothing() {
     for Original { name, frames, .. } in every_capture() {
-        let cut =
-            |kept: &Kept| Kept { bytes: kept.bytes[..kept.bytes.len().min(96)].to_vec(), ..kept.clone() };
+        let cut = |kept: &Kept| Kept { bytes: kept.bytes[..kept.bytes.len().min(96)].to_vec(), ..kept.clone() };
         let frames: Vec<Kept> = frames.iter().map(cut).collect();
         let before = run((1..).zip(&frames));
         let now = run((1..).zip(&twice(&frames, 200_000)));
@@ -140,14 +137,8 @@ fn packets_that_were_captured_again_much_later_invent_nothing() {
 fn printed(transaction: &Transaction) -> String {
     let message = |which| {
         let message = transaction.message(which)?;
-        let CapturedMessage {
-            copies,
-            retransmissions: resent,
-            delivery_evidence: delivered,
-            length,
-            bytes,
-            ..
-        } = message;
+        let CapturedMessage { copies, retransmissions: resent, delivery_evidence: delivered, length, bytes, .. } =
+            message;
         Some((*copies, *resent, *delivered, *length, bytes.clone()))
     };
     let moved: Vec<u64> = { transaction.read_chunks.iter().chain(&transaction.write_chunks) }
@@ -276,8 +267,7 @@ fn a_capture_that_is_played_again_without_parts_of_its_set_up_has_everything_twi
                     "{}, again {by} ns later, PSNs + {psns}, without {lost_before:x?} and {lost_after:x?}",
                     exhibit.name
                 );
-                let is_lost =
-                    |kept: &Kept, lost: &[u16]| cm_message(kept).is_some_and(|it| lost.contains(&it));
+                let is_lost = |kept: &Kept, lost: &[u16]| cm_message(kept).is_some_and(|it| lost.contains(&it));
                 let before = exhibit.frames.iter().filter(|kept| !is_lost(kept, lost_before)).cloned();
                 let after = later(&exhibit.frames, by).filter(|kept| !is_lost(kept, lost_after));
                 let after = after.map(|kept| with_other_psn(kept, psns));

@@ -7,14 +7,8 @@ use crate::transport_line::TransportLine;
 
 /// Operations of the NFS client as a whole (`struct nfs_client`), not of one mount: each mount of the client shows the
 /// same counters, so the second mount counts them a second time.
-const CLIENT_WIDE: [&str; 6] = [
-    "EXCHANGE_ID",
-    "CREATE_SESSION",
-    "RECLAIM_COMPLETE",
-    "SETCLIENTID",
-    "SETCLIENTID_CONFIRM",
-    "GET_LEASE_TIME",
-];
+const CLIENT_WIDE: [&str; 6] =
+    ["EXCHANGE_ID", "CREATE_SESSION", "RECLAIM_COMPLETE", "SETCLIENTID", "SETCLIENTID_CONFIRM", "GET_LEASE_TIME"];
 
 /// Counters of one operation.
 #[derive(Default, Debug, Clone, PartialEq, Eq)]

@@ -30,13 +30,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn frame(&self, number: u64) -> Frame<'_> {
-        Frame {
-            number: FrameNumber(number),
-            time: self.time,
-            link: self.link,
-            bytes: &self.bytes,
-            length: self.length,
-        }
+        Frame { number: FrameNumber(number), time: self.time, link: self.link, bytes: &self.bytes, length: self.length }
     }
 }
 
@@ -309,11 +303,7 @@ fn by_name(transactions: &[Transaction]) -> BTreeMap<(bool, u32), Vec<&Transacti
 }
 
 /// Compares the rest of a capture with the whole capture: no additional Transaction, and no other operation or status.
-fn nothing_is_invented(
-    expected: &[Transaction],
-    found: &[Transaction],
-    said: &str,
-) -> Result<(), TestCaseError> {
+fn nothing_is_invented(expected: &[Transaction], found: &[Transaction], said: &str) -> Result<(), TestCaseError> {
     let expected = by_name(expected);
     for (name, transactions) in by_name(found) {
         let said = format!("{said}: {name:x?}");
@@ -327,10 +317,7 @@ fn nothing_is_invented(
         let is_whole = found.call.as_ref().is_some_and(|call| call.gaps.is_empty());
         let is_same = now.operation == then.operation || now.operation.is_none();
         prop_assert!(is_same || !is_whole, "{said}: {now:?}, not {then:?}");
-        prop_assert!(
-            now.operation.is_some() || then.operation.is_none() || found.call.is_none(),
-            "{said}: {now:?}"
-        );
+        prop_assert!(now.operation.is_some() || then.operation.is_none() || found.call.is_none(), "{said}: {now:?}");
         prop_assert!(now.program.is_none() || now.program == then.program, "{said}: {now:?}");
         prop_assert!(now.version.is_none() || now.version == then.version, "{said}: {now:?}");
         prop_assert!(now.status.is_none() || now.status == then.status, "{said}: {now:?}");

@@ -37,10 +37,7 @@ fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
                 };
                 assert!(now.message(gone).is_none(), "{said}");
                 let (now_there, before_there) = (now.message(there).unwrap(), before.message(there).unwrap());
-                assert!(
-                    now_there.bytes == before_there.bytes && now_there.frames == before_there.frames,
-                    "{said}"
-                );
+                assert!(now_there.bytes == before_there.bytes && now_there.frames == before_there.frames, "{said}");
                 assert_eq!(now.missing_parts(), [MissingPart::Message(gone)], "{said}");
                 let chunks = now.read_chunks.iter().chain(&now.write_chunks).chain(&now.reply_chunk);
                 assert_eq!(chunks.map(|chunk| chunk.moved_bytes()).sum::<u64>(), 0, "{said}");

@@ -301,9 +301,7 @@ fn inputs() -> &'static BTreeMap<&'static str, Vec<u8>> {
         let folder = std::env::temp_dir().join(format!("nfsrdma-outputs-{}-inputs", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("in.pcap"), captures::bytes(CAPTURE)).unwrap();
-        for arguments in
-            [&["check", "--bless", "in.pcap"][..], &["replay", "compile", "in.pcap", "-o", "in.trace"]]
-        {
+        for arguments in [&["check", "--bless", "in.pcap"][..], &["replay", "compile", "in.pcap", "-o", "in.trace"]] {
             let ended = program().args(arguments).current_dir(&folder).output().unwrap();
             assert!(ended.status.success(), "{ended:?}");
         }
@@ -321,8 +319,7 @@ const SOME: i64 = 60;
 
 impl<'o> Cell<'o> {
     fn new(output: &'o Output, answers: i64) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("nfsrdma-outputs-{}-{}", std::process::id(), unique()));
+        let folder = std::env::temp_dir().join(format!("nfsrdma-outputs-{}-{}", std::process::id(), unique()));
         fs::create_dir_all(folder.join(output.out).parent().unwrap()).unwrap();
         for (name, bytes) in inputs() {
             fs::write(folder.join(name), bytes).unwrap();
@@ -457,8 +454,7 @@ fn stderr(ended: &Ended) -> String {
 /// Returns the fault of a program that should have refused its output.
 fn refused(ended: &Ended) -> Option<String> {
     let said = stderr(ended);
-    let is_right =
-        ended.status.code() == Some(2) && said.lines().filter(|line| !line.is_empty()).count() == 1;
+    let is_right = ended.status.code() == Some(2) && said.lines().filter(|line| !line.is_empty()).count() == 1;
     (!is_right).then(|| format!("not refused with one line: {}: {said}", ended.status))
 }
 
@@ -936,9 +932,8 @@ fn every_option_that_names_a_file_is_a_row_or_an_input() {
         let is_row = OUTPUTS.iter().any(|output| {
             let words = output.arguments.iter().take_while(|word| !word.starts_with('-') && **word != "IN");
             let is_command = words.copied().collect::<Vec<_>>().join(" ") == command;
-            let is_written = |pair: &[&str]| {
-                names.iter().any(|name| name == pair[0]) && ["OUT", "tables"].contains(&pair[1])
-            };
+            let is_written =
+                |pair: &[&str]| names.iter().any(|name| name == pair[0]) && ["OUT", "tables"].contains(&pair[1]);
             is_command && output.arguments.windows(2).any(is_written)
         });
         let is_exempt = names.iter().any(|name| NO_ROWS.contains(&(command.as_str(), name.as_str())));

@@ -44,17 +44,7 @@ fn every_crate_packs_its_licences_and_a_readme() {
 fn the_program_does_not_contain_the_server_of_the_tests() {
     let tree = |edges: &str| {
         let output = Command::new(env!("CARGO"))
-            .args([
-                "tree",
-                "--offline",
-                "--all-features",
-                "--prefix",
-                "none",
-                "-p",
-                "nfsrdma-inspect",
-                "-e",
-                edges,
-            ])
+            .args(["tree", "--offline", "--all-features", "--prefix", "none", "-p", "nfsrdma-inspect", "-e", edges])
             .current_dir(env!("CARGO_MANIFEST_DIR"))
             .output()
             .unwrap();

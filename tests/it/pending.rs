@@ -31,11 +31,7 @@ fn without(name: &str, frame: u64) -> Vec<u8> {
 
 fn lines(arguments: &[&str], name: &str) -> Vec<String> {
     let file = Temporary::new(name, &without("rxe-v42", REPLY));
-    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-        .args(arguments)
-        .arg(file.path())
-        .output()
-        .unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).args(arguments).arg(file.path()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
@@ -51,14 +47,8 @@ fn a_call_without_a_reply_is_a_line_of_its_own_after_some_time() {
     let pending: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "pending").collect();
     let [call] = pending[..] else { panic!("{pending:?}") };
     schema::assert_keeps(&schema::validator("pending.schema.json"), call, "pending");
-    assert_eq!(
-        (&call["xid"], &call["operation"], &call["path"]),
-        (&XID.into(), &"READ".into(), &"/data/w/s2k".into())
-    );
-    assert_eq!(
-        (&call["slot"], &call["phase"], &call["moved_bytes"]),
-        (&0.into(), &"data_out".into(), &2000.into())
-    );
+    assert_eq!((&call["xid"], &call["operation"], &call["path"]), (&XID.into(), &"READ".into(), &"/data/w/s2k".into()));
+    assert_eq!((&call["slot"], &call["phase"], &call["moved_bytes"]), (&0.into(), &"data_out".into(), &2000.into()));
     assert_eq!(call["call"]["frames"], serde_json::json!([590]));
     let age_ns = number(call, "age_ns");
     // There is a frame at least every 300 ms.
@@ -129,9 +119,7 @@ fn a_call_in_flight_has_the_path_that_its_line_has() {
 #[test]
 fn a_call_that_is_too_old_is_given_up_and_counted() {
     let lines = json(&["--max-call-age", "1"], "old.pcap");
-    let at = |xid: &str| {
-        lines.iter().position(|line| line["kind"] == "transaction" && line["xid"] == xid).unwrap()
-    };
+    let at = |xid: &str| lines.iter().position(|line| line["kind"] == "transaction" && line["xid"] == xid).unwrap();
     let given_up = &lines[at(XID)];
     assert_eq!(given_up["missing"], serde_json::json!(["reply"]));
     // Not at the end of the input.
@@ -142,10 +130,8 @@ fn a_call_that_is_too_old_is_given_up_and_counted() {
 #[test]
 fn lengths_of_time_that_are_none_are_refused() {
     for option in ["--pending", "--max-call-age"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-            .args([option, "soon", "file"])
-            .output()
-            .unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).args([option, "soon", "file"]).output().unwrap();
         assert_eq!(output.status.code(), Some(2));
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(error.contains("give a number of seconds"), "{error}");

@@ -93,8 +93,7 @@ fn of_a_lossy_capture_each_step_has_its_reason_too() {
     let frames = crate::mutations::frames("rxe-v42");
     for every in [3, 7, 20, 50] {
         let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
-        let mut compiler =
-            TraceCompiler::new(Cursor::new(Vec::new()), TraceFileDataRetention::KEPT, 64 << 20).unwrap();
+        let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), TraceFileDataRetention::KEPT, 64 << 20).unwrap();
         let mut transactions = 0;
         for (number, kept) in (1..).zip(&frames) {
             if number % every != 0 {
@@ -215,8 +214,7 @@ fn what_a_filter_leaves_out_counts_as_done_before() {
     let output = replay(&["compile", "-q", "-Y", "nfs.opcode == READ", "-o", &trace], &[&capture]);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0), "{output:?}");
     let plan =
-        ReplayPlanSummary::new(&mut ReplayTraceReader::open(std::fs::File::open(&to.0).unwrap()).unwrap())
-            .unwrap();
+        ReplayPlanSummary::new(&mut ReplayTraceReader::open(std::fs::File::open(&to.0).unwrap()).unwrap()).unwrap();
     assert_eq!(plan.total(), 9);
     assert_eq!((plan.steps[1], plan.steps[3]), (9, 0), "{:?}", plan.reasons);
     // The files that they read have names, and the content that is read.

@@ -20,9 +20,7 @@ fn examples(document: &str) -> Vec<Example> {
                 Some(command) => examples.push(Example { command: command.to_owned(), lines: Vec::new() }),
                 None => {
                     let own = examples.get_mut(first..).and_then(<[Example]>::last_mut);
-                    own.unwrap_or_else(|| panic!("output without a command: {line}"))
-                        .lines
-                        .push(line.to_owned());
+                    own.unwrap_or_else(|| panic!("output without a command: {line}")).lines.push(line.to_owned());
                 }
             }
         }

@@ -26,16 +26,11 @@ fn read(frames: &[Kept]) -> (Facts, Vec<String>, Vec<String>) {
             incomplete.push(format!("{} {}", transaction.xid, missing.join(" ")));
         }
         let read = transaction.with_messages(|reading| reading.summary());
-        let chunks =
-            transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
-        let moved: Vec<_> = chunks
-            .map(|chunk| (chunk.offered_bytes(), chunk.returned_bytes(), chunk.moved_bytes()))
-            .collect();
+        let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+        let moved: Vec<_> =
+            chunks.map(|chunk| (chunk.offered_bytes(), chunk.returned_bytes(), chunk.moved_bytes())).collect();
         let is_forward = transaction.connection.client.address.to_string().ends_with('2');
-        facts.insert(
-            (transaction.xid.0, is_forward),
-            format!("{:?} {:?} {moved:?}", read.operation, read.status),
-        );
+        facts.insert((transaction.xid.0, is_forward), format!("{:?} {:?} {moved:?}", read.operation, read.status));
     }
     let undecoded = flow.stats().undecoded_counts();
     (facts, incomplete, undecoded.map(|(why, count)| format!("{} {count}", why.key())).collect())

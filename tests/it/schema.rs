@@ -60,10 +60,7 @@ fn refuse_unknown_keys(schema: &mut Value) {
 /// Verifies that every key of a schema has a description.
 fn assert_described(schema: &Value, path: &str) {
     for (key, value) in schema["properties"].as_object().into_iter().flatten() {
-        assert!(
-            value["description"].is_string() || value["const"].is_string(),
-            "{path}/{key} has no description"
-        );
+        assert!(value["description"].is_string() || value["const"].is_string(), "{path}/{key} has no description");
         assert_described(value, &format!("{path}/{key}"));
         assert_described(&value["items"], &format!("{path}/{key}"));
     }
@@ -112,8 +109,7 @@ fn the_phases_of_a_transaction_sum_up_to_its_latency() {
     for name in captures::ALL {
         for transaction in program::json(&captures::path(name)).transactions {
             let phases = &transaction.0["phases_ns"];
-            let sum: Option<u64> =
-                phases.as_object().map(|phases| phases.values().filter_map(Value::as_u64).sum());
+            let sum: Option<u64> = phases.as_object().map(|phases| phases.values().filter_map(Value::as_u64).sum());
             assert_eq!(sum, transaction.0["latency_ns"].as_u64(), "{name}: {transaction:?}");
         }
     }

@@ -44,10 +44,7 @@ fn seed_001_5_2_the_threshold_of_a_direction_is_the_smaller_of_send_and_receive(
     let lines = connections(file.path());
     let set_up = &lines[0]["set_up"];
     assert_eq!(set_up["inline_thresholds"], json!({"to_server": 2048, "to_client": 1024}));
-    assert_eq!(
-        (&set_up["client"]["send_size"], &set_up["server"]["receive_size"]),
-        (&json!(2048), &json!(4096))
-    );
+    assert_eq!((&set_up["client"]["send_size"], &set_up["server"]["receive_size"]), (&json!(2048), &json!(4096)));
     let text = output(file.path(), &["--view", "connections", "-V", "--summary", "none"]);
     assert!(text.contains("inline thresholds: 2048 to the server, 1024 to the client"), "{text}");
 }
@@ -56,10 +53,8 @@ fn seed_001_5_2_the_threshold_of_a_direction_is_the_smaller_of_send_and_receive(
 fn seed_001_5_1_the_flags_are_a_byte_with_reserved_bits() {
     let file = with_private_data("flags.pcap", [1, 0x81, 3, 3], [1, 0x40, 3, 3]);
     let fields = ["-e", "rpcordma.private_data.flags", "-e", "rpcordma.private_data.remote_invalidation"];
-    let printed = output(
-        file.path(),
-        &[&["--view", "frames", "-T", "fields", "--summary", "none"][..], &fields].concat(),
-    );
+    let printed =
+        output(file.path(), &[&["--view", "frames", "-T", "fields", "--summary", "none"][..], &fields].concat());
     let printed: Vec<&str> = printed.lines().filter(|line| !line.starts_with('\t')).collect();
     assert_eq!(printed, ["129\t1", "64\t0"]);
 }
@@ -167,11 +162,7 @@ fn seed_003_4_3_1_a_done_message_is_shown_and_its_chunks_are_counted() {
         let frames = output(file.path(), &["--view", "frames", "--summary", "none"]);
         assert_eq!(frames.matches("RDMA_DONE of 0x").count(), done, "{dialect:?}");
         let trees = output(file.path(), &["--view", "frames", "-V", "--summary", "none"]);
-        assert_eq!(
-            trees.matches("RDMA_DONE, ").count() + trees.matches("RDMA_DONE [").count(),
-            done,
-            "{dialect:?}"
-        );
+        assert_eq!(trees.matches("RDMA_DONE, ").count() + trees.matches("RDMA_DONE [").count(), done, "{dialect:?}");
         let fetched: usize =
             conversations.iter().flat_map(|one| &one.reply_reads).map(|(_, chunk)| chunk.content.len()).sum();
         let text = output(file.path(), &["-T", "json", "-q"]);
@@ -206,17 +197,11 @@ fn seed_004_6_the_operations_of_sessions_are_those_of_rfc8881() {
     let mut operations = 0;
     for row in rows {
         let now = row.split('|').nth(3).unwrap();
-        for name in now
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
+        for name in
+            now.split('`').skip(1).step_by(2).filter(|name| name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'))
         {
             let field = if name.starts_with("CB_") { "nfs.cb.operation" } else { "nfs.opcode" };
-            output(
-                &captures::path("rxe-v42-deleg"),
-                &["-q", "-Y", &format!("{field} == {name}"), "--summary", "none"],
-            );
+            output(&captures::path("rxe-v42-deleg"), &["-q", "-Y", &format!("{field} == {name}"), "--summary", "none"]);
             operations += 1;
         }
     }
@@ -237,15 +222,10 @@ fn rfc8881_18_8_where_the_call_is_cut_the_path_comes_from_the_reply() {
             (entry["op"] == "GETFH" && line["operation"] == "LOOKUP").then_some(handle)
         };
         let operations = line["operations"].as_array().unwrap();
-        let is_cut = line["missing"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .any(|code| code.as_str().unwrap().starts_with("call:"));
+        let is_cut = line["missing"].as_array().unwrap().iter().any(|code| code.as_str().unwrap().starts_with("call:"));
         if let Some(handle) = operations.iter().find_map(given).filter(|_| is_cut) {
-            let bytes: Vec<u8> = (0..handle.len() / 2)
-                .map(|at| u8::from_str_radix(&handle[2 * at..2 * at + 2], 16).unwrap())
-                .collect();
+            let bytes: Vec<u8> =
+                (0..handle.len() / 2).map(|at| u8::from_str_radix(&handle[2 * at..2 * at + 2], 16).unwrap()).collect();
             assert_eq!(line["path"].as_str(), Some(&*format!("0x{:08x}", crc32(&bytes))), "{line}");
             named += 1;
         }

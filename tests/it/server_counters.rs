@@ -10,10 +10,7 @@ use crate::rfc_names::{NFS3_PROCEDURES, nfs4_operation};
 /// Returns the numbers of a line of nfsd-stats, after their leading count.
 fn line(text: &str, key: &str) -> Vec<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{key} "))).unwrap_or_default();
-    line.split(' ')
-        .skip(1)
-        .map(|word| word.parse().unwrap_or_else(|e| panic!("{key}: {word}: {e}")))
-        .collect()
+    line.split(' ').skip(1).map(|word| word.parse().unwrap_or_else(|e| panic!("{key}: {word}: {e}"))).collect()
 }
 
 /// Returns the Calls of NFS over the transport of the capture.

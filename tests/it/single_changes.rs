@@ -8,8 +8,8 @@ use std::convert::Infallible;
 use std::ops::Range;
 
 use nfsrdma_analysis::baseline::{
-    Baseline, BaselineComparator, BaselineReadError, BaselineRecorder, BaselineSettings,
-    CurrentCaptureBaseline, OpenBaselineFile,
+    Baseline, BaselineComparator, BaselineReadError, BaselineRecorder, BaselineSettings, CurrentCaptureBaseline,
+    OpenBaselineFile,
 };
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
@@ -25,9 +25,7 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
 use crate::mutations::{Kept, frames};
 
-fn transactions<'a>(
-    frames: impl IntoIterator<Item = (u64, &'a Kept)>,
-) -> (Vec<Transaction>, ComparedCaptureSummary) {
+fn transactions<'a>(frames: impl IntoIterator<Item = (u64, &'a Kept)>) -> (Vec<Transaction>, ComparedCaptureSummary) {
     let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
     let mut trace = ComparedCaptureSummary::default();
     for (number, kept) in frames {
@@ -71,10 +69,7 @@ fn recorded(
     transaction: &Transaction,
 ) -> (ClientAddressAndCallDirection, ComparableTransaction) {
     let address = recorder.word(&transaction.connection.client.address.to_string());
-    (
-        ClientAddressAndCallDirection { address, direction: transaction.direction },
-        recorder.record(transaction),
-    )
+    (ClientAddressAndCallDirection { address, direction: transaction.direction }, recorder.record(transaction))
 }
 
 fn numbered(frames: &[Kept]) -> Vec<(u64, Kept)> {
@@ -184,8 +179,7 @@ fn wrong(before: &Before, change: &Change) -> Vec<String> {
         let is_kind = |kind| change.kinds.is_empty() || change.kinds.contains(&kind);
         let is_named = at_frame.clone().any(|printed| is_kind(printed.kind));
         let may_be_none = change.more == More::Nothing && printed.is_empty();
-        let is_one =
-            printed.len() == 1 || change.more == More::Structure && printed.len() == at_frame.count();
+        let is_one = printed.len() == 1 || change.more == More::Structure && printed.len() == at_frame.count();
         let is_right = may_be_none || is_named && is_one;
         if !is_right {
             let lines: Vec<_> = printed
@@ -334,9 +328,8 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
 
 /// Returns the frames of a Transaction, including chunk data.
 fn frames_of(transaction: &Transaction) -> Vec<u64> {
-    let messages = [RpcMessageKind::Call, RpcMessageKind::Reply]
-        .into_iter()
-        .filter_map(|which| transaction.message(which));
+    let messages =
+        [RpcMessageKind::Call, RpcMessageKind::Reply].into_iter().filter_map(|which| transaction.message(which));
     messages.flat_map(|record| &record.frames).map(|frame| frame.0).collect()
 }
 
@@ -416,17 +409,12 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
             if gone.iter().any(|which| place_of(frames, transaction, *which).is_none()) {
                 continue;
             }
-            let lost: Vec<u64> = gone
-                .iter()
-                .filter_map(|which| place_of(frames, transaction, *which))
-                .map(|(frame, _)| frame)
-                .collect();
-            let after: Vec<_> =
-                numbered(frames).into_iter().filter(|(number, _)| !lost.contains(number)).collect();
+            let lost: Vec<u64> =
+                gone.iter().filter_map(|which| place_of(frames, transaction, *which)).map(|(frame, _)| frame).collect();
+            let after: Vec<_> = numbered(frames).into_iter().filter(|(number, _)| !lost.contains(number)).collect();
             // Of two equal consecutive Calls, either may be the missing one.
-            let ask = |transaction: &Transaction| {
-                transaction.call.as_ref().map(|call| call.inline_bytes()[4..].to_vec())
-            };
+            let ask =
+                |transaction: &Transaction| transaction.call.as_ref().map(|call| call.inline_bytes()[4..].to_vec());
             let around = at.saturating_sub(1)..transactions.len().min(at + 2);
             let alike = transactions[around].iter().filter(|other| ask(other) == ask(transaction));
             changes.push(Change {
@@ -456,21 +444,15 @@ fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
             })
             .collect();
         let Some(places) = places else { continue };
-        if pair
-            .iter()
-            .any(|transaction| !transaction.read_chunks.is_empty() || transaction.reply_chunk.is_some())
-        {
+        if pair.iter().any(|transaction| !transaction.read_chunks.is_empty() || transaction.reply_chunk.is_some()) {
             continue;
         }
         // Except for the XID.
-        let call = |transaction: &Transaction| {
-            transaction.call.as_ref().map(|call| call.inline_bytes()[4..].to_vec())
-        };
+        let call = |transaction: &Transaction| transaction.call.as_ref().map(|call| call.inline_bytes()[4..].to_vec());
         if call(&pair[0]) == call(&pair[1]) {
             continue;
         }
-        let operation =
-            |transaction: &Transaction| transaction.with_messages(|reading| reading.summary().operation);
+        let operation = |transaction: &Transaction| transaction.with_messages(|reading| reading.summary().operation);
         let name = format!("{:?}", operation(&pair[0]));
         if operation(&pair[0]) != operation(&pair[1]) || !name.contains("LOOKUP") || changes.len() >= most {
             continue;
@@ -496,12 +478,7 @@ fn changes_of_order(frames: &[Kept], most: usize) -> Vec<Change> {
 
 /// Returns the capture without the two files of 256 KiB, which are most of its packets.
 fn without_large_files(name: &str) -> Vec<Kept> {
-    frames(name)
-        .into_iter()
-        .enumerate()
-        .filter(|(at, _)| !(230..=980).contains(at))
-        .map(|(_, kept)| kept)
-        .collect()
+    frames(name).into_iter().enumerate().filter(|(at, _)| !(230..=980).contains(at)).map(|(_, kept)| kept).collect()
 }
 
 fn all_changes_of(name: &str, before: &[Kept], fields: usize, others: usize) -> usize {
@@ -578,13 +555,8 @@ fn between_two_minor_versions_a_change_of_what_both_have_is_named() {
     ] {
         let at = field_in(&other, frame, which, label);
         let differences = compared(&before, &after(&flipped(&other, frame, at, mask)).0);
-        let printed =
-            |printed: &&Difference| printed.b.frame.is_some_and(|at| at.0 == frame) && printed.kind == kind;
-        assert_eq!(
-            (differences.len(), differences.iter().filter(printed).count()),
-            (count + 1, 1),
-            "{label}"
-        );
+        let printed = |printed: &&Difference| printed.b.frame.is_some_and(|at| at.0 == frame) && printed.kind == kind;
+        assert_eq!((differences.len(), differences.iter().filter(printed).count()), (count + 1, 1), "{label}");
     }
 }
 
@@ -594,8 +566,7 @@ fn strict_hears_what_may_differ_in_headers_too() {
     let before = Before::new(&frames);
     let strict = |changed: &[(u64, Kept)]| {
         let selection = ComparisonOptions { strict: true, ..ComparisonOptions::default() };
-        let paths =
-            compared_by(selection, &before, &after(changed).0).into_iter().map(|printed| printed.path);
+        let paths = compared_by(selection, &before, &after(changed).0).into_iter().map(|printed| printed.path);
         paths.collect::<Vec<_>>()
     };
     assert_eq!(strict(&numbered(&frames)), [""; 0]);
@@ -625,11 +596,8 @@ fn an_operation_that_is_there_once_more_is_extra() {
     for at in [8, 14, 20] {
         let transaction = &transactions[at];
         let gone = frames_of(transaction);
-        let kept: Vec<Kept> = numbered(&before)
-            .into_iter()
-            .filter(|(number, _)| !gone.contains(number))
-            .map(|(_, kept)| kept)
-            .collect();
+        let kept: Vec<Kept> =
+            numbered(&before).into_iter().filter(|(number, _)| !gone.contains(number)).map(|(_, kept)| kept).collect();
         // The capture that lacks it comes first; its frames have other numbers.
         let differences = compared(&Before::new(&kept), &transactions);
         let named = differences.iter().find(|difference| difference.kind == DifferenceKind::Extra);

@@ -20,16 +20,13 @@ const FILE: &str = "NFSRDMA_SKIPS";
 /// `key` is the dependency in one word: a program, `root`, `ipv6`. `reason` is a sentence for people.
 pub(crate) fn skip(key: &str, reason: impl Display) {
     // nextest runs a test in the main thread of a process.
-    let test = env::var("NEXTEST_TEST_NAME")
-        .unwrap_or_else(|_| thread::current().name().unwrap_or("unknown test").to_owned());
+    let test =
+        env::var("NEXTEST_TEST_NAME").unwrap_or_else(|_| thread::current().name().unwrap_or("unknown test").to_owned());
     let line = format!("{key}\t{reason}\t{test}\n");
     let path = env::var_os(FILE).unwrap_or_else(|| concat!(env!("CARGO_TARGET_TMPDIR"), "/skipped").into());
     // A single write in append mode is atomic, whatever other tests write.
-    let noted = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(&path)
-        .and_then(|mut file| file.write_all(line.as_bytes()));
+    let noted =
+        OpenOptions::new().append(true).create(true).open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
     noted.unwrap_or_else(|error| panic!("{}: {error}", Path::new(&path).display()));
     eprintln!("skipped: {reason}");
     let is_ci = env::var_os("CI").is_some_and(|value| !value.is_empty());
@@ -77,11 +74,8 @@ fn a_skip_is_noted_and_shown_with_its_reason_and_a_count() {
     assert_eq!(noted, "wings\tnobody here can fly\tskipped::a_test_that_cannot_run\n");
 
     // Two skips of a test for the same reason count once.
-    std::fs::write(
-        file.path(),
-        noted.repeat(2) + "wings\tnobody here can fly\tother\nroot\tnot root\tother\n",
-    )
-    .unwrap();
+    std::fs::write(file.path(), noted.repeat(2) + "wings\tnobody here can fly\tother\nroot\tnot root\tother\n")
+        .unwrap();
     let shown = shown(file.path());
     assert_eq!(
         shown,

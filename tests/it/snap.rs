@@ -156,8 +156,7 @@ fn same_chunks(cut: &Value, whole: &Value, may_lack: bool, said: &str) {
 
 #[test]
 fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell() {
-    for (name, snap) in [("rxe-v42", 96), ("rxe-v42", 128), ("rxe-v42", 256), ("rxe-v3", 96), ("rxe-v3", 128)]
-    {
+    for (name, snap) in [("rxe-v42", 96), ("rxe-v42", 128), ("rxe-v42", 256), ("rxe-v3", 96), ("rxe-v3", 128)] {
         let file = Temporary::new(&format!("{name}-{snap}.pcap"), &cut(name, snap));
         let found = program::json(file.path()).transactions;
         let whole = program::json(&captures::path(name)).transactions;
@@ -179,8 +178,7 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
             let (named, all) = (entries(cut), entries(whole));
             if !named.is_empty() && named.len() == all.len() {
                 assert_eq!(cut["operation"], whole["operation"], "{said}");
-                from_reply +=
-                    u32::from(cut["call"]["lists"] == "whole" && !cut["call"]["rpc_length"].is_null());
+                from_reply += u32::from(cut["call"]["lists"] == "whole" && !cut["call"]["rpc_length"].is_null());
             }
             for (entry, whole) in entries(cut).iter().zip(entries(whole)) {
                 assert_eq!(entry["op"], whole["op"], "{said}");
@@ -219,8 +217,7 @@ fn an_open_without_a_known_path_says_so() {
         .output()
         .expect("the program runs");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let details =
-        || text.lines().filter_map(|line| line.split_once(" OPEN ")).map(|(_, details)| details.trim());
+    let details = || text.lines().filter_map(|line| line.split_once(" OPEN ")).map(|(_, details)| details.trim());
     // Behind the file that the operation starts from, if that is known.
     let unknown = details().filter(|details| details.contains("? R") || details.contains("? W")).count();
     assert!(unknown > 0, "{text}");
@@ -266,17 +263,12 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
                 }
             }
             let sends = outcome.undecoded.get("cut_header").copied().unwrap_or(0);
-            if (
-                exhibit.transactions.iter().any(|t| t.connection.transport == ConnectionTransport::Iwarp),
-                snap,
-            ) == (true, 96)
+            if (exhibit.transactions.iter().any(|t| t.connection.transport == ConnectionTransport::Iwarp), snap)
+                == (true, 96)
             {
                 // 10 bytes are left after the headers of Ethernet, IP, TCP with its time stamps, and DDP: the XID and
                 // the version, but not the word that distinguishes a Call from a Reply.
-                let rdma = expected
-                    .values()
-                    .filter(|t| t.connection.transport == ConnectionTransport::Iwarp)
-                    .count();
+                let rdma = expected.values().filter(|t| t.connection.transport == ConnectionTransport::Iwarp).count();
                 assert_eq!(found.len(), expected.len() - rdma, "{said}");
                 // If two FPDUs are in one segment, not even the DDP headers of the second are captured.
                 let cut = sends + outcome.undecoded["cut_frame"];
@@ -362,8 +354,7 @@ fn a_file_whose_name_was_cut_is_not_shown_as_its_directory() {
     ];
     for (name, snaps) in cases {
         let whole = program::json(&captures::path(name)).transactions;
-        let paths: BTreeMap<_, _> =
-            whole.iter().filter_map(|one| Some((one.xid(), one.text("path")?))).collect();
+        let paths: BTreeMap<_, _> = whole.iter().filter_map(|one| Some((one.xid(), one.text("path")?))).collect();
         for snap in snaps {
             let file = Temporary::new("cut-names.pcap", &cut(name, *snap));
             let mut nameless = 0;

@@ -170,8 +170,7 @@ impl Direction {
         let mut blocks: Vec<_> = sack_blocks(segment.options).into_iter().map(range).collect();
         // RFC 2883 section 4: the first block, if it is acknowledged, or part of the second.
         let is_duplicate = blocks.first().is_some_and(|first| {
-            let is_in_second =
-                blocks.get(1).is_some_and(|next| next.start <= first.start && first.end <= next.end);
+            let is_in_second = blocks.get(1).is_some_and(|next| next.start <= first.start && first.end <= next.end);
             first.end <= acknowledged || is_in_second
         });
         let duplicate = is_duplicate.then(|| blocks.remove(0));
@@ -200,14 +199,11 @@ impl Direction {
     /// Returns the RPC records. RFC 5531 section 11.
     fn rpc_records(&self) -> Vec<Message> {
         let begins_record = |copy: &&Copy| {
-            let word = |at: usize| {
-                be32(self.bytes(copy.bytes.start as usize + at..copy.bytes.start as usize + at + 4)?, 0)
-            };
+            let word =
+                |at: usize| be32(self.bytes(copy.bytes.start as usize + at..copy.bytes.start as usize + at + 4)?, 0);
             let is_call = || word(8) == Some(0) && word(12) == Some(2);
             let is_reply = || word(8) == Some(1) && word(12) == Some(0);
-            copy.bytes.start >= 0
-                && word(0).is_some_and(|mark| mark >> 24 == 0x80)
-                && (is_call() || is_reply())
+            copy.bytes.start >= 0 && word(0).is_some_and(|mark| mark >> 24 == 0x80) && (is_call() || is_reply())
         };
         let start = match self.first {
             Some((_, true)) => Some(0),
@@ -238,8 +234,7 @@ impl Direction {
         let is_fpdu = |copy: &&Copy| {
             let Ok(start) = usize::try_from(copy.bytes.start) else { return false };
             self.bytes(start..copy.bytes.end as usize).is_some_and(|bytes| {
-                bytes.get(2).is_some_and(|control| control & 0x3f == 1)
-                    && fpdu_length(bytes) == Some(bytes.len())
+                bytes.get(2).is_some_and(|control| control & 0x3f == 1) && fpdu_length(bytes) == Some(bytes.len())
             })
         };
         let startup = self.bytes(0..20).filter(|bytes| bytes.starts_with(b"MPA ID Re"));
@@ -274,9 +269,8 @@ impl Direction {
 
     /// Returns the frames with bytes of a message.
     fn frames(&self, message: &Message) -> Vec<u64> {
-        let has_part = |copy: &&Copy| {
-            message.bytes.iter().any(|part| part.start < copy.bytes.end && copy.bytes.start < part.end)
-        };
+        let has_part =
+            |copy: &&Copy| message.bytes.iter().any(|part| part.start < copy.bytes.end && copy.bytes.start < part.end);
         self.copies.iter().filter(has_part).map(|copy| copy.frame).collect()
     }
 }
@@ -308,8 +302,7 @@ impl<'a> Receiver<'a> {
         let mut stretches: Vec<Stretch<'_>> = between.collect();
         for copy in &direction.copies {
             let from = stretches.partition_point(|stretch| stretch.bytes.start < copy.bytes.start);
-            let of_copy =
-                stretches[from..].iter_mut().take_while(|stretch| stretch.bytes.start < copy.bytes.end);
+            let of_copy = stretches[from..].iter_mut().take_while(|stretch| stretch.bytes.start < copy.bytes.end);
             of_copy.for_each(|stretch| stretch.copies.push(copy));
         }
         // Bytes that were not captured cannot be judged.
@@ -336,8 +329,7 @@ impl<'a> Receiver<'a> {
         let from = self.direction.reports.partition_point(|report| report.frame < first.frame);
         let reports = &self.direction.reports[from..];
         let covering = reports.iter().position(|report| report.covers(bytes)).unwrap_or(reports.len());
-        let (open, end) =
-            (&reports[..covering], reports.get(covering).map_or(u64::MAX, |report| report.frame));
+        let (open, end) = (&reports[..covering], reports.get(covering).map_or(u64::MAX, |report| report.frame));
         let candidates: Vec<&Copy> = copies.iter().copied().filter(|copy| copy.frame < end).collect();
         let is_duplicate = |report: &&Report| {
             let duplicate = report.duplicate.as_ref();
@@ -361,8 +353,7 @@ impl<'a> Receiver<'a> {
     fn shows_loss(&self, report: &Report, copy: &Copy, start: Position) -> bool {
         let overtook = |block: &Range<Position>| {
             let from = self.stretches.partition_point(|stretch| stretch.bytes.end <= block.start);
-            let mut within =
-                self.stretches[from..].iter().take_while(|stretch| stretch.bytes.start < block.end);
+            let mut within = self.stretches[from..].iter().take_while(|stretch| stretch.bytes.start < block.end);
             within.any(|stretch| stretch.copies[0].frame > copy.frame)
         };
         report.frame > copy.frame && report.acknowledged <= start && report.blocks.iter().any(overtook)

@@ -164,12 +164,7 @@ fn no_loss_in_the_beginning_costs_the_whole_connection() {
             let (found, undecoded) = read(all.iter().enumerate().filter(|(at, _)| is_there(*at)));
             let at = format!("{name} without {lost:09b}");
             assert!(found.keys().all(|name| whole.contains_key(name)), "{at}: invented");
-            assert!(
-                found.len() + 10 >= whole.len(),
-                "{at}: {} of {}, {undecoded:?}",
-                found.len(),
-                whole.len()
-            );
+            assert!(found.len() + 10 >= whole.len(), "{at}: {} of {}, {undecoded:?}", found.len(), whole.len());
         }
     }
 }

@@ -70,8 +70,7 @@ fn a_trace_is_listed_like_its_capture() {
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
         };
         let json = ["-T", "json", "--summary", "none"];
-        let (one, other) =
-            (lines(&[&json[..], &[capture]].concat()), lines(&[&json[..], &[trace.name()]].concat()));
+        let (one, other) = (lines(&[&json[..], &[capture]].concat()), lines(&[&json[..], &[trace.name()]].concat()));
         assert_eq!(one.len(), other.len());
         // Two Transactions may complete in another order than they are written in.
         let by_index = |lines: Vec<Json>| -> std::collections::BTreeMap<u64, Json> {
@@ -83,8 +82,7 @@ fn a_trace_is_listed_like_its_capture() {
                 assert_eq!(line[key], other[index][key], "{name} {index} {key}");
             }
         }
-        let chosen =
-            |file: &str| lines(&[&json[..], &["-Y", "nfs.opcode == \"WRITE\"", file]].concat()).len();
+        let chosen = |file: &str| lines(&[&json[..], &["-Y", "nfs.opcode == \"WRITE\"", file]].concat()).len();
         assert_eq!(chosen(capture), chosen(trace.name()));
         let tree = program(&["-V", "-c", "3", trace.name()]);
         assert!(tree.status.success() && !tree.stdout.is_empty());

@@ -127,8 +127,7 @@ fn limits() -> FlowLimits {
 #[test]
 fn operations_on_known_files_add_nothing_once_the_window_is_full() {
     let mut flow = Flow::new(limits());
-    let mut compiler =
-        TraceCompiler::new(Nowhere::default(), TraceFileDataRetention::KEPT, LARGE_BYTES).unwrap();
+    let mut compiler = TraceCompiler::new(Nowhere::default(), TraceFileDataRetention::KEPT, LARGE_BYTES).unwrap();
     compile(&mut flow, &mut compiler, 1..500, true, |number| number);
     let filling = measure(|| compile(&mut flow, &mut compiler, 500..45_000, false, |n| 1 + n % 400));
     // The window of steps that are sorted.
@@ -141,8 +140,7 @@ fn operations_on_known_files_add_nothing_once_the_window_is_full() {
 #[test]
 fn a_new_file_adds_some_hundred_bytes_to_what_is_remembered() {
     let mut flow = Flow::new(limits());
-    let mut compiler =
-        TraceCompiler::new(Nowhere::default(), TraceFileDataRetention::KEPT, LARGE_BYTES).unwrap();
+    let mut compiler = TraceCompiler::new(Nowhere::default(), TraceFileDataRetention::KEPT, LARGE_BYTES).unwrap();
     compile(&mut flow, &mut compiler, 1..45_000, false, |_| 0);
     let files = 15_000;
     let grown = measure(|| compile(&mut flow, &mut compiler, 45_000..45_000 + files, true, |number| number));
@@ -155,8 +153,7 @@ fn a_compiler_uses_no_more_memory_than_it_is_given() {
     for bytes in [4 << 20, 16 << 20] {
         let files = bytes as u32 / 200;
         let mut flow = Flow::new(limits());
-        let mut compiler =
-            TraceCompiler::new(Nowhere::default(), TraceFileDataRetention::KEPT, bytes).unwrap();
+        let mut compiler = TraceCompiler::new(Nowhere::default(), TraceFileDataRetention::KEPT, bytes).unwrap();
         // Each LOOKUP defines a filehandle; each ACCESS uses one that no step defines.
         let compiled = measure(|| {
             compile(&mut flow, &mut compiler, 1..files, true, |number| number);

@@ -19,12 +19,11 @@ use nfsrdma_replay::run_plan::ReplayPlanSummary;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_replay::trace::live_reply_binding::{bind_slots, visit_reply};
 use nfsrdma_replay::trace::value_substitution::{
-    CapturedMessageValueSource, MessageSlotValueSource, ReplayedRpcHeader, TracePayloadInMessage,
-    captured_value, emit,
+    CapturedMessageValueSource, MessageSlotValueSource, ReplayedRpcHeader, TracePayloadInMessage, captured_value, emit,
 };
 use nfsrdma_replay::trace::{
-    GssProtection, PayloadContentState, ReplayTraceReader, SubstitutableMessageSlot, TraceError,
-    TraceMessage, TraceProcedure, TraceSlotValueKind, VariableUseKind,
+    GssProtection, PayloadContentState, ReplayTraceReader, SubstitutableMessageSlot, TraceError, TraceMessage,
+    TraceProcedure, TraceSlotValueKind, VariableUseKind,
 };
 
 use super::captures;
@@ -38,18 +37,12 @@ pub(crate) struct Sent {
     length: u64,
 }
 
-pub(crate) fn compiled(
-    name: &str,
-    keeping: TraceFileDataRetention,
-) -> (Vec<u8>, TraceCompileCounts, Vec<Sent>) {
+pub(crate) fn compiled(name: &str, keeping: TraceFileDataRetention) -> (Vec<u8>, TraceCompileCounts, Vec<Sent>) {
     let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), keeping, 64 << 20).unwrap();
     let mut sent = Vec::new();
     transactions(name, |transaction| {
         sent.extend(
-            [RpcMessageKind::Call, RpcMessageKind::Reply]
-                .map(|which| said(transaction, which))
-                .into_iter()
-                .flatten(),
+            [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| said(transaction, which)).into_iter().flatten(),
         );
         transaction.with_messages(|reading| compiler.add(transaction, reading, true)).unwrap();
     });
@@ -150,8 +143,7 @@ fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
         let mut check = |transaction: u64, is_call: bool, message: &TraceMessage<'_>| {
             emit(message, ReplayedRpcHeader::Captured, &mut values, &mut out, &mut placed).unwrap();
             let Some(sent) = sent.get(&(transaction, is_call)) else { return };
-            let beside: u64 =
-                placed.iter().map(|placed| u64::from(placed.payload.length).next_multiple_of(4)).sum();
+            let beside: u64 = placed.iter().map(|placed| u64::from(placed.payload.length).next_multiple_of(4)).sum();
             assert_eq!(out.len() as u64 + beside, sent.length, "{name} {transaction} {is_call}");
             assert!(message.is_complete(), "{name} {transaction} {is_call}");
             seen += 1;
@@ -179,20 +171,11 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
         .for_each_step(|step| {
-            emit(
-                &step.call,
-                ReplayedRpcHeader::Captured,
-                &mut CapturedMessageValueSource,
-                &mut out,
-                &mut placed,
-            )
-            .unwrap();
+            emit(&step.call, ReplayedRpcHeader::Captured, &mut CapturedMessageValueSource, &mut out, &mut placed)
+                .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
-            let counted = step
-                .call
-                .slots
-                .iter()
-                .filter(|slot| slot.is_counted && slot.holds != TraceSlotValueKind::HOST);
+            let counted =
+                step.call.slots.iter().filter(|slot| slot.is_counted && slot.holds != TraceSlotValueKind::HOST);
             let by: u32 = counted
                 .map(|slot| {
                     let value = captured_value(step.call.head.0, &slot).unwrap();
@@ -200,8 +183,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
                 })
                 .sum();
             let longer = &mut Longer(Vec::new());
-            emit(&step.call, ReplayedRpcHeader::Xid(Xid(0x0102_0304)), longer, &mut out, &mut placed)
-                .unwrap();
+            emit(&step.call, ReplayedRpcHeader::Xid(Xid(0x0102_0304)), longer, &mut out, &mut placed).unwrap();
             assert_eq!(out.len(), step.call.head.0.len() + by as usize);
             assert_eq!(out[..4], [1, 2, 3, 4]);
             for (placed, before) in placed.iter().zip(before) {
@@ -286,8 +268,7 @@ fn file_data_that_is_not_kept_has_its_hash() {
             .unwrap();
         hashes
     };
-    let [kept, hashed] =
-        [hashes(&kept, PayloadContentState::KEPT), hashes(&hashed, PayloadContentState::HASHED)];
+    let [kept, hashed] = [hashes(&kept, PayloadContentState::KEPT), hashes(&hashed, PayloadContentState::HASHED)];
     assert!(!kept.is_empty());
     assert!(hashed.iter().all(|hash| kept.contains(hash)));
 }
@@ -360,14 +341,8 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 if !step.reply.is_complete() || step.asked.protection != GssProtection::PLAIN {
                     return;
                 }
-                emit(
-                    &step.reply,
-                    ReplayedRpcHeader::Captured,
-                    &mut CapturedMessageValueSource,
-                    &mut out,
-                    &mut placed,
-                )
-                .unwrap();
+                emit(&step.reply, ReplayedRpcHeader::Captured, &mut CapturedMessageValueSource, &mut out, &mut placed)
+                    .unwrap();
                 let Some(whole) = put_together(&out, &placed, &mut contents) else { return };
                 // RDMA_ERROR has no RPC message.
                 if whole.is_empty() {
@@ -413,13 +388,7 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
                 &mut out,
                 &mut placed,
             );
-            let _ = emit(
-                message,
-                ReplayedRpcHeader::Captured,
-                &mut CapturedMessageValueSource,
-                &mut out,
-                &mut placed,
-            );
+            let _ = emit(message, ReplayedRpcHeader::Captured, &mut CapturedMessageValueSource, &mut out, &mut placed);
         }
     })?;
     let mut extents = Vec::new();

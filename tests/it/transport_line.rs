@@ -122,8 +122,7 @@ impl TransportLine {
     pub(crate) fn assert_counts(&self, name: &str, totals: &Totals) {
         let mut explained = HashSet::from([totals.counts]);
         for _ in 0..self.failed_marshals {
-            explained =
-                explained.iter().flat_map(|sum| beginnings(&totals.calls).map(|b| sum.plus(&b))).collect();
+            explained = explained.iter().flat_map(|sum| beginnings(&totals.calls).map(|b| sum.plus(&b))).collect();
         }
         assert!(
             explained.contains(&self.counts),

@@ -70,9 +70,7 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
                 && exhibit.parts[at].len() == 1
             {
                 let is_missed = codes.iter().any(|code| match code {
-                    MissingPart::Message(of) | MissingPart::Header(of) | MissingPart::Bytes(of, _) => {
-                        *of == which
-                    }
+                    MissingPart::Message(of) | MissingPart::Header(of) | MissingPart::Bytes(of, _) => *of == which,
                     MissingPart::Chunk(..) | MissingPart::ReplyRead(..) | MissingPart::Undecoded(..) => false,
                 });
                 assert!(is_missed, "{said}: nothing is missed of {part:?}");
@@ -87,8 +85,7 @@ fn each_in_turn(exhibits: [usize; 2]) {
             for at in range.clone() {
                 let whole = exhibit.frames[at].bytes.len();
                 // Within headers, at their ends, and at common snap lengths.
-                let lengths =
-                    [0, 13, 33, 41, 53, 60, 69, 77, 95, 128, 200, 256, whole / 2, whole - 5, whole - 1];
+                let lengths = [0, 13, 33, 41, 53, 60, 69, 77, 95, 128, 200, 256, whole / 2, whole - 5, whole - 1];
                 for length in lengths.into_iter().filter(|length| *length < whole).skip(at % 3).step_by(3) {
                     cut(exhibit, &range, at, length);
                 }

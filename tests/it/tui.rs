@@ -37,12 +37,9 @@ impl Terminal {
         }
         let terminal = Self { socket };
         // The output after the end shows how it ended.
-        let shell = format!(
-            "env -u NO_COLOR LC_ALL=C.UTF-8 RUST_BACKTRACE=0 {command}; echo ended with $?; sleep 100"
-        );
+        let shell = format!("env -u NO_COLOR LC_ALL=C.UTF-8 RUST_BACKTRACE=0 {command}; echo ended with $?; sleep 100");
         let (columns, lines) = (columns.to_string(), lines.to_string());
-        let output =
-            terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &lines, &shell]);
+        let output = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &columns, "-y", &lines, &shell]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         Some(terminal)
     }
@@ -392,17 +389,12 @@ fn a_file_without_frames_ends_with_one_line() {
     std::fs::write(&header, &captures::bytes("rxe-v42")[..24]).unwrap();
     for (name, arguments, what) in [
         ("nothing", String::new(), "no capture file given".to_owned()),
-        (
-            "empty",
-            empty.display().to_string(),
-            format!("{}: the file is empty; expected pcap", empty.display()),
-        ),
+        ("empty", empty.display().to_string(), format!("{}: the file is empty; expected pcap", empty.display())),
         ("header", header.display().to_string(), format!("{}: no frames; use --follow", header.display())),
         ("null", "- < /dev/null".to_owned(), "standard input: the file is empty; expected pcap".to_owned()),
         ("redirected", format!("- < {}", header.display()), "standard input: no frames".to_owned()),
     ] {
-        let Some(terminal) = Terminal::run_in(name, &format!("{} tui {arguments}", program()), 200, 10)
-        else {
+        let Some(terminal) = Terminal::run_in(name, &format!("{} tui {arguments}", program()), 200, 10) else {
             return;
         };
         let screen = terminal.wait("ended with 2");

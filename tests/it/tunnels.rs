@@ -62,9 +62,7 @@ const TUNNELS: [(&str, Wrap); 13] = [
     ("vxlan of a tagged frame", |f, n| vxlan(&[&f[..12], &[0x81, 0, 0, 5][..], &f[12..]].concat(), n + 4)),
     ("mpls", |f, _| ethernet(0x8847, &[&LABELS, &f[14..]].concat())),
     ("mpls pseudo-wire", |f, _| ethernet(0x8847, &[&LABELS, f].concat())),
-    ("mpls pseudo-wire with control word", |f, _| {
-        ethernet(0x8848, &[&LABELS, &[0, 0, 0, 7][..], f].concat())
-    }),
+    ("mpls pseudo-wire with control word", |f, _| ethernet(0x8848, &[&LABELS, &[0, 0, 0, 7][..], f].concat())),
     ("ip in ip", |f, n| ipv4(4, 0x4000, &f[14..], n - 14)),
     ("a mirrored overlay", |f, n| {
         let inside = vxlan(f, n);
@@ -160,20 +158,15 @@ fn ieee_802_1q_9_6_rfc7348_5_the_virtual_network_is_told() {
             output
         };
         let is_told = |value: &Value| value["vlan_ids"] == vlan_ids && value["vni"] == vni;
-        for line in run(&["-T", "json"]).lines().chain(run(&["--view", "connections", "-T", "json"]).lines())
-        {
+        for line in run(&["-T", "json"]).lines().chain(run(&["--view", "connections", "-T", "json"]).lines()) {
             let value: Value = serde_json::from_str(line).unwrap();
             if value["kind"] == "summary" {
-                assert!(
-                    value["connections"]["listed"].as_array().unwrap().iter().all(is_told),
-                    "{name}: {line}"
-                );
+                assert!(value["connections"]["listed"].as_array().unwrap().iter().all(is_told), "{name}: {line}");
             } else {
                 assert!(is_told(&value), "{name}: {line}");
             }
         }
-        let printed =
-            run(&["-T", "fields", "-e", "nfsrdma.vlan_id", "-e", "nfsrdma.vni", "--summary", "none"]);
+        let printed = run(&["-T", "fields", "-e", "nfsrdma.vlan_id", "-e", "nfsrdma.vni", "--summary", "none"]);
         assert!(printed.lines().all(|line| line == fields), "{name}: {printed}");
     }
 }
@@ -221,9 +214,8 @@ fn a_tunnel_whose_datagrams_are_in_fragments() {
             fragments.push(Kept { length: bytes.len() as u32, bytes, ..kept.clone() });
         }
     }
-    let comparable = |lines: program::Lines| {
-        lines.transactions.into_iter().map(|t| without_frames(t.0)).collect::<Vec<_>>()
-    };
+    let comparable =
+        |lines: program::Lines| lines.transactions.into_iter().map(|t| without_frames(t.0)).collect::<Vec<_>>();
     assert_eq!(comparable(lines("fragments", &fragments)), comparable(lines("whole", &plain)));
 }
 
@@ -249,10 +241,7 @@ fn the_icrc_is_checked_inside_of_a_tunnel() {
 fn tshark_finds_the_same_packets_in_a_tunnel() {
     let frames = only_ip(NAME);
     for (name, wrap) in TUNNELS.into_iter().filter(|(name, _)| ["erspan type II", "vxlan"].contains(name)) {
-        let file = Temporary::new(
-            &format!("tshark-{}.pcap", name.replace(' ', "-")),
-            &pcap(&wrapped(&frames, wrap)),
-        );
+        let file = Temporary::new(&format!("tshark-{}.pcap", name.replace(' ', "-")), &pcap(&wrapped(&frames, wrap)));
         let fields = ["-T", "fields", "-E", "occurrence=f", "-e", "frame.number", "-e", "rpcordma.xid"];
         let output = Command::new("tshark").arg("-r").arg(file.path()).args(fields).output();
         let Ok(output) = output else {

@@ -73,9 +73,7 @@ const WRONG: [Wrong; 7] = [
         reason: "a Reply that is sent again is decoded without the chunk data of its first copy, and malformed",
         is_this: |shown, transaction| {
             let reply = transaction.message("reply");
-            shown.side == "reply"
-                && shown.is_malformed
-                && reply.is_some_and(|reply| reply["copies"].as_u64() > Some(1))
+            shown.side == "reply" && shown.is_malformed && reply.is_some_and(|reply| reply["copies"].as_u64() > Some(1))
         },
         compare: Compare::Header,
     },
@@ -105,8 +103,7 @@ const WRONG: [Wrong; 7] = [
     Wrong {
         reason: "the operations that an EXCHANGE_ID wants protected are shown as operations of the COMPOUND",
         is_this: |shown, transaction| {
-            shown.operations.len() > 1
-                && transaction.operations().first().is_some_and(|(op, _)| *op == "EXCHANGE_ID")
+            shown.operations.len() > 1 && transaction.operations().first().is_some_and(|(op, _)| *op == "EXCHANGE_ID")
         },
         compare: Compare::Header,
     },
@@ -143,8 +140,7 @@ fn shown(line: &str) -> Option<Shown> {
     }
     let numbers = |field| -> Vec<u64> { columns[field].split(',').filter_map(|n| n.parse().ok()).collect() };
     let first = |field| numbers(field).first().copied().unwrap_or(u64::MAX);
-    let names =
-        |field, name: fn(u64) -> &'static str| numbers(field).into_iter().map(move |n| name(n).to_owned());
+    let names = |field, name: fn(u64) -> &'static str| numbers(field).into_iter().map(move |n| name(n).to_owned());
     let statuses = [numbers("nfs.status3"), numbers("nfs.nfsstat4")].concat();
     Some(Shown {
         frame: first("frame.number"),
@@ -154,9 +150,7 @@ fn shown(line: &str) -> Option<Shown> {
         program: first("rpc.program"),
         version: first("rpc.programversion"),
         procedure: first("rpc.procedure"),
-        operations: names("nfs.opcode", nfs4_operation)
-            .chain(names("nfs.cb.operation", callback_operation))
-            .collect(),
+        operations: names("nfs.opcode", nfs4_operation).chain(names("nfs.cb.operation", callback_operation)).collect(),
         statuses,
         is_malformed: !columns["_ws.malformed"].is_empty(),
     })
@@ -165,8 +159,7 @@ fn shown(line: &str) -> Option<Shown> {
 /// Returns the program's Transaction of a message: by the frame, or else (`WRONG`) by the XID alone.
 fn transaction_of<'a>(shown: &Shown, transactions: &'a [Transaction]) -> Option<&'a Transaction> {
     let with_xid = || transactions.iter().filter(|t| t.is_rdma() == shown.is_rdma && t.xid() == shown.xid);
-    let has_frame =
-        |t: &&Transaction| t.message(shown.side).is_some_and(|m| frames(m).contains(&shown.frame));
+    let has_frame = |t: &&Transaction| t.message(shown.side).is_some_and(|m| frames(m).contains(&shown.frame));
     with_xid().find(has_frame).or_else(|| {
         with_xid().find(|t| WRONG.iter().any(|w| w.compare == Compare::AllButFrame && (w.is_this)(shown, t)))
     })

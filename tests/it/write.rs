@@ -115,8 +115,7 @@ fn with_control_frames_the_same_latencies_are_known_of_each_operation() {
             let arguments = ["-q", "--control-frames", "-Y", &filter];
             let file = written(&format!("control-{name}-{operation}.pcapng"), &capture, &arguments);
             let after = program::json(file.path()).transactions;
-            let mut before: Vec<_> =
-                all.iter().filter(|one| one.text("operation") == Some(operation)).collect();
+            let mut before: Vec<_> = all.iter().filter(|one| one.text("operation") == Some(operation)).collect();
             // The order of the first frames is the same, but a gap of a stream may delay the end of a Transaction.
             let mut after: Vec<_> = after.iter().collect();
             before.sort_by_key(|one| one.xid());
@@ -169,13 +168,7 @@ fn transactions_over_iwarp_that_are_selected_are_written_whole() {
             let selected = program::json(file.path()).transactions;
             assert!(selected.len() > 50 && selected.len() <= all.len(), "{name}: {}", selected.len());
             let parts: Vec<_> = selected.iter().filter(|one| !is_complete(one)).map(|one| &one.0).collect();
-            assert!(
-                parts.is_empty(),
-                "{name} after {after}: {} of {}: {:?}",
-                parts.len(),
-                selected.len(),
-                parts
-            );
+            assert!(parts.is_empty(), "{name} after {after}: {} of {}: {:?}", parts.len(), selected.len(), parts);
         }
     }
 }
@@ -184,8 +177,7 @@ fn transactions_over_iwarp_that_are_selected_are_written_whole() {
 #[test]
 fn rfc5044_section_4_1_a_trailer_that_is_sent_again_is_written() {
     let payload_length = |bytes: &[u8]| {
-        let (total, header) =
-            (usize::from(bytes[16]) << 8 | usize::from(bytes[17]), usize::from(bytes[46] >> 4) * 4);
+        let (total, header) = (usize::from(bytes[16]) << 8 | usize::from(bytes[17]), usize::from(bytes[46] >> 4) * 4);
         total - 20 - header
     };
     let kept = crate::mutations::frames("siw-v42-crc");
@@ -228,19 +220,15 @@ fn rfc5044_section_4_1_a_trailer_that_is_sent_again_is_written() {
 fn the_frames_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
     let capture = captures::path("rxe-v42");
     let transactions = program::json(&capture).transactions;
-    let write = transactions
-        .iter()
-        .find(|one| one.message("call").is_some_and(|call| program::frames(call) == [120]))
-        .unwrap();
+    let write =
+        transactions.iter().find(|one| one.message("call").is_some_and(|call| program::frames(call) == [120])).unwrap();
     let (first, last) =
         (&write.segments("read_chunks")[0]["frames"][0], &write.segments("read_chunks")[0]["frames"][1]);
     let file = written("comments.pcapng", &capture, &["--view", "frames"]);
     let start = format!("Transaction {}, ", write.0["index"]);
     let about: Vec<(u64, String)> = (1..)
         .zip(frames(file.path()))
-        .filter_map(|(number, (_, comments))| {
-            Some((number, comments.into_iter().find(|of| of.starts_with(&start))?))
-        })
+        .filter_map(|(number, (_, comments))| Some((number, comments.into_iter().find(|of| of.starts_with(&start))?)))
         .collect();
     let text = |number: &Value| {
         let number = number.as_u64().unwrap();
@@ -249,10 +237,7 @@ fn the_frames_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
     };
     let (xid, operation) = (write.text("xid").unwrap(), "WRITE /data/w/s8k 0+8192 FILE_SYNC");
     assert_eq!(text(&write.0["call"]["frames"][0]), format!("connection 1: Call of {operation}, XID {xid}"));
-    assert_eq!(
-        text(&write.0["reply"]["frames"][0]),
-        format!("connection 1: Reply to {operation}, XID {xid}, NFS4_OK")
-    );
+    assert_eq!(text(&write.0["reply"]["frames"][0]), format!("connection 1: Reply to {operation}, XID {xid}, NFS4_OK"));
     assert_eq!(text(first), format!("connection 1: Read chunk 0 of {operation}, XID {xid}"));
     assert_eq!(text(last), text(first));
     let requests = about.iter().filter(|(_, text)| text.contains(": request for Read chunk 0 of ")).count();
@@ -285,10 +270,8 @@ fn wireshark_decodes_what_was_selected() {
             &captures::path(name),
             &["-Y", "nfsrdma.operation == \"GETATTR\""],
         );
-        let Ok(output) = Command::new("tshark")
-            .args(["-T", "fields", "-e", "frame.protocols", "-r"])
-            .arg(file.path())
-            .output()
+        let Ok(output) =
+            Command::new("tshark").args(["-T", "fields", "-e", "frame.protocols", "-r"]).arg(file.path()).output()
         else {
             skip_without("tshark");
             return;
@@ -318,8 +301,7 @@ fn the_frames_of_as_many_lines_are_written_as_are_shown() {
 #[test]
 fn the_number_of_written_frames_is_said_on_standard_error() {
     let capture = captures::path("rxe-v42");
-    for (more, frames_at_least) in
-        [(&[][..], 1_000), (&["--view", "frames"], 1_978), (&["-Y", "nfs.opcode == 999"], 1)]
+    for (more, frames_at_least) in [(&[][..], 1_000), (&["--view", "frames"], 1_978), (&["-Y", "nfs.opcode == 999"], 1)]
     {
         let file = Temporary::new("count-said.pcapng", b"");
         let to = file.path().to_string_lossy().into_owned();
@@ -349,13 +331,10 @@ fn a_pipe_is_as_good_as_a_file_while_there_is_room() {
     let piped = run(&["-w", "-"], Path::new("-"), File::open(&capture).unwrap().into());
     let of = |bytes: Vec<u8>| frames(Temporary::new("piped.pcapng", &bytes).path());
     assert_eq!(of(piped.stdout), of(file));
-    let tight =
-        run(&["-w", "-", "--max-write-bytes", "64K"], Path::new("-"), File::open(&capture).unwrap().into());
+    let tight = run(&["-w", "-", "--max-write-bytes", "64K"], Path::new("-"), File::open(&capture).unwrap().into());
     let said = String::from_utf8(tight.stderr).unwrap();
     assert!(
-        said.contains(
-            "frames were dropped from the buffer before their transactions completed, and were not written"
-        ),
+        said.contains("frames were dropped from the buffer before their transactions completed, and were not written"),
         "{said}"
     );
 }
@@ -401,11 +380,8 @@ fn the_comments_name_the_findings_of_their_transaction() {
 fn tshark_shows_the_comments() {
     let capture = captures::path("rxe-v42");
     let file = written("tshark.pcapng", &capture, &[]);
-    let output = Command::new("tshark")
-        .arg("-r")
-        .arg(file.path())
-        .args(["-T", "fields", "-e", "frame.comment"])
-        .output();
+    let output =
+        Command::new("tshark").arg("-r").arg(file.path()).args(["-T", "fields", "-e", "frame.comment"]).output();
     let Ok(output) = output else {
         skip_without("tshark");
         return;

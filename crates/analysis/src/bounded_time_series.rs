@@ -54,8 +54,7 @@ impl<S: TimeSeriesBucket> TimeSeries<S> {
         // The last step may widen the steps.
         let last = self.index_of(to);
         let first = self.index_of(from).min(last);
-        let (from, to) =
-            (from.nanoseconds_since(start).unwrap_or(0), to.nanoseconds_since(start).unwrap_or(0));
+        let (from, to) = (from.nanoseconds_since(start).unwrap_or(0), to.nanoseconds_since(start).unwrap_or(0));
         let width = self.width;
         for (at, step) in self.steps.iter_mut().enumerate().take(last + 1).skip(first) {
             let step_start = at as u64 * width;

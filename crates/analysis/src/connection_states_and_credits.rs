@@ -71,12 +71,7 @@ impl ConnectionStatesAndCredits {
     }
 
     /// Counts a Transaction.
-    pub fn transaction(
-        &mut self,
-        transaction: &Transaction,
-        messages: &TransactionMessages<'_>,
-        summary: &RpcSummary,
-    ) {
+    pub fn transaction(&mut self, transaction: &Transaction, messages: &TransactionMessages<'_>, summary: &RpcSummary) {
         let number = transaction.connection.number;
         self.sessions.record(transaction, messages, summary);
         let has_room = self.credits.len() < self.most || self.credits.contains_key(&number);
@@ -131,12 +126,7 @@ impl OpenConnectionTallies {
     }
 
     /// Counts a Transaction.
-    pub fn transaction(
-        &mut self,
-        transaction: &Transaction,
-        messages: &TransactionMessages<'_>,
-        summary: &RpcSummary,
-    ) {
+    pub fn transaction(&mut self, transaction: &Transaction, messages: &TransactionMessages<'_>, summary: &RpcSummary) {
         let name = transaction.connection;
         let tally = self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name));
         tally.add(transaction, summary);
@@ -190,8 +180,7 @@ mod tests {
         assert!(open.close(state).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
         let count = |open: &mut OpenConnectionTallies, transaction: &Transaction| {
-            transaction
-                .with_messages(|messages| open.transaction(transaction, messages, &messages.summary()));
+            transaction.with_messages(|messages| open.transaction(transaction, messages, &messages.summary()));
         };
         let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();
         let row = open.close(state).unwrap();

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection,
-};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection};
 use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 
@@ -78,8 +76,7 @@ impl ConnectionTally {
         self.recovery_ns += transaction.recovery_ns();
         for message in transaction.call.iter().chain(&transaction.reply) {
             let (start, end) = (message.time, message.end_time.max(message.time));
-            self.times =
-                Some(self.times.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+            self.times = Some(self.times.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         }
         let is_refused = transaction.reply.as_ref().is_some_and(CapturedMessage::is_rdma_error);
         let messages = transaction.reply.iter().chain(&transaction.call);
@@ -92,9 +89,7 @@ impl ConnectionTally {
         let credits = |kind| credits(kind).and_then(|header| header.calls_in_flight_credits()).unwrap_or(0);
         let (requested, granted) = match transaction.direction {
             CallDirection::Forward => (&mut self.requested_credits, &mut self.granted_credits),
-            CallDirection::Reverse => {
-                (&mut self.reverse_requested_credits, &mut self.reverse_granted_credits)
-            }
+            CallDirection::Reverse => (&mut self.reverse_requested_credits, &mut self.reverse_granted_credits),
         };
         *requested = (*requested).max(credits(RpcMessageKind::Call));
         *granted = (*granted).max(credits(RpcMessageKind::Reply));

@@ -42,8 +42,7 @@ impl FileTallies {
     pub fn transaction(&mut self, path: &[u8], transaction: &Transaction, bytes: u64, has_failed: bool) {
         if !self.tallies.contains_key(path) {
             let bytes = path.len() + FILE_BYTES;
-            while self.tallies.len() >= MAX_FILES || (self.bytes + bytes > self.room_bytes && self.bytes > 0)
-            {
+            while self.tallies.len() >= MAX_FILES || (self.bytes + bytes > self.room_bytes && self.bytes > 0) {
                 self.evict_smallest();
             }
             self.bytes += bytes;
@@ -88,9 +87,7 @@ impl FileTallies {
     /// Returns the files with the largest value of `value_of`, largest first.
     pub fn largest(&self, count: usize, value_of: impl Fn(&FileTally) -> u64) -> Vec<(&[u8], FileTally)> {
         let mut files: Vec<_> = self.tallies.iter().map(|(path, tally)| (&**path, *tally)).collect();
-        files.sort_unstable_by(|(a, tally_a), (b, tally_b)| {
-            value_of(tally_b).cmp(&value_of(tally_a)).then(a.cmp(b))
-        });
+        files.sort_unstable_by(|(a, tally_a), (b, tally_b)| value_of(tally_b).cmp(&value_of(tally_a)).then(a.cmp(b)));
         files.truncate(count);
         files
     }

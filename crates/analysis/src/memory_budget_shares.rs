@@ -90,11 +90,8 @@ impl Default for CommandMemoryBudget {
 
 impl CommandMemoryBudget {
     fn new(budget_bytes: u64, flows: u64, shares: MemoryBudgetShares) -> Self {
-        let window_settings = ZstdMemoryShareSettings {
-            budget_bytes,
-            parts: shares.windows,
-            min_recommended_bytes: DEFAULT_BYTES,
-        };
+        let window_settings =
+            ZstdMemoryShareSettings { budget_bytes, parts: shares.windows, min_recommended_bytes: DEFAULT_BYTES };
         Self { budget_bytes, flows, shares, windows: ZstdWindowBudget::new(window_settings) }
     }
 
@@ -109,20 +106,12 @@ impl CommandMemoryBudget {
     }
 
     /// Creates the budget of a command that reads these files with `flows` concurrent flows.
-    pub fn for_command<'a>(
-        budget_bytes: u64,
-        files: impl IntoIterator<Item = &'a PathBuf>,
-        flows: u64,
-    ) -> Self {
+    pub fn for_command<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>, flows: u64) -> Self {
         Self::for_files(budget_bytes, files, flows, MemoryBudgetShares::COMMAND)
     }
 
     /// Creates the budget of a command that compares these files, with `flows` concurrent flows.
-    pub fn for_comparison<'a>(
-        budget_bytes: u64,
-        files: impl IntoIterator<Item = &'a PathBuf>,
-        flows: u64,
-    ) -> Self {
+    pub fn for_comparison<'a>(budget_bytes: u64, files: impl IntoIterator<Item = &'a PathBuf>, flows: u64) -> Self {
         Self::for_files(budget_bytes, files, flows, MemoryBudgetShares::COMPARISON)
     }
 
@@ -238,8 +227,7 @@ mod tests {
     fn shares_of_check_fit_into_those_that_are_free() {
         for shares in MemoryBudgetShares::COMPARISON {
             let budget = CommandMemoryBudget::new(DEFAULT_BYTES, 1, shares);
-            let BaselineCheckMemoryShares { baseline_bytes, text_bytes, comparison_bytes } =
-                budget.check_memory();
+            let BaselineCheckMemoryShares { baseline_bytes, text_bytes, comparison_bytes } = budget.check_memory();
             // The capture, and then the comparison with another baseline.
             assert!(baseline_bytes + text_bytes <= budget.view_bytes());
             assert!(2 * baseline_bytes + text_bytes + comparison_bytes <= DEFAULT_BYTES as usize);

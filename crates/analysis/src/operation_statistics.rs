@@ -91,10 +91,7 @@ pub struct RatioDenominators {
 
 impl RatioDenominators {
     /// Computes the totals of these rows, in a capture whose first and last frame have these times.
-    pub fn new<'r>(
-        rows: impl IntoIterator<Item = &'r OperationStats>,
-        times: Option<(Timestamp, Timestamp)>,
-    ) -> Self {
+    pub fn new<'r>(rows: impl IntoIterator<Item = &'r OperationStats>, times: Option<(Timestamp, Timestamp)>) -> Self {
         let latencies = rows.into_iter().filter_map(|row| Some(row.latency?.sum));
         Self { seconds: seconds(times), latency: latencies.fold(0, u64::saturating_add) }
     }

@@ -248,10 +248,7 @@ impl RecentRates {
 
     /// Returns the rates at a time not before the last Transaction.
     pub fn table(&self, now: Timestamp) -> SlidingWindowRates {
-        fn busy<K: Clone + Eq + Hash>(
-            table: &RecentRatesByKey<K>,
-            now_ns: u64,
-        ) -> FxHashMap<K, RatesByWindowLength> {
+        fn busy<K: Clone + Eq + Hash>(table: &RecentRatesByKey<K>, now_ns: u64) -> FxHashMap<K, RatesByWindowLength> {
             let rates = table.recent.iter().map(|(key, recent)| (key.clone(), recent.rates(now_ns)));
             rates.filter(|(_, rates)| rates.iter().any(|rate| rate.transactions > 0.0)).collect()
         }
@@ -364,10 +361,7 @@ mod tests {
         (0..120_000).step_by(10).for_each(|ms| recent.add(ended(ms)));
         let table = recent.table(at(120_000));
         for rate in table.all {
-            assert!(
-                (rate.transactions - 100.0).abs() < 2.0 && (rate.bytes - 10_000.0).abs() < 200.0,
-                "{rate:?}"
-            );
+            assert!((rate.transactions - 100.0).abs() < 2.0 && (rate.bytes - 10_000.0).abs() < 200.0, "{rate:?}");
         }
         assert_eq!(table.connections[&1], table.all);
         assert_eq!(table.files[&b"/file"[..]], table.all);
@@ -395,9 +389,7 @@ mod tests {
             (0..1_000_u32).map(|number| [&[b'a'; 4_000][..], &number.to_be_bytes()].concat()).collect();
         let mut recent = RecentRates::new(1 << 20);
         let mut count = |paths: &[Vec<u8>], ms| {
-            paths
-                .iter()
-                .for_each(|path| recent.add(RateMeteredTransaction { path: Some(path), ..ended(ms) }));
+            paths.iter().for_each(|path| recent.add(RateMeteredTransaction { path: Some(path), ..ended(ms) }));
             let bytes: usize = recent.files.recent.keys().map(|path| path.len()).sum();
             assert!(bytes < 512 << 10, "{bytes}");
             let files = recent.table(at(ms)).files;

@@ -112,8 +112,7 @@ impl<K: Copy + Eq + Hash, V> SecondChanceMap<K, V> {
     }
 
     fn index(&self, key: K) -> Option<usize> {
-        let is_key =
-            |index: &u32| self.entries.get(*index as usize).is_some_and(|(stored_key, _)| *stored_key == key);
+        let is_key = |index: &u32| self.entries.get(*index as usize).is_some_and(|(stored_key, _)| *stored_key == key);
         self.indices.find(hash(key), is_key).map(|index| *index as usize)
     }
 
@@ -191,8 +190,7 @@ mod tests {
     fn the_memory_of_a_full_map_does_not_grow() {
         let count = 30_000u64;
         let mut map = SecondChanceMap::new(count as usize);
-        let measured =
-            allocation_counter::measure(|| (0..20 * count).for_each(|key| map.insert(key, [key; 4])));
+        let measured = allocation_counter::measure(|| (0..20 * count).for_each(|key| map.insert(key, [key; 4])));
         let most = count * SecondChanceMap::<u64, [u64; 4]>::ENTRY_BYTES as u64;
         assert!(measured.bytes_max <= most, "{} of {most}", measured.bytes_max);
         assert_eq!(map.forgotten(), 19 * count);

@@ -11,8 +11,7 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::{
 };
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, ChannelAttrs4, ChannelDirFromServer4, CompoundCall, CompoundReply, CreateSessionFlags, Operation,
-    Results,
+    Args, ChannelAttrs4, ChannelDirFromServer4, CompoundCall, CompoundReply, CreateSessionFlags, Operation, Results,
 };
 
 use super::call_session_slots::{self, SessionId};
@@ -128,9 +127,8 @@ impl CapturedSessionConnections {
             Some(ProcedureOrMainOperation::Named(name)) => Operation::from_name(name),
             _ => None,
         };
-        if let Some(
-            Operation::CREATE_SESSION | Operation::BIND_CONN_TO_SESSION | Operation::DESTROY_SESSION,
-        ) = operation
+        if let Some(Operation::CREATE_SESSION | Operation::BIND_CONN_TO_SESSION | Operation::DESTROY_SESSION) =
+            operation
         {
             self.record_change(number, messages);
         }

@@ -5,9 +5,7 @@ use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
 use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind, UncapturedOriginalCallEvidence};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
-    ProcedureOrMainOperation, RpcStatus, RpcSummary,
-};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
 use rustc_hash::FxHashMap;
 
 use super::connections::ConnectionTallies;
@@ -237,10 +235,8 @@ impl IncompleteTransactionTally {
         let count_if = |predicate: fn(&MissingPart) -> bool| u64::from(missing.iter().any(predicate));
         self.call += count_if(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Call)));
         self.reply += count_if(|missing| matches!(missing, MissingPart::Message(RpcMessageKind::Reply)));
-        self.message_bytes +=
-            count_if(|missing| matches!(missing, MissingPart::Header(_) | MissingPart::Bytes(..)));
-        self.chunk_bytes +=
-            count_if(|missing| matches!(missing, MissingPart::Chunk(..) | MissingPart::ReplyRead(..)));
+        self.message_bytes += count_if(|missing| matches!(missing, MissingPart::Header(_) | MissingPart::Bytes(..)));
+        self.chunk_bytes += count_if(|missing| matches!(missing, MissingPart::Chunk(..) | MissingPart::ReplyRead(..)));
         self.undecoded += count_if(|missing| matches!(missing, MissingPart::Undecoded(..)));
     }
 }
@@ -375,10 +371,7 @@ impl FrameAndTransactionStatistics {
         let tally = self.operations.entry(key).or_default();
         tally.calls += u64::from(transaction.call.is_some());
         let is_cut = |missing: &MissingPart| {
-            matches!(
-                missing,
-                MissingPart::Header(RpcMessageKind::Call) | MissingPart::Bytes(RpcMessageKind::Call, _)
-            )
+            matches!(missing, MissingPart::Header(RpcMessageKind::Call) | MissingPart::Bytes(RpcMessageKind::Call, _))
         };
         tally.truncated_calls += u64::from(summary.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
@@ -521,9 +514,7 @@ mod tests {
         (1..=1_000_u64).for_each(|n| latencies.add(n * 1_000_003));
         assert_eq!((latencies.min(), latencies.max()), (1_000_003, 1_000_003_000));
         assert_eq!(latencies.mean(), 1_000_003 * 1_001 / 2);
-        for (part, expected) in
-            [(0.5, 500_001_500), (0.9, 900_002_700), (0.99, 990_002_970), (0.999, 999_002_997)]
-        {
+        for (part, expected) in [(0.5, 500_001_500), (0.9, 900_002_700), (0.99, 990_002_970), (0.999, 999_002_997)] {
             let error = latencies.quantile(part).abs_diff(expected);
             assert!(error * 1_000 <= expected, "{part}: {}", latencies.quantile(part));
         }
@@ -563,19 +554,14 @@ mod tests {
             let version = if number % 2 == 0 { 7 } else { 1_000 + number % 100 };
             let latency = 1 << (number % 47);
             transaction.reply.as_mut().unwrap().time = Timestamp(start.0 + latency);
-            let facts =
-                RpcSummary { program: Some(Program(7)), version: Some(version), ..RpcSummary::default() };
+            let facts = RpcSummary { program: Some(Program(7)), version: Some(version), ..RpcSummary::default() };
             statistics.transaction(&transaction, &facts);
         }
         let bytes: usize = statistics.operations().map(|(_, tally)| tally.latencies.memory_bytes()).sum();
         assert_eq!(bytes, statistics.percentile_bytes);
         assert!(bytes <= ROOM_BYTES, "{bytes}");
         let calls = |version: Option<u32>| {
-            statistics
-                .operations()
-                .filter(|(key, _)| key.version == version)
-                .map(|(_, tally)| tally.calls)
-                .sum::<u64>()
+            statistics.operations().filter(|(key, _)| key.version == version).map(|(_, tally)| tally.calls).sum::<u64>()
         };
         assert_eq!(calls(Some(7)), 1_000);
         assert_eq!(calls(None), statistics.unnamed_transactions());
@@ -589,8 +575,7 @@ mod tests {
         let mut statistics = FrameAndTransactionStatistics::default();
         let transaction = &crate::testing::transactions("rxe-v42.pcap")[0];
         for version in 0..10_000 {
-            let facts =
-                RpcSummary { program: Some(Program(7)), version: Some(version), ..RpcSummary::default() };
+            let facts = RpcSummary { program: Some(Program(7)), version: Some(version), ..RpcSummary::default() };
             statistics.transaction(transaction, &facts);
         }
         assert_eq!(statistics.operations().count(), MAX_OPERATIONS + 1);

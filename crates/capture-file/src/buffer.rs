@@ -124,10 +124,7 @@ impl CaptureFileReadBuffer {
     /// Returns the error for a stream that ends within the first `required` bytes of a record.
     #[cold]
     pub(super) fn truncated(&self, required: usize) -> SourceErrorKind {
-        SourceErrorKind::Truncated {
-            available_bytes: self.buffered().len() as u64,
-            required_bytes: required as u64,
-        }
+        SourceErrorKind::Truncated { available_bytes: self.buffered().len() as u64, required_bytes: required as u64 }
     }
 
     /// Returns `false` at the end of a stream, or an error if it ends within the first `required` bytes of a record.

@@ -123,9 +123,7 @@ pub enum SourceErrorKind {
         remedy: String,
     },
     /// The compressed data ends early. Holds the name of the compression.
-    #[error(
-        "unexpected end of {0} data; earlier frames are valid; copy the file again if there should be more"
-    )]
+    #[error("unexpected end of {0} data; earlier frames are valid; copy the file again if there should be more")]
     TruncatedCompression(&'static str),
     /// The compressed data needs a larger window than the remaining window memory.
     #[error(
@@ -180,9 +178,7 @@ impl fmt::Display for SourceError {
 
 fn open_advice(error: &io::Error) -> &'static str {
     match error.kind() {
-        _ if error.raw_os_error() == Some(TOO_MANY_FILES) => {
-            "; raise the limit (ulimit -n), or name fewer files"
-        }
+        _ if error.raw_os_error() == Some(TOO_MANY_FILES) => "; raise the limit (ulimit -n), or name fewer files",
         io::ErrorKind::NotFound => "; check the path",
         io::ErrorKind::PermissionDenied => "; check the permissions or read it as its owner",
         _ => "",

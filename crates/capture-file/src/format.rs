@@ -76,9 +76,7 @@ fn unrecognized_error(first: &[u8]) -> SourceErrorKind {
 fn text_prefix(first: &[u8]) -> Option<String> {
     let valid = match std::str::from_utf8(first) {
         Ok(text) => text,
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(first.get(..error.valid_up_to())?).ok()?
-        }
+        Err(error) if error.error_len().is_none() => std::str::from_utf8(first.get(..error.valid_up_to())?).ok()?,
         Err(_) => return None,
     };
     let printable = |c: char| !c.is_control() || matches!(c, '\t' | '\n' | '\r');
@@ -94,10 +92,7 @@ fn is_erf(first: &[u8]) -> bool {
     let seconds = u32::from_le_bytes([s0, s1, s2, s3]);
     let (record, wire) = (u16::from_be_bytes([r0, r1]), u16::from_be_bytes([w0, w1]));
     // From 1990 to 2090.
-    (631_152_000..3_786_912_000).contains(&seconds)
-        && (1..=50).contains(&(kind & 0x7f))
-        && record >= 16
-        && wire > 0
+    (631_152_000..3_786_912_000).contains(&seconds) && (1..=50).contains(&(kind & 0x7f)) && record >= 16 && wire > 0
 }
 
 #[cfg(test)]

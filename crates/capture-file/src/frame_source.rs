@@ -131,11 +131,7 @@ impl CaptureFrameSource {
     }
 
     /// Reads a capture file from `reader`, with `windows` as the memory budget of zstd windows.
-    pub fn from_reader_within(
-        name: &str,
-        reader: impl Read + Send + 'static,
-        windows: &ZstdWindowBudget,
-    ) -> Self {
+    pub fn from_reader_within(name: &str, reader: impl Read + Send + 'static, windows: &ZstdWindowBudget) -> Self {
         Self::from_readers([CaptureFileReader::new(
             name.to_owned(),
             Box::new(reader),
@@ -270,9 +266,7 @@ impl CaptureFrameSource {
     /// Returns the interfaces described so far, each with the name of its file. Of a pcapng file with several sections
     /// these are the interfaces of the current section.
     pub fn interfaces(&self) -> impl Iterator<Item = (&str, &CaptureFileInterface)> {
-        self.readers
-            .iter()
-            .flat_map(|reader| reader.interfaces().iter().map(|interface| (reader.name(), interface)))
+        self.readers.iter().flat_map(|reader| reader.interfaces().iter().map(|interface| (reader.name(), interface)))
     }
 
     /// Returns the number of packets that the capturing programs reported as dropped so far; `None` if there is no such
@@ -346,8 +340,7 @@ mod tests {
 
     /// Returns a pcap file with one 1-byte frame at each time, in nanoseconds.
     fn pcap(times: &[u32], byte: u8) -> Vec<u8> {
-        let mut file =
-            vec![0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let mut file = vec![0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
         for time in times {
             file.extend([0; 4]);
             file.extend(time.to_be_bytes());
@@ -372,8 +365,7 @@ mod tests {
         let files = [pcap(&[2, 5, 5, 9], b'a'), pcap(&[1, 5, 6], b'b'), pcap(&[], b'c'), pcap(&[5], b'd')];
         let (frames, errors) = order(&mut merged(&files));
         assert!(errors.is_empty());
-        let expected =
-            [(1, b'b'), (2, b'a'), (5, b'a'), (5, b'a'), (5, b'b'), (5, b'd'), (6, b'b'), (9, b'a')];
+        let expected = [(1, b'b'), (2, b'a'), (5, b'a'), (5, b'a'), (5, b'b'), (5, b'd'), (6, b'b'), (9, b'a')];
         assert_eq!(frames, expected);
     }
 
@@ -416,10 +408,7 @@ mod tests {
     #[test]
     fn what_cannot_be_opened_is_told_at_once() {
         let error = |path: &str| CaptureFrameSource::open([path]).err().unwrap().to_string();
-        assert_eq!(
-            error("no/such.pcap"),
-            "no/such.pcap: cannot open: no such file or directory; check the path"
-        );
+        assert_eq!(error("no/such.pcap"), "no/such.pcap: cannot open: no such file or directory; check the path");
         assert_eq!(error("src"), "src: is a directory; name the capture files in it");
         let twice = CaptureFrameSource::open(["-", "-"]).err().unwrap();
         assert_eq!(twice.to_string(), "standard input: can be read only once; name '-' once");

@@ -128,8 +128,8 @@ impl GzipDecompressor {
         let mut trailer = [0; 8];
         self.input.read_all(&mut trailer, FORMAT)?;
         let [a, b, c, d, length @ ..] = trailer;
-        let is_correct = u32::from_le_bytes([a, b, c, d]) == self.crc.sum()
-            && u32::from_le_bytes(length) == self.crc.amount();
+        let is_correct =
+            u32::from_le_bytes([a, b, c, d]) == self.crc.sum() && u32::from_le_bytes(length) == self.crc.amount();
         if is_correct { Ok(()) } else { Err(corrupt("checksum or length differ")) }
     }
 

@@ -26,9 +26,7 @@ pub struct CapturePacketCounters {
 impl CapturePacketCounters {
     /// Returns the number of packets dropped at any stage.
     pub fn dropped(&self) -> u64 {
-        self.dropped_by_kernel
-            .saturating_add(self.dropped_by_interface)
-            .saturating_add(self.dropped_by_program)
+        self.dropped_by_kernel.saturating_add(self.dropped_by_interface).saturating_add(self.dropped_by_program)
     }
 
     /// Returns the number of captured packets that wait to be decoded.

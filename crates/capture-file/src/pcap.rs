@@ -41,8 +41,7 @@ impl Pcap {
         unit: i64,
     ) -> Result<Self, SourceErrorKind> {
         let complete = buffer.fill(FILE_HEADER)?;
-        let (true, Some([_, version, _, _, snap_length, link])) =
-            (complete, order.decode_words(buffer.buffered()))
+        let (true, Some([_, version, _, _, snap_length, link])) = (complete, order.decode_words(buffer.buffered()))
         else {
             return Err(SourceErrorKind::TruncatedHeader {
                 available_bytes: buffer.buffered().len() as u64,
@@ -73,8 +72,7 @@ impl Pcap {
         if !buffer.fill(RECORD_HEADER)? {
             return buffer.end_within(RECORD_HEADER);
         }
-        let Some([seconds, fraction, mut captured, mut length]) = self.order.decode_words(buffer.buffered())
-        else {
+        let Some([seconds, fraction, mut captured, mut length]) = self.order.decode_words(buffer.buffered()) else {
             return Ok(false);
         };
         if self.lengths_in_any_order {
@@ -174,10 +172,7 @@ mod tests {
         for cut in 4..24 {
             let (frames, error) = failure(&BIG[..cut]);
             assert!(frames.is_empty());
-            assert!(
-                matches!(error.kind(), SourceErrorKind::TruncatedHeader { required_bytes: 24, .. }),
-                "{error}"
-            );
+            assert!(matches!(error.kind(), SourceErrorKind::TruncatedHeader { required_bytes: 24, .. }), "{error}");
         }
     }
 

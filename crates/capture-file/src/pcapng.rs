@@ -77,14 +77,7 @@ impl CaptureFileInterface {
 
     /// Returns an interface without a name, counters or a described clock.
     pub(super) fn unnamed(link: LinkType, snap_length: u32) -> Self {
-        Self {
-            name: String::new(),
-            link,
-            snap_length,
-            received: None,
-            dropped: None,
-            clock: InterfaceClock::default(),
-        }
+        Self { name: String::new(), link, snap_length, received: None, dropped: None, clock: InterfaceClock::default() }
     }
 }
 
@@ -258,19 +251,14 @@ impl PcapngFileReader {
     }
 
     /// Interface Description Block, section 4.2.
-    fn read_interface(
-        &mut self,
-        buffer: &mut CaptureFileReadBuffer,
-        length: u32,
-    ) -> Result<(), SourceErrorKind> {
+    fn read_interface(&mut self, buffer: &mut CaptureFileReadBuffer, length: u32) -> Result<(), SourceErrorKind> {
         const KIND: u32 = INTERFACE_DESCRIPTION;
         let order = self.order;
         let (length, [_, _, link, snap_length]) = fill_block(buffer, order, KIND, length, 20)?;
         if self.interfaces.len() >= MAX_INTERFACES {
             return Err(SourceErrorKind::Block(KIND, "is one interface too many: a section may have 65536"));
         }
-        let mut interface =
-            CaptureFileInterface::unnamed(LinkType(u32::from(order.split_halves(link).0)), snap_length);
+        let mut interface = CaptureFileInterface::unnamed(LinkType(u32::from(order.split_halves(link).0)), snap_length);
         let rest = buffer.buffered().get(16..length - 4).unwrap_or_default();
         for (code, value) in (PcapngBlockOptions { order, rest }) {
             match (code, value) {
@@ -293,11 +281,7 @@ impl PcapngFileReader {
     }
 
     /// Interface Statistics Block, section 4.6. The counters are cumulative, so the last block of an interface counts.
-    fn read_statistics(
-        &mut self,
-        buffer: &mut CaptureFileReadBuffer,
-        length: u32,
-    ) -> Result<(), SourceErrorKind> {
+    fn read_statistics(&mut self, buffer: &mut CaptureFileReadBuffer, length: u32) -> Result<(), SourceErrorKind> {
         let order = self.order;
         let (length, [_, _, id]) = fill_block(buffer, order, INTERFACE_STATISTICS, length, 24)?;
         if let Some(interface) = self.interfaces.get_mut(id as usize) {
@@ -319,8 +303,7 @@ impl PcapngFileReader {
             interface.received = received.or(accepted).or(interface.received);
             // Packets delivered to the capturing program, but not written to the file.
             if let Some((accepted, delivered)) = accepted.zip(delivered) {
-                dropped =
-                    add_count(dropped, accepted.saturating_sub(dropped_by_system).saturating_sub(delivered));
+                dropped = add_count(dropped, accepted.saturating_sub(dropped_by_system).saturating_sub(delivered));
             }
             interface.dropped = dropped.or(interface.dropped);
         }

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use super::live_capture_counters::CapturePacketCounters;
 use super::pcapng::{
     CaptureFileInterface, ENHANCED_PACKET, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION,
-    INTERFACE_STATISTICS, ISB_FILTERACCEPT, ISB_IFDROP, ISB_OSDROP, ISB_USRDELIV, OPT_COMMENT,
-    SECTION_HEADER,
+    INTERFACE_STATISTICS, ISB_FILTERACCEPT, ISB_IFDROP, ISB_OSDROP, ISB_USRDELIV, OPT_COMMENT, SECTION_HEADER,
 };
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 
@@ -74,14 +73,8 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn new(to: W, application: &str) -> io::Result<Self> {
-        let mut this = Self {
-            to,
-            interfaces: Vec::new(),
-            last_interface: 0,
-            block: Vec::new(),
-            filter: None,
-            length: 0,
-        };
+        let mut this =
+            Self { to, interfaces: Vec::new(), last_interface: 0, block: Vec::new(), filter: None, length: 0 };
         this.begin(SECTION_HEADER);
         // The byte-order magic, version 1.0, and an unspecified section length.
         this.words(&[0x1a2b_3c4d, 1 << 16, u32::MAX, u32::MAX]);
@@ -107,8 +100,7 @@ impl<W: Write> PcapngWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn interface(&mut self, file: usize, interface: &CaptureFileInterface) -> io::Result<InterfaceId> {
-        let is_same =
-            |at: usize| self.interfaces.get(at).is_some_and(|existing| existing.matches(file, interface));
+        let is_same = |at: usize| self.interfaces.get(at).is_some_and(|existing| existing.matches(file, interface));
         let index = if is_same(self.last_interface) {
             Some(self.last_interface)
         } else {
@@ -183,8 +175,7 @@ impl<W: Write> PcapngWriter<W> {
             self.option(code, &count.to_be_bytes());
         }
         if counters.dropped_by_program > 0 {
-            let comment =
-                format!("{} packets were dropped by the capturing program", counters.dropped_by_program);
+            let comment = format!("{} packets were dropped by the capturing program", counters.dropped_by_program);
             self.option(OPT_COMMENT, comment.as_bytes());
         }
         self.end()
@@ -193,8 +184,7 @@ impl<W: Write> PcapngWriter<W> {
     /// Converts a time to ticks of the clock of an interface: the upper and the lower 32 bits.
     fn ticks(&self, id: InterfaceId, time: Timestamp) -> [u32; 2] {
         let interface = self.interfaces.get(id.0 as usize).map(|entry| &entry.interface);
-        let (digits, offset) =
-            interface.map_or((9, 0), |interface| (interface.digits(), interface.clock_offset()));
+        let (digits, offset) = interface.map_or((9, 0), |interface| (interface.digits(), interface.clock_offset()));
         let elapsed_ns = i128::from(time.0) - i128::from(offset) * 1_000_000_000;
         let tick = 10_i128.pow(9_u32.saturating_sub(digits.into()));
         // Times before the offset of the clock cannot be represented.
@@ -269,9 +259,8 @@ mod tests {
             let length = (body.len() as u32 + 12).to_be_bytes();
             [&kind.to_be_bytes()[..], &length, body, &length].concat()
         };
-        let option = |code: u16, value: &[u8]| {
-            [&code.to_be_bytes()[..], &(value.len() as u16).to_be_bytes(), value].concat()
-        };
+        let option =
+            |code: u16, value: &[u8]| [&code.to_be_bytes()[..], &(value.len() as u16).to_be_bytes(), value].concat();
         let interface = [
             &[0, 247, 0, 0, 0, 0, 0, 96][..],
             &option(IF_NAME, b"mlx5"),
@@ -316,9 +305,7 @@ mod tests {
 
     #[test]
     fn a_frame_keeps_its_interface_its_time_and_its_comments() {
-        for (resolution, offset, ticks) in
-            [(6, 0, 1_795_230_439_055_820), (9, -7, 7_000_000_001), (0, 1 << 40, 3)]
-        {
+        for (resolution, offset, ticks) in [(6, 0, 1_795_230_439_055_820), (9, -7, 7_000_000_001), (0, 1 << 40, 3)] {
             let bytes = file(resolution, offset, ticks);
             let copy = copied(&bytes);
             let (one, other) = (read(&bytes), read(&copy));
@@ -387,13 +374,8 @@ mod tests {
         let mut writer = PcapngWriter::new(&mut bytes, "test").unwrap();
         let source = read(&file(9, 0, 1));
         let id = writer.interface(0, source.interface().unwrap().1).unwrap();
-        let frame = Frame {
-            number: FrameNumber(1),
-            time: Timestamp(1),
-            link: LinkType::INFINIBAND,
-            bytes: b"abcd",
-            length: 4,
-        };
+        let frame =
+            Frame { number: FrameNumber(1), time: Timestamp(1), link: LinkType::INFINIBAND, bytes: b"abcd", length: 4 };
         writer.frame(id, &frame, ["x".repeat(70_000).as_str(), "y"].into_iter()).unwrap();
         let copy = read(&bytes);
         let lengths: Vec<usize> = copy.comments().map(|comment| comment.len()).collect();

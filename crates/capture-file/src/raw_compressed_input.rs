@@ -57,11 +57,7 @@ impl CompressedInput {
         read_up_to(&mut self.raw, buffer).map_err(SourceErrorKind::Read)
     }
 
-    pub(super) fn read_all(
-        &mut self,
-        buffer: &mut [u8],
-        format: &'static str,
-    ) -> Result<(), SourceErrorKind> {
+    pub(super) fn read_all(&mut self, buffer: &mut [u8], format: &'static str) -> Result<(), SourceErrorKind> {
         let length = self.read_up_to(buffer)?;
         if length == buffer.len() { Ok(()) } else { Err(SourceErrorKind::TruncatedCompression(format)) }
     }

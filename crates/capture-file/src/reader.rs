@@ -43,8 +43,7 @@ impl CaptureFileReader {
         total: Option<u64>,
         (window, windows): (usize, &ZstdWindowBudget),
     ) -> Self {
-        let buffer =
-            CaptureFileReadBuffer::new(DecompressedCaptureInput::new(reader, total, windows.clone()), window);
+        let buffer = CaptureFileReadBuffer::new(DecompressedCaptureInput::new(reader, total, windows.clone()), window);
         Self {
             name,
             buffer,

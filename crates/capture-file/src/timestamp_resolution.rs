@@ -50,9 +50,7 @@ impl InterfaceClock {
     /// Returns the number of decimal digits of its timestamps, at most 9. Binary ticks count as 9 digits.
     pub(super) fn digits(&self) -> u8 {
         match self.tick {
-            TimestampTickLength::Nanoseconds(tick) => {
-                9_u32.saturating_sub(tick.checked_ilog10().unwrap_or(0)) as u8
-            }
+            TimestampTickLength::Nanoseconds(tick) => 9_u32.saturating_sub(tick.checked_ilog10().unwrap_or(0)) as u8,
             TimestampTickLength::PerNanosecond(_) | TimestampTickLength::Binary(_) => 9,
         }
     }

@@ -134,8 +134,7 @@ impl ZstdDecompressor {
     }
 
     fn decode(&mut self) {
-        let filled =
-            (self.decoder.blocks_decoded() as u64 + 1).saturating_mul(MAX_BLOCK_BYTES).min(self.window);
+        let filled = (self.decoder.blocks_decoded() as u64 + 1).saturating_mul(MAX_BLOCK_BYTES).min(self.window);
         if let Err(free_bytes) = self.memory.grow_to(filled + EXTRA_BLOCKS * MAX_BLOCK_BYTES) {
             self.state = ZstdState::Fail(Some(self.window_too_large(self.window, free_bytes)));
             let _ = self.decoder.decode_blocks(&END_OF_FRAME[..], BlockDecodingStrategy::UptoBlocks(1));
@@ -198,10 +197,7 @@ mod tests {
         for cut in (4..packed.len()).filter(|cut| *cut != SKIPPABLE.len()) {
             let (all, end) = drain_input(input_of(&packed[..cut]));
             assert!(data.starts_with(&all));
-            assert!(
-                matches!(end, Err(SourceErrorKind::TruncatedCompression("zstd"))),
-                "cut at {cut}: {end:?}"
-            );
+            assert!(matches!(end, Err(SourceErrorKind::TruncatedCompression("zstd"))), "cut at {cut}: {end:?}");
         }
         let (all, _) = drain_input(input_of(&packed[..packed.len() - 1]));
         assert_eq!(all, data, "only the checksum is missing");
@@ -209,8 +205,7 @@ mod tests {
 
     #[test]
     fn blocks_before_a_cut_are_given_although_they_are_within_the_window() {
-        let data: Vec<u8> =
-            (0..200_000_u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let data: Vec<u8> = (0..200_000_u32).flat_map(|i| i.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let packed = zstd(&data);
         let (all, end) = drain_input(input_of(&packed[..packed.len() - 10]));
         assert!(all.len() > data.len() - 128 * 1024 - 1, "{} of {}", all.len(), data.len());

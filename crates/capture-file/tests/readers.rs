@@ -61,14 +61,8 @@ fn theirs_pcap(bytes: &[u8]) -> Vec<Seen> {
                         unit = if header.is_nanosecond_precision() { 1 } else { 1000 };
                     }
                     PcapBlockOwned::Legacy(record) => {
-                        let time =
-                            i128::from(record.ts_sec) * 1_000_000_000 + i128::from(record.ts_usec) * unit;
-                        seen.push((
-                            time,
-                            link,
-                            record.origlen,
-                            record.data[..record.caplen as usize].to_vec(),
-                        ));
+                        let time = i128::from(record.ts_sec) * 1_000_000_000 + i128::from(record.ts_usec) * unit;
+                        seen.push((time, link, record.origlen, record.data[..record.caplen as usize].to_vec()));
                     }
                     PcapBlockOwned::NG(_) => unreachable!(),
                 }
@@ -178,8 +172,7 @@ type Packets = Vec<(prop::sample::Index, u64, Vec<u8>, u32, bool)>;
 fn section() -> impl Strategy<Value = Vec<u8>> {
     let resolution = prop_oneof![0..=18_u8, (0x80..=0xc0_u8)];
     let interfaces = vec((0..300_u16, resolution, -1000..1000_i64), 1..4);
-    let packet =
-        (any::<prop::sample::Index>(), 0..1_u64 << 33, vec(any::<u8>(), 0..300), 0..100_u32, any::<bool>());
+    let packet = (any::<prop::sample::Index>(), 0..1_u64 << 33, vec(any::<u8>(), 0..300), 0..100_u32, any::<bool>());
     (order(), interfaces, vec(packet, 0..12)).prop_map(|(order, interfaces, packets): (_, _, Packets)| {
         let version = [order.u16(1), order.u16(0)].concat();
         let body = [&order.u32(0x1a2b_3c4d)[..], &version, &[0xff; 8]].concat();
@@ -203,13 +196,8 @@ fn section() -> impl Strategy<Value = Vec<u8>> {
             }
             let captured = data.len() as u32;
             let id = interface.index(interfaces.len()) as u32;
-            let mut body = order.words(&[
-                id,
-                (ticks >> 32) as u32,
-                ticks as u32,
-                captured,
-                captured.saturating_add(cut),
-            ]);
+            let mut body =
+                order.words(&[id, (ticks >> 32) as u32, ticks as u32, captured, captured.saturating_add(cut)]);
             body.extend(padded(data));
             body.extend([order.u16(1), order.u16(2)].concat());
             body.extend(b"hi\0\0\0\0\0\0");

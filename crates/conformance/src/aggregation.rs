@@ -50,8 +50,7 @@ impl ConnectionJudgementCounts {
     fn total(&self, tally_index: usize, senders: ViolationSenders) -> u64 {
         self.0.get(tally_index).map_or(0, |counts| {
             let messages = counts.of_messages.iter().zip(senders.0);
-            let of_messages =
-                messages.filter(|(_, is_sender)| *is_sender).map(|(count, _)| u64::from(*count));
+            let of_messages = messages.filter(|(_, is_sender)| *is_sender).map(|(count, _)| u64::from(*count));
             u64::from(counts.of_transactions) + of_messages.sum::<u64>()
         })
     }

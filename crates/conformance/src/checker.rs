@@ -22,8 +22,8 @@ use crate::misrouted_replies::MisroutedReplies;
 use crate::offered_memory_overlap::OfferedMemoryOverlapDetector;
 use crate::required_evidence::{RequiredCaptureEvidence, RequiredCaptureEvidenceSet};
 use crate::rule::{
-    EventCheck, FindingGranularity, MessageCheck, Rule, RuleCheck, RuleVerdict, TransactionCheck,
-    TransactionPredicate, Violation,
+    EventCheck, FindingGranularity, MessageCheck, Rule, RuleCheck, RuleVerdict, TransactionCheck, TransactionPredicate,
+    Violation,
 };
 use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};
 use crate::rules::RULES;
@@ -56,8 +56,7 @@ fn message_rules(kind: RpcMessageKind) -> Vec<PreparedConformanceRule<MessageChe
 /// Returns the rules for Transactions over RDMA, or over other transports: rules about the set-up or about chunks apply
 /// only to RDMA.
 fn transaction_rules(is_rdma: bool) -> Vec<PreparedConformanceRule<TransactionCheck>> {
-    const OF_RDMA: [RequiredCaptureEvidence; 2] =
-        [RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists];
+    const OF_RDMA: [RequiredCaptureEvidence; 2] = [RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists];
     PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Transaction(check) if is_rdma || !rule.needs.iter().any(|need| OF_RDMA.contains(need)) => {
             Some(check)
@@ -241,11 +240,7 @@ impl ConformanceChecker {
             let finding = Finding {
                 side: violation.side.unwrap_or(event.sender),
                 connection: event.connection,
-                frames: if violation.frames.is_empty() {
-                    vec![event.frame]
-                } else {
-                    violation.frames.clone()
-                },
+                frames: if violation.frames.is_empty() { vec![event.frame] } else { violation.frames.clone() },
                 time: event.time,
                 ..finding(rule, violation, event.sender, event.connection)
             };
@@ -289,8 +284,7 @@ impl ConformanceChecker {
         summary: &RpcSummary,
     ) -> Vec<Finding> {
         let event_judgements = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
-        let TransactionTransportEventJudgements { findings: mut event_findings, undecided_rules } =
-            event_judgements;
+        let TransactionTransportEventJudgements { findings: mut event_findings, undecided_rules } = event_judgements;
         if let Some(attached) = &mut self.attached {
             attached.take(key, transaction, &mut event_findings);
         }
@@ -308,8 +302,7 @@ impl ConformanceChecker {
         let operations = CompoundOperationIterator::new(transaction, messages.compound(), failure);
         let headers = TransactionRpcRdmaHeaders::decode(transaction);
         let decoded = (&headers, &operations);
-        let mut view =
-            ConformanceTransaction::new(transaction, messages, summary, decoded, &history, &self.sessions);
+        let mut view = ConformanceTransaction::new(transaction, messages, summary, decoded, &history, &self.sessions);
         view.reply_elsewhere = self.orphans.reply_to(transaction, |number| self.connections.get(number));
         self.orphans.record(transaction, &history);
         view.overlap = self.memory.record(transaction);
@@ -332,18 +325,10 @@ impl ConformanceChecker {
             let is_requester = violation.side.is_some_and(|culprit| culprit != side);
             let record = if is_requester { call.or(reply) } else { reply.or(call) };
             let frames = record.map_or(&[][..], |record| &record.frames);
-            FindingContext {
-                side,
-                transaction,
-                frames,
-                time: record.map(|record| record.time).unwrap_or_default(),
-            }
+            FindingContext { side, transaction, frames, time: record.map(|record| record.time).unwrap_or_default() }
         };
-        let plans: RulePlansAccessor<TransactionCheck> = if is_rdma {
-            |plans| &mut plans.rdma_transactions
-        } else {
-            |plans| &mut plans.other_transactions
-        };
+        let plans: RulePlansAccessor<TransactionCheck> =
+            if is_rdma { |plans| &mut plans.rdma_transactions } else { |plans| &mut plans.other_transactions };
         self.judge(plans, (subjects, evidence), None, |check| check(&view), context, &mut collected);
         if is_rdma && subjects.contains(RequiredMessagePropertySet::of(&[RequiredMessageProperty::Chunks])) {
             self.judge_absences(&view, (subjects, evidence), (&collected.findings, &undecided_rules));
@@ -399,13 +384,10 @@ impl ConformanceChecker {
         let plans = plans(&mut self.plans);
         plans.assert_subjects(properties, &check);
         let tallies = &mut self.tallies;
-        let rules =
-            plans.applicable(properties, |rule, verdict, uses| add_uses(tallies, rule, verdict, uses));
+        let rules = plans.applicable(properties, |rule, verdict, uses| add_uses(tallies, rule, verdict, uses));
         for prepared in rules.iter() {
             let Some(verdict) = check(prepared.check) else { continue };
-            if let (Some(index), RuleVerdict::Kept | RuleVerdict::Broken(_)) =
-                (prepared.tally_index, &verdict)
-            {
+            if let (Some(index), RuleVerdict::Kept | RuleVerdict::Broken(_)) = (prepared.tally_index, &verdict) {
                 self.per_connection.count(collected.connection, index, sender);
             }
             if let Some(violation) = self.count(prepared.at, verdict) {
@@ -437,12 +419,7 @@ impl ConformanceChecker {
     }
 
     /// Adds a violation. Returns the finding if it belongs to the Transaction.
-    fn add(
-        &mut self,
-        rule: &'static Rule,
-        violation: Violation,
-        context: FindingContext<'_>,
-    ) -> Option<Finding> {
+    fn add(&mut self, rule: &'static Rule, violation: Violation, context: FindingContext<'_>) -> Option<Finding> {
         let FindingContext { side, transaction, .. } = context;
         let frames = if violation.frames.is_empty() { context.frames } else { &violation.frames };
         let set_up = transaction.set_up.as_deref();
@@ -520,10 +497,8 @@ impl ConformanceChecker {
     /// Ends the input. Returns the findings about connections, and those whose Transaction was not emitted.
     pub fn finish(&mut self) -> Vec<Finding> {
         let mut findings = self.take_ready();
-        let mut pending: Vec<Finding> = std::mem::take(&mut self.pending)
-            .into_values()
-            .flat_map(|judgements| judgements.findings)
-            .collect();
+        let mut pending: Vec<Finding> =
+            std::mem::take(&mut self.pending).into_values().flat_map(|judgements| judgements.findings).collect();
         pending.sort_by_key(|finding| finding.frames.first().copied());
         findings.extend(pending);
         let mut connection_findings = self.per_connection.take_all();
@@ -535,8 +510,7 @@ impl ConformanceChecker {
     /// Adds the end of the connection to a finding that explains it: "NFS over RDMA" (SIGCOMM 2003), section 9.4, has
     /// the end as the likely result of too few or too small buffers.
     fn add_connection_end(&self, finding: &mut Finding) {
-        let unanswered =
-            self.connections.get(finding.connection.number).map_or(0, |history| history.unanswered_calls);
+        let unanswered = self.connections.get(finding.connection.number).map_or(0, |history| history.unanswered_calls);
         if unanswered > 0 && ENDS_CONNECTION.contains(&finding.rule.id) {
             let calls = if unanswered == 1 { "call" } else { "calls" };
             finding.text += &format!("; the connection ended with {unanswered} {calls} without a reply");
@@ -544,10 +518,7 @@ impl ConformanceChecker {
     }
 
     /// Iterates over the rules with their tallies. `transport` are the numbers of packets that the flow examined.
-    pub fn tallies(
-        &self,
-        transport: &ExaminedPacketCounts,
-    ) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
+    pub fn tallies(&self, transport: &ExaminedPacketCounts) -> impl Iterator<Item = (&'static Rule, RuleTally)> + '_ {
         let transport = *transport;
         let mut tallies = self.tallies.clone();
         self.plans.add_to(&mut tallies);

@@ -6,8 +6,8 @@ use std::hash::Hasher;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction_message_decoding::{DecodedCompound, RpcStatus};
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CbArgs, CbOperation, CbResults, CompoundReplyHead, DecodedOperations, Nfsstat4, Operation,
-    OperationBody, Results,
+    Args, CbArgs, CbOperation, CbResults, CompoundReplyHead, DecodedOperations, Nfsstat4, Operation, OperationBody,
+    Results,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
@@ -141,9 +141,7 @@ impl ResultlessRpcFailure {
                 | AcceptStat::PROC_UNAVAIL
                 | AcceptStat::GARBAGE_ARGS,
             ))
-            | RpcStatus::RdmaError(RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_VERS)) => {
-                Some(Self::NotExecuted)
-            }
+            | RpcStatus::RdmaError(RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_VERS)) => Some(Self::NotExecuted),
             RpcStatus::Rpc(_) | RpcStatus::RdmaError(_) => Some(Self::MaybeExecuted),
         }
     }
@@ -187,8 +185,7 @@ impl<'t> CompoundOperationIterator<'t> {
             }
             if let Some(reply) = &callback.reply {
                 let sequence = reply.operations.first().and_then(SequenceResult::of_callback);
-                operations.callback_results =
-                    operations.add_reply(reply, sequence, CompoundOrCallbackOpcode::Back);
+                operations.callback_results = operations.add_reply(reply, sequence, CompoundOrCallbackOpcode::Back);
             }
         }
         if let Some(call) = &compound.call {
@@ -285,9 +282,7 @@ impl<'t> CompoundOperationIterator<'t> {
     }
 
     /// Iterates over the numbers and statuses of the results that were decoded.
-    pub(crate) fn outcomes(
-        &self,
-    ) -> impl DoubleEndedIterator<Item = (CompoundOrCallbackOpcode, Nfsstat4)> + use<'t> {
+    pub(crate) fn outcomes(&self) -> impl DoubleEndedIterator<Item = (CompoundOrCallbackOpcode, Nfsstat4)> + use<'t> {
         let fore = self.results.iter();
         let back = self.callback_results.iter();
         fore.map(|result| (CompoundOrCallbackOpcode::Fore(result.number()), result.status()))

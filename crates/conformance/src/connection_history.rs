@@ -3,9 +3,7 @@
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection,
-};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection};
 use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Operation, Results};
@@ -79,8 +77,7 @@ impl ConnectionBackchannelBinding {
         if transaction.direction == CallDirection::Reverse {
             return;
         }
-        let is_compound =
-            summary.program.is_none() || summary.described_procedure() == Some(Procedure::Compound);
+        let is_compound = summary.program.is_none() || summary.described_procedure() == Some(Procedure::Compound);
         let is_read = operations.has_all_arguments && (operations.has_all_results || self.is_bound);
         self.is_uncertain |= is_compound && !is_read;
         if !operations.has_any(BINDING_OPERATIONS) {
@@ -187,12 +184,10 @@ impl ConformanceConnectionHistories {
         let mut history =
             self.histories.get_mut(&transaction.connection.number).and_then(Option::take).unwrap_or_default();
         if history.first_frame.is_none()
-            && let Some(thresholds) =
-                transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
+            && let Some(thresholds) = transaction.set_up.as_ref().and_then(|set_up| set_up.inline_thresholds())
         {
             empty_if_full(&mut self.thresholds, MAX_CONNECTIONS);
-            history.previous_thresholds =
-                self.thresholds.insert(hosts_of(&transaction.connection), thresholds);
+            history.previous_thresholds = self.thresholds.insert(hosts_of(&transaction.connection), thresholds);
         }
         history
     }

@@ -41,8 +41,7 @@ impl MisroutedReplies {
     /// of its connection before it.
     pub(crate) fn record(&mut self, transaction: &Transaction, history: &ConformanceConnectionHistory) {
         let losses = transaction.credit_use.losses;
-        let (None, Some(reply), Some(_)) = (&transaction.call, &transaction.reply, &transaction.set_up)
-        else {
+        let (None, Some(reply), Some(_)) = (&transaction.call, &transaction.reply, &transaction.set_up) else {
             return;
         };
         let Some(frame) = reply.frames.first().copied() else { return };
@@ -67,7 +66,6 @@ impl MisroutedReplies {
         // A lost Call is known when a later one is captured.
         let is_certain =
             history.losses == orphan.losses && history.last_call_time.is_some_and(|time| time > orphan.time);
-        (is_certain && orphan.connection != transaction.connection.number && orphan.time > call.time)
-            .then_some(orphan)
+        (is_certain && orphan.connection != transaction.connection.number && orphan.time > call.time).then_some(orphan)
     }
 }

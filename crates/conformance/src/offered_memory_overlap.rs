@@ -48,9 +48,8 @@ impl OfferedMemoryRange {
     /// Returns `true` if this range is common to the other, while both Calls are in flight for more than `min_ns`.
     fn overlaps(&self, other: &Self, min_ns: u64) -> bool {
         let is_common = self.start < other.end && other.start < self.end;
-        let is_apart = |first: &Self, second: &Self| {
-            second.call_time.0.saturating_add_unsigned(min_ns) >= first.reply_time.0
-        };
+        let is_apart =
+            |first: &Self, second: &Self| second.call_time.0.saturating_add_unsigned(min_ns) >= first.reply_time.0;
         is_common
             && (self.is_written || other.is_written)
             && self.transaction != other.transaction
@@ -73,8 +72,7 @@ struct OverlapCandidateRanges {
 impl OverlapCandidateRanges {
     /// Returns a range that overlaps, and whether this is certain.
     fn find_overlap(&self, range: &OfferedMemoryRange) -> Option<(&OfferedMemoryRange, bool)> {
-        let find =
-            |min_ns| self.earlier.iter().chain([&self.last]).find(|other| range.overlaps(other, min_ns));
+        let find = |min_ns| self.earlier.iter().chain([&self.last]).find(|other| range.overlaps(other, min_ns));
         find(MAX_CAPTURE_SKEW_NS).map(|other| (other, true)).or_else(|| Some((find(0)?, false)))
     }
 
@@ -104,11 +102,10 @@ impl OfferedMemoryOverlapDetector {
         if call.copies > 1 {
             return None;
         }
-        let written =
-            transaction.write_chunks.iter().chain(&transaction.reply_chunk).map(|chunk| (chunk, true));
+        let written = transaction.write_chunks.iter().chain(&transaction.reply_chunk).map(|chunk| (chunk, true));
         let chunks = transaction.read_chunks.iter().map(|chunk| (chunk, false)).chain(written);
-        let segments = chunks
-            .flat_map(|(chunk, is_written)| chunk.segments.iter().map(move |segment| (segment, is_written)));
+        let segments =
+            chunks.flat_map(|(chunk, is_written)| chunk.segments.iter().map(move |segment| (segment, is_written)));
         let mut overlap = None;
         for (segment, is_written) in segments.filter(|(segment, _)| segment.length > 0) {
             let ChunkSegment { handle, offset, length, .. } = *segment;
@@ -132,8 +129,7 @@ impl OfferedMemoryOverlapDetector {
             {
                 let start = range.start.max(other.start);
                 let length = range.end.min(other.end) - start;
-                overlap =
-                    Some(OfferedMemoryOverlap { xid: other.xid, handle, offset: start, length, is_certain });
+                overlap = Some(OfferedMemoryOverlap { xid: other.xid, handle, offset: start, length, is_certain });
             }
             ranges.add(range);
         }

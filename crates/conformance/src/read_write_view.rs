@@ -40,9 +40,7 @@ impl SuccessfulReadWrite {
         let call = v3::Args::decode(procedure, &mut arguments, &mut NullFieldObserver).ok()?;
         let reply = v3::Results::decode(procedure, &mut results, &mut NullFieldObserver).ok()?;
         match (call, reply) {
-            (v3::Args::READ(args), v3::Results::READ(result)) => {
-                result.ok().map(|ok| Self::read(args.count, ok.count))
-            }
+            (v3::Args::READ(args), v3::Results::READ(result)) => result.ok().map(|ok| Self::read(args.count, ok.count)),
             (v3::Args::WRITE(args), v3::Results::WRITE(result)) => {
                 result.ok().map(|ok| Self::write(args.count, ok.count, [args.stable.0, ok.committed.0]))
             }
@@ -56,9 +54,9 @@ impl SuccessfulReadWrite {
             (Args::READ(args), Some(Results::READ(result))) => {
                 result.ok().map(|ok| Self::read(args.count, ok.data.length()))
             }
-            (Args::WRITE(args), Some(Results::WRITE(result))) => result
-                .ok()
-                .map(|ok| Self::write(args.data.length(), ok.count, [args.stable.0, ok.committed.0])),
+            (Args::WRITE(args), Some(Results::WRITE(result))) => {
+                result.ok().map(|ok| Self::write(args.data.length(), ok.count, [args.stable.0, ok.committed.0]))
+            }
             _ => None,
         })
     }

@@ -123,13 +123,9 @@ impl<F: Copy> RulePlans<F> {
         let (kept, judged): (Vec<&PreparedConformanceRule<F>>, Vec<_>) =
             provided.into_iter().partition(|rule| rule.is_kept_by(subjects));
         let judged: Arc<[PreparedConformanceRule<F>]> = judged.into_iter().copied().collect();
-        let indices =
-            |rules: Vec<&PreparedConformanceRule<F>>| rules.into_iter().map(|rule| rule.at).collect();
+        let indices = |rules: Vec<&PreparedConformanceRule<F>>| rules.into_iter().map(|rule| rule.at).collect();
         let (kept, not_judged) = (indices(kept), indices(missing));
-        self.plans.insert(
-            properties,
-            MessageClassRulePlan { judged: Arc::clone(&judged), kept, not_judged, uses: 1 },
-        );
+        self.plans.insert(properties, MessageClassRulePlan { judged: Arc::clone(&judged), kept, not_judged, uses: 1 });
         judged
     }
 

@@ -22,11 +22,8 @@ const MAX_COPIES: usize = 1024;
 const MAX_SLOTS: usize = 4096;
 
 const DESTROY_SESSION: OperationSet = OperationSet::of(&[Operation::DESTROY_SESSION]);
-const SESSION_OPERATIONS: OperationSet = OperationSet::of(&[
-    Operation::CREATE_SESSION,
-    Operation::BIND_CONN_TO_SESSION,
-    Operation::DESTROY_SESSION,
-]);
+const SESSION_OPERATIONS: OperationSet =
+    OperationSet::of(&[Operation::CREATE_SESSION, Operation::BIND_CONN_TO_SESSION, Operation::DESTROY_SESSION]);
 const COPY_OPERATIONS: OperationSet =
     OperationSet::of(&[Operation::COPY, Operation::OFFLOAD_STATUS, Operation::OFFLOAD_CANCEL]);
 
@@ -101,8 +98,7 @@ impl LastSessionSlotUse {
     /// one.
     pub(crate) fn is_before(&self, transaction: &Transaction, time: Timestamp) -> bool {
         let number = transaction.credit_use.call_number;
-        let has_order =
-            self.connection() == transaction.connection.number && self.call_number > 0 && number > 0;
+        let has_order = self.connection() == transaction.connection.number && self.call_number > 0 && number > 0;
         // The numbers have the order of a stream, the times that of the capture.
         if has_order { self.call_number <= number } else { self.call_time <= time }
     }
@@ -245,8 +241,7 @@ impl SessionTable {
         operations: &CompoundOperationIterator<'_>,
     ) -> Option<SlotStateBeforeCompound> {
         let sequence = operations.sequence.as_ref()?;
-        let session =
-            self.channels.get(&(transaction.connection.tenant, operations.channel, sequence.session))?;
+        let session = self.channels.get(&(transaction.connection.tenant, operations.channel, sequence.session))?;
         let last_use = session.slots.get(&sequence.slot).copied();
         let last_point = last_use.map_or(session.created, |last_use| last_use.certain);
         let frame_before = last_use.map_or(session.created_frame, |last_use| last_use.call_frame);
@@ -280,11 +275,9 @@ impl SessionTable {
         }
         let tenant = transaction.connection.tenant;
         let session = operations.pairs().find_map(|pair| match pair {
-            (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => {
-                result.ok().and_then(|_| {
-                    self.channels.get(&(tenant, SessionChannelKind::Fore, destroyed.dsa_sessionid))
-                })
-            }
+            (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => result
+                .ok()
+                .and_then(|_| self.channels.get(&(tenant, SessionChannelKind::Fore, destroyed.dsa_sessionid))),
             _ => None,
         })?;
         let end_point = session.certain_point(transaction);
@@ -358,9 +351,7 @@ impl SessionTable {
                         }
                     }
                 }
-                (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result)))
-                    if result.ok().is_some() =>
-                {
+                (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) if result.ok().is_some() => {
                     for channel in [SessionChannelKind::Fore, SessionChannelKind::Back] {
                         self.channels.remove(&(tenant, channel, destroyed.dsa_sessionid));
                     }
@@ -375,11 +366,10 @@ impl SessionTable {
         for pair in operations.pairs() {
             match pair {
                 (Args::COPY(_), Some(Results::COPY(copied))) => {
-                    let callback =
-                        copied.ok().and_then(|copied| copied.cr_response.wr_callback_id.iter().next());
-                    let session = operations.sequence.and_then(|sequence| {
-                        self.channels.get_mut(&(tenant, operations.channel, sequence.session))
-                    });
+                    let callback = copied.ok().and_then(|copied| copied.cr_response.wr_callback_id.iter().next());
+                    let session = operations
+                        .sequence
+                        .and_then(|sequence| self.channels.get_mut(&(tenant, operations.channel, sequence.session)));
                     if let (Some(stateid), Some(session)) = (callback, session)
                         && session.copies.len() < MAX_COPIES
                     {
@@ -393,9 +383,7 @@ impl SessionTable {
                 {
                     self.record_report(&args.osa_stateid);
                 }
-                (Args::OFFLOAD_CANCEL(args), Some(Results::OFFLOAD_CANCEL(result)))
-                    if result.ok().is_some() =>
-                {
+                (Args::OFFLOAD_CANCEL(args), Some(Results::OFFLOAD_CANCEL(result))) if result.ok().is_some() => {
                     self.record_report(&args.oca_stateid);
                 }
                 _ => {}
@@ -441,8 +429,7 @@ impl SessionTable {
         }
         if let (Some(result), Some(reply)) = (result, reply) {
             let highest_slot = result.target_highest_slot;
-            session.highest_granted_slot =
-                session.highest_granted_slot.max(highest_slot).max(result.highest_slot);
+            session.highest_granted_slot = session.highest_granted_slot.max(highest_slot).max(result.highest_slot);
             // A server also retires slots above the target, once the client uses none of them.
             let retained = result.highest_slot.min(highest_slot);
             if retained < session.highest_retained_slot {
@@ -451,8 +438,7 @@ impl SessionTable {
             }
             session.highest_retained_slot = retained;
             if session.target.is_none_or(|target| target.highest_slot != highest_slot) {
-                session.target =
-                    Some(TargetHighestSlot { highest_slot, since: reply.end_time, later_calls: 0 });
+                session.target = Some(TargetHighestSlot { highest_slot, since: reply.end_time, later_calls: 0 });
             }
         }
         if result.is_none() && operations.is_refused() {
@@ -465,9 +451,8 @@ impl SessionTable {
             return;
         }
         let id = sequence.sequence_id;
-        let follows = |previous: &LastSessionSlotUse| {
-            id == previous.sequence_id || id == previous.sequence_id.wrapping_add(1)
-        };
+        let follows =
+            |previous: &LastSessionSlotUse| id == previous.sequence_id || id == previous.sequence_id.wrapping_add(1);
         let used = LastSessionSlotUse {
             sequence_id: id,
             is_misordered: last_use.is_some_and(|previous| !follows(previous)),

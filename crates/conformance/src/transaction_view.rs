@@ -24,9 +24,7 @@ use crate::offered_memory_overlap::OfferedMemoryOverlap;
 use crate::read_write_view::SuccessfulReadWrite;
 use crate::required_evidence::{RequiredCaptureEvidence, RequiredCaptureEvidenceSet};
 use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};
-use crate::session_table::{
-    EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound,
-};
+use crate::session_table::{EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound};
 use crate::unanswered_call_segments::AdvertisedResultSegments;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
@@ -100,8 +98,7 @@ impl<'t> ConformanceTransaction<'t> {
         connection: &'t ConformanceConnectionHistory,
         sessions: &SessionTable,
     ) -> Self {
-        let (arguments, results) =
-            (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
+        let (arguments, results) = (messages.body(RpcMessageKind::Call), messages.body(RpcMessageKind::Reply));
         Self {
             transaction,
             call_message: messages.cursor(RpcMessageKind::Call),
@@ -125,9 +122,8 @@ impl<'t> ConformanceTransaction<'t> {
 
     /// Returns the READs and WRITEs that succeeded.
     pub(crate) fn file_accesses(&self) -> &[SuccessfulReadWrite] {
-        self.file_accesses.get_or_init(|| {
-            SuccessfulReadWrite::of_transaction(self.arguments, self.results, self.operations)
-        })
+        self.file_accesses
+            .get_or_init(|| SuccessfulReadWrite::of_transaction(self.arguments, self.results, self.operations))
     }
 
     /// Returns the DDP-eligible items of a message; `None` if its arguments or results cannot be located.
@@ -193,8 +189,7 @@ impl<'t> ConformanceTransaction<'t> {
     /// Returns `true` if the Call may be a COMPOUND or CB_COMPOUND of which not even the first operation is known.
     pub(crate) fn is_unknown_compound(&self) -> bool {
         let summary = self.summary;
-        let (Some(program), Some(version), Some(procedure)) =
-            (summary.program, summary.version, summary.procedure)
+        let (Some(program), Some(version), Some(procedure)) = (summary.program, summary.version, summary.procedure)
         else {
             return true;
         };
@@ -202,8 +197,7 @@ impl<'t> ConformanceTransaction<'t> {
         let is_compound = matches!(procedure, Some(Procedure::Compound | Procedure::CbCompound));
         let operations = self.operations;
         is_compound
-            && (operations.tag.is_none()
-                || (operations.numbers().next().is_none() && operations.operation_count > 0))
+            && (operations.tag.is_none() || (operations.numbers().next().is_none() && operations.operation_count > 0))
     }
 
     /// Returns the header of a message; `None` if neither message has chunks, or if it is truncated or malformed.
@@ -232,9 +226,9 @@ impl<'t> ConformanceTransaction<'t> {
     /// of this version, an RPC message with the same XID follows it, and all of it was captured.
     pub(crate) fn has_unusual_header(&self, record: &CapturedMessage) -> bool {
         const USUAL: RpcRdmaMessageType = RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG);
-        let is_usual = record.rpcrdma.is_some_and(|words| {
-            words.message_type == USUAL && words.version == VERSION && words.credits > 0
-        });
+        let is_usual = record
+            .rpcrdma
+            .is_some_and(|words| words.message_type == USUAL && words.version == VERSION && words.credits > 0);
         let call_version = self.call().and_then(|call| call.rpcrdma).map(|words| words.version);
         let mut versions = [self.connection.version, call_version].into_iter().flatten();
         let has_version = versions.all(|version| version == VERSION);
@@ -262,8 +256,7 @@ impl<'t> ConformanceTransaction<'t> {
     /// were granted, and its results repeat the session, slot and sequence ID.
     pub(crate) fn has_usual_sequence(&self) -> bool {
         let (Some(slot), Some(call)) = (&self.slot, self.call()) else { return false };
-        let (Some(sent), Some(returned)) = (&self.operations.sequence, &self.operations.sequence_result)
-        else {
+        let (Some(sent), Some(returned)) = (&self.operations.sequence, &self.operations.sequence_result) else {
             return false;
         };
         let follows = |last_use: &LastSessionSlotUse| {
@@ -300,8 +293,7 @@ impl<'t> ConformanceTransaction<'t> {
         let transaction = self.transaction;
         let (call, reply) = (self.call(), self.reply());
         let may_have_chunks = !self.has_complete_call_lists();
-        let has_chunks =
-            |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
+        let has_chunks = |record: Option<&CapturedMessage>| record.is_none_or(|record| !record.has_no_chunks());
         let (summary, operations) = (self.summary, self.operations);
         let has_usual_sequence = self.has_usual_sequence();
         RequiredMessagePropertySet::default()
@@ -313,21 +305,12 @@ impl<'t> ConformanceTransaction<'t> {
             .with(RequiredMessageProperty::WriteChunks, self.may_have_write_chunks())
             .with(RequiredMessageProperty::Chunks, has_chunks(call) || has_chunks(reply))
             .with(RequiredMessageProperty::Protected, self.is_protected())
-            .with(
-                RequiredMessageProperty::Invalidation,
-                reply.is_some_and(|reply| reply.invalidated_handle.is_some()),
-            )
+            .with(RequiredMessageProperty::Invalidation, reply.is_some_and(|reply| reply.invalidated_handle.is_some()))
             .with(RequiredMessageProperty::Sequence, operations.sequence.is_some())
             .with(RequiredMessageProperty::Compound, operations.tag.is_some() || operations.status.is_some())
             .with(RequiredMessageProperty::FirstOfConnection, self.connection.first_frame.is_none())
-            .with(
-                RequiredMessageProperty::UnusualHeader,
-                call.is_some_and(|call| self.has_unusual_header(call)),
-            )
-            .with(
-                RequiredMessageProperty::Undecodable,
-                summary.call_error.is_some() || summary.reply_error.is_some(),
-            )
+            .with(RequiredMessageProperty::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
+            .with(RequiredMessageProperty::Undecodable, summary.call_error.is_some() || summary.reply_error.is_some())
             .with(RequiredMessageProperty::Failure, operations.failure.is_some())
             .with(
                 RequiredMessageProperty::Refusal,
@@ -338,10 +321,7 @@ impl<'t> ConformanceTransaction<'t> {
             .with(RequiredMessageProperty::FirstOfNfs4, self.is_nfs4() && !self.connection.has_nfs4)
             .with(RequiredMessageProperty::SuccessfulReadWrite, self.has_file_access())
             .with(RequiredMessageProperty::RepeatedSequence, self.is_repeated_sequence())
-            .with(
-                RequiredMessageProperty::MinorVersion0,
-                operations.tag.is_some() && operations.minor_version == 0,
-            )
+            .with(RequiredMessageProperty::MinorVersion0, operations.tag.is_some() && operations.minor_version == 0)
             .with(RequiredMessageProperty::CreateSession, operations.has_any(CREATE_SESSION))
             .with(RequiredMessageProperty::ReadPlus, operations.has_any(READ_PLUS))
             .with(RequiredMessageProperty::Offload, operations.has_any(OFFLOAD_OPERATIONS))
@@ -350,14 +330,8 @@ impl<'t> ConformanceTransaction<'t> {
                 operations.tag.is_some() && matches!(operations.minor_version, 1 | 2),
             )
             .with(RequiredMessageProperty::ReservedOperation, operations.has_reserved)
-            .with(
-                RequiredMessageProperty::UnusualCompound,
-                !operations.is_usual || summary.call_error.is_some(),
-            )
-            .with(
-                RequiredMessageProperty::FirstSlotUse,
-                self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()),
-            )
+            .with(RequiredMessageProperty::UnusualCompound, !operations.is_usual || summary.call_error.is_some())
+            .with(RequiredMessageProperty::FirstSlotUse, self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()))
             .with(RequiredMessageProperty::UnusualSequence, !has_usual_sequence)
             .with(RequiredMessageProperty::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
     }
@@ -379,10 +353,7 @@ impl<'t> ConformanceTransaction<'t> {
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
         RequiredCaptureEvidenceSet::default()
-            .with(
-                RequiredCaptureEvidence::SetUp,
-                self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut),
-            )
+            .with(RequiredCaptureEvidence::SetUp, self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut))
             .with(RequiredCaptureEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
             .with(RequiredCaptureEvidence::ChunkLists, has_lists)
             .with(RequiredCaptureEvidence::NoLoss, self.transaction.credit_use.is_exact)

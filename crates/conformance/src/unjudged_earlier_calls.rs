@@ -63,11 +63,8 @@ impl CallsAwaitingReply {
         if self.0.len() >= MAX_CONNECTIONS && !self.0.contains_key(&connection) {
             self.0.clear();
         }
-        let unknown = || ConnectionCallsAwaitingReply {
-            highest: number,
-            waiting: Vec::new(),
-            uncertain_until: number - 1,
-        };
+        let unknown =
+            || ConnectionCallsAwaitingReply { highest: number, waiting: Vec::new(), uncertain_until: number - 1 };
         self.0.entry(connection).or_insert_with(unknown).record(number);
     }
 

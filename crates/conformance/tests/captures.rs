@@ -205,8 +205,7 @@ impl Damage {
         Self::LateStartAndLoss { after: 1, count: 2 },
         Self::LateStartAndLoss { after: 3, count: 1 },
     ];
-    const CUTS_AND_LOSSES: [Self; 2] =
-        [Self::CutAndLoss { snap_length: 96 }, Self::CutAndLoss { snap_length: 128 }];
+    const CUTS_AND_LOSSES: [Self; 2] = [Self::CutAndLoss { snap_length: 96 }, Self::CutAndLoss { snap_length: 128 }];
 
     /// Returns `true` for two kinds of damage at once. They reach no farther than the Calls in flight.
     fn is_product(self) -> bool {
@@ -260,11 +259,7 @@ fn is_of_unseen_connections(name: &str, damage: Damage, finding: &Finding) -> bo
 
 /// Damages captures at each of `places`, and checks that nothing looks broken. If NFSRDMA_FULL is 1, or the start of
 /// the name of a capture, all or these captures are damaged everywhere.
-fn assert_harmless(
-    damages: &[Damage],
-    is_chosen: impl Fn(&str) -> bool,
-    places: impl Fn(usize) -> Vec<usize>,
-) {
+fn assert_harmless(damages: &[Damage], is_chosen: impl Fn(&str) -> bool, places: impl Fn(usize) -> Vec<usize>) {
     let wanted = std::env::var("NFSRDMA_FULL").ok();
     let is_full = wanted.is_some();
     let is_chosen = |name: &str| match wanted.as_deref() {
@@ -286,10 +281,10 @@ fn assert_harmless(
                 let has_all_behind = is_full && !damage.is_product();
                 let until = if has_all_behind { frames.len() } else { frames.len().min(at + FRAMES_BEHIND) };
                 let Some(rest) = damage.apply(&frames, at, until) else { continue };
-                let numbered = rest.into_iter().zip(1..).map(|(frame, number)| Frame {
-                    number: FrameNumber(number),
-                    ..frame.cut(damage.snap_length())
-                });
+                let numbered = rest
+                    .into_iter()
+                    .zip(1..)
+                    .map(|(frame, number)| Frame { number: FrameNumber(number), ..frame.cut(damage.snap_length()) });
                 let (mut findings, _) = check(numbered);
                 findings.retain(|finding| {
                     finding.severity >= ReportedFindingSeverity::Warning
@@ -315,22 +310,14 @@ fn is_demanding(name: &str) -> bool {
 fn a_packet_lost_at_the_start_of_any_capture_breaks_no_rule() {
     let first = |count: usize| 0..count.min(FRAMES_AT_START);
     assert_harmless(&[Damage::Loss(1)], is_demanding, |count| first(count).collect());
-    assert_harmless(
-        &[Damage::Loss(1)],
-        |name| !is_demanding(name),
-        |count| first(count).step_by(5).collect(),
-    );
+    assert_harmless(&[Damage::Loss(1)], |name| !is_demanding(name), |count| first(count).step_by(5).collect());
 }
 
 #[test]
 fn a_start_within_the_first_packets_of_any_capture_breaks_no_rule() {
     let first = |count: usize| 0..count.min(FRAMES_AT_START);
     assert_harmless(&[Damage::LateStart], is_demanding, |count| first(count).collect());
-    assert_harmless(
-        &[Damage::LateStart],
-        |name| !is_demanding(name),
-        |count| first(count).step_by(11).collect(),
-    );
+    assert_harmless(&[Damage::LateStart], |name| !is_demanding(name), |count| first(count).step_by(11).collect());
 }
 
 #[test]
@@ -338,11 +325,7 @@ fn a_packet_lost_behind_a_late_start_breaks_no_rule() {
     let damages = Damage::LATE_STARTS_AND_LOSSES;
     assert_harmless(&damages, is_demanding, |count| (0..count.min(FRAMES_AT_START)).step_by(5).collect());
     // In the middle of a capture, everything is in use.
-    assert_harmless(
-        &damages,
-        |name| !is_demanding(name),
-        |count| (count / 3..count).take(150).step_by(3).collect(),
-    );
+    assert_harmless(&damages, |name| !is_demanding(name), |count| (count / 3..count).take(150).step_by(3).collect());
 }
 
 #[test]
@@ -397,9 +380,7 @@ fn a_damaged_fpdu_breaks_no_rule_about_messages() {
     let whole = ids(&check_whole(&frames).0);
     // Behind the start-up frames, so that framing is proven.
     let damaged: Vec<usize> = (20..frames.len())
-        .filter(|at| {
-            tcp_payload(&frames[*at].bytes).is_some_and(|payload| frames[*at].bytes.len() > payload + 60)
-        })
+        .filter(|at| tcp_payload(&frames[*at].bytes).is_some_and(|payload| frames[*at].bytes.len() > payload + 60))
         .collect();
     for at in damaged.iter().step_by((damaged.len() / 40).max(1)) {
         // A byte behind the headers; the checksum of TCP does not see every change either.
@@ -444,8 +425,7 @@ fn findings_in_order(frames: &[StoredFrame], order: &[(Timestamp, usize)]) -> Ve
     });
     let (mut findings, _) = check(in_order);
     findings.retain(|finding| {
-        finding.severity >= ReportedFindingSeverity::Warning
-            && !ids(std::slice::from_ref(finding)).is_subset(&whole)
+        finding.severity >= ReportedFindingSeverity::Warning && !ids(std::slice::from_ref(finding)).is_subset(&whole)
     });
     findings
 }

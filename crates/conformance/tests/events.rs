@@ -132,13 +132,7 @@ impl HeaderCount {
     }
 
     /// Counts a segment of TCP. RFC 9293 section 3.1.
-    fn segment(
-        &mut self,
-        number: u64,
-        (from, to): (Vec<u8>, Vec<u8>),
-        segment: &[u8],
-        length: usize,
-    ) -> Option<bool> {
+    fn segment(&mut self, number: u64, (from, to): (Vec<u8>, Vec<u8>), segment: &[u8], length: usize) -> Option<bool> {
         let word = |at: usize| Some(u32::from_be_bytes(segment.get(at..at + 4)?.try_into().ok()?));
         let (ports, sequence, flags) = (word(0)?, word(4)?, segment[13]);
         let payload = (length - usize::from(segment[12] >> 4) * 4) as u32;
@@ -265,14 +259,10 @@ fn a_changed_header_field_is_named() {
     let (mut named, mut all, mut others) = (0, 0, Vec::new());
     for name in ["siw-v42-crc.pcap.gz", "siw-v3.pcap.gz"] {
         let mut frames = frames_of(name);
-        let fpdus: Vec<(usize, usize)> = frames
-            .iter()
-            .enumerate()
-            .filter_map(|(at, frame)| Some((at, lone_fpdu(&frame.bytes)?)))
-            .collect();
+        let fpdus: Vec<(usize, usize)> =
+            frames.iter().enumerate().filter_map(|(at, frame)| Some((at, lone_fpdu(&frame.bytes)?))).collect();
         for (rule, is_changed, change) in CHANGES {
-            let able: Vec<_> =
-                fpdus.iter().filter(|(at, fpdu)| is_changed(frames[*at].bytes[fpdu + 3] & 15)).collect();
+            let able: Vec<_> = fpdus.iter().filter(|(at, fpdu)| is_changed(frames[*at].bytes[fpdu + 3] & 15)).collect();
             for (at, fpdu) in able.iter().step_by((able.len() / VARIANTS).max(1)) {
                 let before = frames[*at].bytes.clone();
                 let bytes = &mut frames[*at].bytes[*fpdu..];
@@ -296,8 +286,7 @@ fn a_changed_header_field_is_named() {
 
 /// Changes of opcodes that leave the headers as they are: First becomes Only, Middle becomes Last, and the reverse.
 /// InfiniBand Architecture Specification volume 1, section 9.2.1.
-const OPCODES: [(u8, u8); 6] =
-    [(0x00, 0x04), (0x01, 0x02), (0x02, 0x01), (0x06, 0x0a), (0x07, 0x08), (0x08, 0x07)];
+const OPCODES: [(u8, u8); 6] = [(0x00, 0x04), (0x01, 0x02), (0x02, 0x01), (0x06, 0x0a), (0x07, 0x08), (0x08, 0x07)];
 
 /// Offset of the Base Transport Header in a frame of Ethernet and IPv4.
 const BTH: usize = 42;

@@ -17,8 +17,7 @@ use nfsrdma_dissectors::rpc::Xid;
 
 fn read(frames: &[StoredFrame]) -> (Vec<Transaction>, Vec<Finding>) {
     let mut transactions = Vec::new();
-    let (findings, _) =
-        judge(frames.iter().map(StoredFrame::whole), |transaction| transactions.push(transaction));
+    let (findings, _) = judge(frames.iter().map(StoredFrame::whole), |transaction| transactions.push(transaction));
     (transactions, findings)
 }
 
@@ -357,11 +356,7 @@ impl Variants<'_> {
         const BTH: usize = 42;
         for frame in 0..self.frames.len() {
             let bytes = &self.frames[frame].bytes;
-            if bytes.len() < BTH + 32
-                || bytes[12..14] != [8, 0]
-                || bytes[23] != 17
-                || bytes[36..38] != [0x12, 0xb7]
-            {
+            if bytes.len() < BTH + 32 || bytes[12..14] != [8, 0] || bytes[23] != 17 || bytes[36..38] != [0x12, 0xb7] {
                 continue;
             }
             let reth = BTH + 12;
@@ -371,15 +366,8 @@ impl Variants<'_> {
             match bytes[BTH] {
                 6 | 10 => {
                     self.add("RDMA Write handle", place(8), handle ^ 0x5500, &["rpcrdma/handle-unknown"]);
-                    for (kind, length) in
-                        [("Length + 4", length + 4), ("Length - 4", length.saturating_sub(4))]
-                    {
-                        self.add_alone(
-                            format!("Write, DMA {kind}"),
-                            place(12),
-                            length,
-                            &["transport/write-length"],
-                        );
+                    for (kind, length) in [("Length + 4", length + 4), ("Length - 4", length.saturating_sub(4))] {
+                        self.add_alone(format!("Write, DMA {kind}"), place(12), length, &["transport/write-length"]);
                     }
                     // The frames of a Write that is returned to its end; the rest of the segment has room.
                     let rules = &["rpcrdma/returned-not-written", "rpcrdma/write-bounds"];
@@ -389,12 +377,7 @@ impl Variants<'_> {
                 }
                 12 => {
                     for (kind, length) in [("+ 1 MiB", length + (1 << 20)), ("* 100", length * 100)] {
-                        self.add_alone(
-                            format!("Read, DMA Length {kind}"),
-                            place(12),
-                            length,
-                            &["rpcrdma/read-bounds"],
-                        );
+                        self.add_alone(format!("Read, DMA Length {kind}"), place(12), length, &["rpcrdma/read-bounds"]);
                     }
                     self.add("RDMA Read handle", place(8), handle ^ 0x5500, &["rpcrdma/handle-unknown"]);
                     let rules = &["rpcrdma/read-bounds", "rpcrdma/handle-unknown"];
@@ -439,8 +422,7 @@ impl Variants<'_> {
                 continue;
             }
             let control = word(bytes, DDP);
-            for (kind, bit) in [("reserved bit of DDP", 0x0400_0000), ("reserved bit of RDMAP", 0x0010_0000)]
-            {
+            for (kind, bit) in [("reserved bit of DDP", 0x0400_0000), ("reserved bit of RDMAP", 0x0010_0000)] {
                 self.add_alone(kind, (frame, DDP), control | bit, &["rdmap/reserved-bits"]);
             }
             match bytes[DDP..DDP + 2] {
@@ -448,8 +430,7 @@ impl Variants<'_> {
                 [0xc1, 0x40] => {
                     let at = DDP + 10;
                     let offset = word(bytes, at);
-                    let rules =
-                        &["rpcrdma/returned-not-written", "rpcrdma/write-bounds", "rdmap/tagged-offset"];
+                    let rules = &["rpcrdma/returned-not-written", "rpcrdma/write-bounds", "rdmap/tagged-offset"];
                     self.add("tagged offset + 4", (frame, at), offset + 4, rules);
                 }
                 // Untagged and last; RDMA Read Request: sink STag, sink offset, size. Its ULPDU has 46 bytes.
@@ -522,9 +503,7 @@ fn a_changed_field_is_named_by_the_right_rule() {
         for start in 0..step {
             for transaction in transactions.iter().skip(start).step_by(step) {
                 for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-                    if let Some(located) =
-                        transaction.message(kind).and_then(|record| locate(&frames, record))
-                    {
+                    if let Some(located) = transaction.message(kind).and_then(|record| locate(&frames, record)) {
                         let answered = answered_before(&transactions, transaction);
                         variants.message(&located, kind, transaction, answered);
                     }
@@ -549,9 +528,8 @@ fn a_changed_field_is_named_by_the_right_rule() {
             let misread = of_call(&["rpcrdma/read-bounds", "rpcrdma/handle-unknown"]);
             assert!(misread.is_disjoint(&of_call(&["rpcrdma/read-missing"])), "{name} {}", variant.what);
             let is_expected = |finding: &&Finding| variant.rules.contains(&finding.rule.id);
-            let mut others = { findings.iter() }.filter(|finding| {
-                finding.severity >= ReportedFindingSeverity::Warning && !is_expected(finding)
-            });
+            let mut others = { findings.iter() }
+                .filter(|finding| finding.severity >= ReportedFindingSeverity::Warning && !is_expected(finding));
             if variant.is_alone
                 && let Some(other) = others.next()
             {
@@ -559,9 +537,7 @@ fn a_changed_field_is_named_by_the_right_rule() {
             }
             let sender = sender_of(&frames[variant.frame], client);
             let innocent = { findings.iter() }
-                .filter(|finding| {
-                    finding.severity == ReportedFindingSeverity::Error && finding.side != sender
-                })
+                .filter(|finding| finding.severity == ReportedFindingSeverity::Error && finding.side != sender)
                 .find(|finding| !is_expected(finding) && !REACTIONS.contains(&finding.rule.id));
             if let Some(finding) = innocent {
                 let Finding { rule, side, ref text, .. } = *finding;
@@ -593,10 +569,7 @@ fn a_wrong_ulpdu_length_is_named() {
     for (name, rules) in [
         ("siw-v42-crc.pcap.gz", &["rdmap/crc"][..]),
         // An FPDU that is longer by the one behind it hides that one.
-        (
-            "siw-v42.pcap.gz",
-            &["rdmap/framing", "rdmap/header-length", "rdmap/tagged-offset", "rdmap/last-segment"][..],
-        ),
+        ("siw-v42.pcap.gz", &["rdmap/framing", "rdmap/header-length", "rdmap/tagged-offset", "rdmap/last-segment"][..]),
     ] {
         let frames = frames_of(name);
         // By the first byte of the headers of DDP and RDMAP: tagged or not, last or not; opcode.
@@ -632,10 +605,8 @@ fn a_wrong_ulpdu_length_is_named() {
                         .map(|finding| finding.rule.id)
                         .collect();
                     if !rules.iter().any(|rule| bad.contains(rule)) {
-                        silent.push(format!(
-                            "{name} {ddp:02x}{rdmap:02x} {difference:+}, frame {}: {bad:?}",
-                            frame + 1
-                        ));
+                        silent
+                            .push(format!("{name} {ddp:02x}{rdmap:02x} {difference:+}, frame {}: {bad:?}", frame + 1));
                     }
                 }
             }

@@ -22,15 +22,14 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
 use rustc_hash::FxHashMap;
 
 use nfsrdma_rpc::rpcrdma_framing::{
-    self, CallChunkPlan, ChunkRegions, ContiguousChunkMemory, InFlightCalls, IncomingMessage,
-    OutgoingCallChunks,
+    self, CallChunkPlan, ChunkRegions, ContiguousChunkMemory, InFlightCalls, IncomingMessage, OutgoingCallChunks,
 };
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, DisconnectReason, NegotiatedRpcRdmaParameters, NegotiatedTransportParams,
-    OutgoingRpcCall, PayloadContentLocation, PermanentSubmitRefusal, ReceivedMessageDiscardReason,
-    RegisteredPayloadMemoryId, ReplyWriteChunkReceivedData, ReverseCall, RpcClientConnectionCounters,
-    RpcClientConnectionId, RpcClientTransport, RpcClientTransportError, RpcClientTransportEvent,
-    RpcMessageWireForm, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportCredits, TransportReply,
+    CallTag, ConnectTarget, DisconnectReason, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingRpcCall,
+    PayloadContentLocation, PermanentSubmitRefusal, ReceivedMessageDiscardReason, RegisteredPayloadMemoryId,
+    ReplyWriteChunkReceivedData, ReverseCall, RpcClientConnectionCounters, RpcClientConnectionId, RpcClientTransport,
+    RpcClientTransportError, RpcClientTransportEvent, RpcMessageWireForm, SubmitBusyReason, SubmitError,
+    SubmittedCallForm, TransportCredits, TransportReply,
 };
 use responder::{MockCallOutcome, MockRpcRdmaResponder};
 use server::mock_server::MockServer;
@@ -132,10 +131,8 @@ impl MockTransport {
     /// Makes the server send this Call, which begins with its XID.
     pub fn call_back(&mut self, connection: RpcClientConnectionId, message: &[u8]) {
         let rdma_xid = Xid(Cursor::new(message).word().unwrap_or_default());
-        let lists =
-            ChunkLists { rdma_reads: Default::default(), rdma_writes: Default::default(), rdma_reply: None };
-        let header =
-            RpcRdma1Header { rdma_xid, rdma_vers: VERSION, rdma_credit: 1, rdma_body: RdmaBody::Msg(lists) };
+        let lists = ChunkLists { rdma_reads: Default::default(), rdma_writes: Default::default(), rdma_reply: None };
+        let header = RpcRdma1Header { rdma_xid, rdma_vers: VERSION, rdma_credit: 1, rdma_body: RdmaBody::Msg(lists) };
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
         encoder.raw(message);
@@ -151,10 +148,7 @@ impl MockTransport {
 
     /// Removes and returns the answers that the server received, with their headers.
     pub fn answers(&mut self, connection: RpcClientConnectionId) -> Vec<Vec<u8>> {
-        self.links
-            .get_mut(connection.0 as usize)
-            .map(|link| std::mem::take(&mut link.answers))
-            .unwrap_or_default()
+        self.links.get_mut(connection.0 as usize).map(|link| std::mem::take(&mut link.answers)).unwrap_or_default()
     }
 
     /// Releases the memory that the last event borrowed.
@@ -241,14 +235,11 @@ impl MockTransport {
         drop(server);
         self.spare_sends.push(call);
         match (outcome, fault) {
-            (
-                MockCallOutcome::Broken,
-                Some(MockTransportFault::BreakBefore | MockTransportFault::BreakAfter),
-            ) => link.disconnect_reason = Some(DisconnectReason::Reset),
-            (MockCallOutcome::Broken, _) => link.disconnect_reason = Some(DisconnectReason::RemoteAccess),
-            (MockCallOutcome::Silent, _) | (_, Some(MockTransportFault::NoReply)) => {
-                self.spare_sends.push(send)
+            (MockCallOutcome::Broken, Some(MockTransportFault::BreakBefore | MockTransportFault::BreakAfter)) => {
+                link.disconnect_reason = Some(DisconnectReason::Reset)
             }
+            (MockCallOutcome::Broken, _) => link.disconnect_reason = Some(DisconnectReason::RemoteAccess),
+            (MockCallOutcome::Silent, _) | (_, Some(MockTransportFault::NoReply)) => self.spare_sends.push(send),
             (MockCallOutcome::Answered, Some(MockTransportFault::Late)) => link.late = Some(send),
             (MockCallOutcome::Answered, fault) => {
                 if fault == Some(MockTransportFault::Twice) {
@@ -276,9 +267,7 @@ impl MockRegisteredMemoryTable {
         let mut cursor = Cursor::new(self.bytes(region.handle));
         match (cursor.word(), cursor.word()) {
             (Ok(xid), _) if Xid(xid) != header.rdma_xid => Err(ReceivedMessageDiscardReason::Xid),
-            (Ok(_), Ok(direction)) if returned.reply >= 8 && MsgType(direction) == MsgType::REPLY => {
-                Ok(returned)
-            }
+            (Ok(_), Ok(direction)) if returned.reply >= 8 && MsgType(direction) == MsgType::REPLY => Ok(returned),
             _ => Err(ReceivedMessageDiscardReason::Short),
         }
     }
@@ -380,11 +369,7 @@ impl MockTransport {
             for memory in link.flight.drain_lost(&mut self.lost) {
                 recycle(&mut self.device, &mut self.free_calls, memory);
             }
-            return Some(RpcClientTransportEvent::Disconnected {
-                connection,
-                reason,
-                lost_calls: &self.lost,
-            });
+            return Some(RpcClientTransportEvent::Disconnected { connection, reason, lost_calls: &self.lost });
         };
         let incoming = rpcrdma_framing::receive(send).and_then(|incoming| match incoming {
             IncomingMessage::Reply(header, message) => match link.flight.get(header.rdma_xid) {
@@ -392,8 +377,7 @@ impl MockTransport {
                     let is_nomsg = matches!(header.rdma_body, RdmaBody::Nomsg(_));
                     let returned = header.chunk_lists().ok_or(ReceivedMessageDiscardReason::Header);
                     let checked = returned.and_then(|lists| memory.offered.check(lists, is_nomsg));
-                    match checked.and_then(|returned| self.device.check_long_reply(&header, memory, returned))
-                    {
+                    match checked.and_then(|returned| self.device.check_long_reply(&header, memory, returned)) {
                         Ok(returned) => Ok((IncomingMessage::Reply(header, message), returned)),
                         Err(reason) => Err((Some(header.rdma_xid), reason)),
                     }
@@ -446,11 +430,8 @@ impl MockTransport {
                 };
                 link.credits.in_flight = link.credits.in_flight.saturating_sub(1);
                 link.counts.replies += 1;
-                let payloads = memory
-                    .writes
-                    .iter()
-                    .zip(returned.writes)
-                    .map(|(region, length)| chunk_bytes(region, length));
+                let payloads =
+                    memory.writes.iter().zip(returned.writes).map(|(region, length)| chunk_bytes(region, length));
                 RpcClientTransportEvent::Reply(TransportReply {
                     connection,
                     xid,
@@ -484,9 +465,7 @@ impl RpcClientTransport for MockTransport {
     fn connect(&mut self, target: &ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError> {
         let connection = RpcClientConnectionId(u32::try_from(self.links.len()).unwrap_or(u32::MAX));
         let options = &target.options;
-        let sent = options
-            .private_data
-            .then(|| PrivateData { remote_invalidation: false, ..options.private_data() });
+        let sent = options.private_data.then(|| PrivateData { remote_invalidation: false, ..options.private_data() });
         let received = self.settings.private_data;
         let received_length = if received.is_some() { PrivateData::LENGTH } else { 0 };
         let rdma = NegotiatedRpcRdmaParameters {
@@ -568,12 +547,8 @@ impl RpcClientTransport for MockTransport {
             return Err(SubmitError::Busy(SubmitBusyReason::Memory));
         }
         let mut encoder = Encoder::reusing(self.spare_sends.pop().unwrap_or_default());
-        let regions = ChunkRegions {
-            call: memory.call,
-            reads: &memory.reads,
-            writes: &memory.writes,
-            reply: memory.reply,
-        };
+        let regions =
+            ChunkRegions { call: memory.call, reads: &memory.reads, writes: &memory.writes, reply: memory.reply };
         memory.offered.write_header(call, &plan, link.credits.requested, &regions, &mut encoder);
         if !plan.is_long_call {
             put_message(call, &plan, &self.device, &mut encoder);
@@ -587,12 +562,7 @@ impl RpcClientTransport for MockTransport {
         Ok(plan.submitted)
     }
 
-    fn answer(
-        &mut self,
-        connection: RpcClientConnectionId,
-        xid: Xid,
-        message: &[u8],
-    ) -> Result<(), SubmitError> {
+    fn answer(&mut self, connection: RpcClientConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         let refusal = |reason| Err(SubmitError::Refused(reason));
         let Some(link) = self.links.get_mut(connection.0 as usize).filter(|link| !link.is_closed) else {
             return refusal(PermanentSubmitRefusal::Closed);
@@ -615,10 +585,7 @@ impl RpcClientTransport for MockTransport {
 
     fn flush(&mut self) {}
 
-    fn poll(
-        &mut self,
-        _: Option<Instant>,
-    ) -> Result<Option<RpcClientTransportEvent<'_>>, RpcClientTransportError> {
+    fn poll(&mut self, _: Option<Instant>) -> Result<Option<RpcClientTransportEvent<'_>>, RpcClientTransportError> {
         let index = if std::mem::take(&mut self.event_buffers.is_send_pending) {
             Some(self.event_buffers.link)
         } else {

@@ -127,19 +127,8 @@ impl MockRpcRdmaResponder {
         }
     }
 
-    fn error(
-        &self,
-        rdma_xid: Xid,
-        rdma_vers: u32,
-        error: RpcRdmaError,
-        send: &mut Vec<u8>,
-    ) -> MockCallOutcome {
-        let header = RpcRdma1Header {
-            rdma_xid,
-            rdma_vers,
-            rdma_credit: self.grant,
-            rdma_body: RdmaBody::Error(error),
-        };
+    fn error(&self, rdma_xid: Xid, rdma_vers: u32, error: RpcRdmaError, send: &mut Vec<u8>) -> MockCallOutcome {
+        let header = RpcRdma1Header { rdma_xid, rdma_vers, rdma_credit: self.grant, rdma_body: RdmaBody::Error(error) };
         write(send, |encoder| header.encode(encoder));
         MockCallOutcome::Answered
     }
@@ -224,16 +213,13 @@ impl MockRpcRdmaResponder {
                     inline &= !(1 << index.min(63));
                 }
                 None => {
-                    self.segments
-                        .extend(chunk.target.iter().map(|segment| RdmaSegment { length: 0, ..segment }));
+                    self.segments.extend(chunk.target.iter().map(|segment| RdmaSegment { length: 0, ..segment }));
                 }
             }
             self.ends.push(self.segments.len());
         }
         let written: Vec<u32> = match fault {
-            Some(fault) if fault.affects_write_chunks() => {
-                self.segments.iter().map(|segment| segment.length).collect()
-            }
+            Some(fault) if fault.affects_write_chunks() => self.segments.iter().map(|segment| segment.length).collect(),
             _ => Vec::new(),
         };
         match fault {
@@ -248,9 +234,7 @@ impl MockRpcRdmaResponder {
                     segment.length = (segment.length + 1).min(offered.length);
                 }
             }
-            Some(MockTransportFault::NotReturned) => {
-                self.segments.iter_mut().for_each(|segment| segment.length = 0)
-            }
+            Some(MockTransportFault::NotReturned) => self.segments.iter_mut().for_each(|segment| segment.length = 0),
             _ => {}
         }
         let is_empty = written.iter().all(|length| *length == 0);
@@ -286,8 +270,7 @@ impl MockRpcRdmaResponder {
         let rdma_reply = lists.rdma_reply.is_some().then(|| self.chunk(chunks, self.segments.len()));
         let writes: Vec<_> = (0..self.ends.len())
             .map(|index| {
-                let start =
-                    index.checked_sub(1).and_then(|previous| self.ends.get(previous)).copied().unwrap_or(0);
+                let start = index.checked_sub(1).and_then(|previous| self.ends.get(previous)).copied().unwrap_or(0);
                 self.chunk(start, self.ends.get(index).copied().unwrap_or(start))
             })
             .collect();
@@ -346,11 +329,7 @@ fn fill(
         let (part, after) = rest.split_at(rest.len().min(segment.length as usize));
         match fault {
             Some(MockTransportFault::BreakAfter) => {
-                device.write(
-                    segment.handle,
-                    segment.offset,
-                    part.get(..part.len() / 2).unwrap_or_default(),
-                )?;
+                device.write(segment.handle, segment.offset, part.get(..part.len() / 2).unwrap_or_default())?;
             }
             Some(MockTransportFault::Unwritten) => {}
             Some(MockTransportFault::OtherByte) => {

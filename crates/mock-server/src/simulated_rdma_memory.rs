@@ -59,21 +59,12 @@ impl MockRegisteredMemoryTable {
         RegisteredPayloadMemoryId(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
-    pub(super) fn shared_bytes(
-        &self,
-        store: RegisteredPayloadMemoryId,
-        at: usize,
-        length: u32,
-    ) -> Option<&[u8]> {
+    pub(super) fn shared_bytes(&self, store: RegisteredPayloadMemoryId, at: usize, length: u32) -> Option<&[u8]> {
         self.stores.get(store.0 as usize)?.get(at..at.checked_add(length as usize)?)
     }
 
     /// Exposes own memory of `length` bytes, with its previous content. `None` if the limit is reached.
-    pub(super) fn register(
-        &mut self,
-        length: u32,
-        access: MockMemoryAccess,
-    ) -> Option<ContiguousChunkMemory> {
+    pub(super) fn register(&mut self, length: u32, access: MockMemoryAccess) -> Option<ContiguousChunkMemory> {
         let class = length.max(64).next_power_of_two().trailing_zeros() as usize;
         let index = match self.free.get_mut(class)?.pop() {
             Some(index) => index,
@@ -115,11 +106,7 @@ impl MockRegisteredMemoryTable {
         memory.key = memory.key.wrapping_add(1);
         memory.access = Some(access);
         memory.length = length;
-        Some(ContiguousChunkMemory {
-            handle: Handle(index << 8 | u32::from(memory.key)),
-            offset: BASE,
-            length,
-        })
+        Some(ContiguousChunkMemory { handle: Handle(index << 8 | u32::from(memory.key)), offset: BASE, length })
     }
 
     /// Releases exposed memory and invalidates its handle.
@@ -149,10 +136,7 @@ impl MockRegisteredMemoryTable {
     ) -> Result<&MockRegisteredMemory, MockRemoteAccessError> {
         let memory = self.memory.get((handle.0 >> 8) as usize).ok_or(MockRemoteAccessError)?;
         let is_valid = u32::from(memory.key) == handle.0 & 0xff && memory.access == Some(access);
-        let end = offset
-            .checked_sub(BASE)
-            .and_then(|start| start.checked_add(length))
-            .ok_or(MockRemoteAccessError)?;
+        let end = offset.checked_sub(BASE).and_then(|start| start.checked_add(length)).ok_or(MockRemoteAccessError)?;
         if is_valid && end <= u64::from(memory.length) { Ok(memory) } else { Err(MockRemoteAccessError) }
     }
 
@@ -175,20 +159,12 @@ impl MockRegisteredMemoryTable {
     }
 
     /// Performs an RDMA Write: stores bytes in exposed memory.
-    pub(super) fn write(
-        &mut self,
-        handle: Handle,
-        offset: u64,
-        bytes: &[u8],
-    ) -> Result<(), MockRemoteAccessError> {
+    pub(super) fn write(&mut self, handle: Handle, offset: u64, bytes: &[u8]) -> Result<(), MockRemoteAccessError> {
         self.checked(handle, offset, bytes.len() as u64, MockMemoryAccess::Write)?;
         let start = (offset - BASE) as usize;
         match self.memory.get_mut((handle.0 >> 8) as usize).map(|memory| &mut memory.backing) {
             Some(MockMemoryBacking::Own(store)) => {
-                store
-                    .get_mut(start..start + bytes.len())
-                    .ok_or(MockRemoteAccessError)?
-                    .copy_from_slice(bytes);
+                store.get_mut(start..start + bytes.len()).ok_or(MockRemoteAccessError)?.copy_from_slice(bytes);
                 Ok(())
             }
             _ => Err(MockRemoteAccessError),
@@ -235,10 +211,7 @@ mod tests {
         assert_eq!(device.write(region.handle, region.offset - 1, &[1; 2]), Err(MockRemoteAccessError));
         assert_eq!(device.write(region.handle, u64::MAX, &[1; 2]), Err(MockRemoteAccessError));
         assert_eq!(device.read(region.handle, region.offset, 1, &mut Vec::new()), Err(MockRemoteAccessError));
-        assert_eq!(
-            device.write(Handle(region.handle.0 + 0x100), region.offset, &[1]),
-            Err(MockRemoteAccessError)
-        );
+        assert_eq!(device.write(Handle(region.handle.0 + 0x100), region.offset, &[1]), Err(MockRemoteAccessError));
     }
 
     #[test]
@@ -251,10 +224,7 @@ mod tests {
         assert_eq!(second.handle.0 >> 8, first.handle.0 >> 8);
         assert_ne!(second.handle, first.handle);
         assert_eq!(device.write(first.handle, first.offset, &[1]), Err(MockRemoteAccessError));
-        assert_ne!(
-            device.register(100, MockMemoryAccess::Write).unwrap().handle.0 >> 8,
-            second.handle.0 >> 8
-        );
+        assert_ne!(device.register(100, MockMemoryAccess::Write).unwrap().handle.0 >> 8, second.handle.0 >> 8);
     }
 
     #[test]

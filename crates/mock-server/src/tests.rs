@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, Create3Args, Createhow3, Diropargs3, Mkdir3Args, Read3Args, Readdir3Args, Results, Sattr3,
-    SetAtime, SetMtime, StableHow, Symlink3Args, Symlinkdata3, Write3Args,
+    Args, Create3Args, Createhow3, Diropargs3, Mkdir3Args, Read3Args, Readdir3Args, Results, Sattr3, SetAtime,
+    SetMtime, StableHow, Symlink3Args, Symlinkdata3, Write3Args,
 };
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
@@ -79,8 +79,7 @@ fn write(line: &mut RpcClient<'_>, file: &[u8], data: &[u8], shape: RequestedCal
         stable: StableHow::FILE_SYNC,
         data: Ddp::Chunk { length, bytes: None },
     });
-    let more =
-        SynchronousProcedureCall { data: &[PayloadContentLocation::Copied(data)], shape, ..plain(400) };
+    let more = SynchronousProcedureCall { data: &[PayloadContentLocation::Copied(data)], shape, ..plain(400) };
     call(line, &args, &more, |results| match results {
         Results::WRITE(StatusUnion::Ok(ok)) => ok.count,
         other => panic!("{other:?}"),
@@ -113,8 +112,7 @@ fn submit_null(
     xid: u32,
 ) -> Result<SubmittedCallForm, SubmitError> {
     let message = null(xid);
-    transport
-        .submit(connection, &OutgoingRpcCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 100))
+    transport.submit(connection, &OutgoingRpcCall::without_payloads(Xid(xid), CallTag(xid.into()), &message, 100))
 }
 
 /// Returns an NFSv3 NULL Call, encoded by hand: RFC 5531 section 9.
@@ -142,8 +140,7 @@ macro_rules! expect {
 
 #[test]
 fn rfc8166_section_3_3_3_one_call_until_the_first_reply_then_as_many_as_granted() {
-    let mut transport =
-        MockTransport::new(MockConnectionSettings { credits: 4, ..MockConnectionSettings::default() });
+    let mut transport = MockTransport::new(MockConnectionSettings { credits: 4, ..MockConnectionSettings::default() });
     let connection = transport.connect(&target(32)).unwrap();
     submit_null(&mut transport, connection, 1).unwrap();
     assert_eq!(submit_null(&mut transport, connection, 2), Err(SubmitError::Busy(SubmitBusyReason::Credits)));
@@ -161,8 +158,7 @@ fn rfc8166_section_3_3_3_one_call_until_the_first_reply_then_as_many_as_granted(
 
 #[test]
 fn rfc8166_section_3_3_1_a_lower_grant_holds_from_the_reply_that_says_it_and_zero_counts_as_one() {
-    let mut transport =
-        MockTransport::new(MockConnectionSettings { credits: 8, ..MockConnectionSettings::default() });
+    let mut transport = MockTransport::new(MockConnectionSettings { credits: 8, ..MockConnectionSettings::default() });
     let connection = transport.connect(&target(32)).unwrap();
     submit_null(&mut transport, connection, 1).unwrap();
     expect!(transport, RpcClientTransportEvent::Reply(_));
@@ -204,11 +200,7 @@ fn rfc8166_section_3_5_2_data_of_every_length_goes_and_comes_whole() {
             let file = create(&mut line, &root, format!("f{index}").as_bytes());
             let data = content(length);
             assert_eq!(write(&mut line, &file, &data, RequestedCallForm::Fitting), length as u32);
-            assert_eq!(
-                read(&mut line, &file, length as u32, RequestedCallForm::Fitting).unwrap(),
-                data,
-                "{length}"
-            );
+            assert_eq!(read(&mut line, &file, length as u32, RequestedCallForm::Fitting).unwrap(), data, "{length}");
             // A chunk that is longer than the data is returned partly used.
             let more = (length as u32 + 7).min(1 << 20);
             assert_eq!(read(&mut line, &file, more, RequestedCallForm::Fitting).unwrap(), data, "{length}");
@@ -236,22 +228,13 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let root = root(&transport);
     let connection = transport.connect(&target(32)).unwrap();
-    let mut line = RpcClient::new(
-        &mut transport,
-        connection,
-        AuthSysCredential::default(),
-        Xid(1),
-        Duration::from_secs(1),
-    );
+    let mut line =
+        RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(1), Duration::from_secs(1));
     let file = create(&mut line, &root, b"f");
     let data = content(10_001);
-    let reads = CapturedCallChunkLayout {
-        reads: &[&[4096, 1, 4096, 1000, 808]],
-        ..CapturedCallChunkLayout::default()
-    };
+    let reads = CapturedCallChunkLayout { reads: &[&[4096, 1, 4096, 1000, 808]], ..CapturedCallChunkLayout::default() };
     assert_eq!(write(&mut line, &file, &data, RequestedCallForm::Captured(reads)), 10_001);
-    let writes =
-        CapturedCallChunkLayout { writes: &[&[1, 4095, 100, 10_000]], ..CapturedCallChunkLayout::default() };
+    let writes = CapturedCallChunkLayout { writes: &[&[1, 4095, 100, 10_000]], ..CapturedCallChunkLayout::default() };
     assert_eq!(read(&mut line, &file, 12_000, RequestedCallForm::Captured(writes)).unwrap(), data);
 
     // An unused chunk has length 0 in the Reply.
@@ -290,8 +273,7 @@ fn rfc8166_section_3_5_3_a_long_call_and_a_long_reply() {
     for index in 0..40 {
         create(&mut line, &root, format!("{index:0>200}").as_bytes());
     }
-    let args =
-        Args::READDIR(Readdir3Args { dir: Opaque(&root), cookie: 0, cookieverf: [0; 8], count: 32_768 });
+    let args = Args::READDIR(Readdir3Args { dir: Opaque(&root), cookie: 0, cookieverf: [0; 8], count: 32_768 });
     let names = call(&mut line, &args, &plain(32_768), |results| match results {
         Results::READDIR(StatusUnion::Ok(ok)) => (ok.reply.entries.len(), ok.reply.eof),
         other => panic!("{other:?}"),
@@ -322,8 +304,7 @@ enum Content {
 
 /// Returns the text of the link in the root, from READLINK with a Write chunk.
 fn link_text(transport: &MockTransport) -> Content {
-    let mut other =
-        MockTransport::for_server(Arc::clone(transport.server()), MockConnectionSettings::default());
+    let mut other = MockTransport::for_server(Arc::clone(transport.server()), MockConnectionSettings::default());
     let root = root(&other);
     let mut line = line(&mut other);
     let lookup = Args::LOOKUP(nfsrdma_dissectors::nfs::v3::Lookup3Args {
@@ -355,8 +336,7 @@ fn rfc8166_section_4_5_3_a_reply_chunk_that_is_too_short_ends_the_call_with_err_
     for index in 0..20 {
         create(&mut line, &root, format!("{index:0>200}").as_bytes());
     }
-    let args =
-        Args::READDIR(Readdir3Args { dir: Opaque(&root), cookie: 0, cookieverf: [0; 8], count: 32_768 });
+    let args = Args::READDIR(Readdir3Args { dir: Opaque(&root), cookie: 0, cookieverf: [0; 8], count: 32_768 });
     let outcome = call(&mut line, &args, &plain(1500), |_| ());
     assert!(matches!(outcome, Err(RpcCallError::RdmaError(RpcRdmaError::Chunk))), "{outcome:?}");
     // The connection stays open.
@@ -438,13 +418,8 @@ fn what_a_reply_says_of_chunks_is_not_believed_beyond_what_was_offered() {
         let connection = line.connection;
         drop(line);
         transport.inject(0, fault);
-        let mut line = RpcClient::new(
-            &mut transport,
-            connection,
-            AuthSysCredential::default(),
-            Xid(99),
-            Duration::from_secs(1),
-        );
+        let mut line =
+            RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(99), Duration::from_secs(1));
         let outcome = read(&mut line, &file, 10_000, RequestedCallForm::Fitting);
         assert!(matches!(outcome, Err(RpcCallError::Timeout(_))), "{outcome:?}");
         drop(line);
@@ -479,13 +454,8 @@ fn a_byte_that_is_another_is_seen_by_who_looks() {
     let connection = line.connection;
     drop(line);
     transport.inject(0, MockTransportFault::OtherByte);
-    let mut line = RpcClient::new(
-        &mut transport,
-        connection,
-        AuthSysCredential::default(),
-        Xid(99),
-        Duration::from_secs(1),
-    );
+    let mut line =
+        RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(99), Duration::from_secs(1));
     assert_ne!(read(&mut line, &file, 10_000, RequestedCallForm::Fitting).unwrap(), data);
     assert_eq!(read(&mut line, &file, 10_000, RequestedCallForm::Fitting).unwrap(), data);
 }
@@ -510,10 +480,7 @@ fn rfc8167_section_5_the_server_calls_and_is_answered_with_the_same_xid_as_a_cal
     let long = [&answer[..], &[0; 5000]].concat();
     transport.call_back(connection, &null(7));
     expect!(transport, RpcClientTransportEvent::Call(_));
-    assert_eq!(
-        transport.answer(connection, Xid(7), &long),
-        Err(SubmitError::Refused(PermanentSubmitRefusal::TooLong))
-    );
+    assert_eq!(transport.answer(connection, Xid(7), &long), Err(SubmitError::Refused(PermanentSubmitRefusal::TooLong)));
 }
 
 #[test]
@@ -606,10 +573,8 @@ fn payloads_in_shared_memory_are_fetched_where_they_lie() {
             data: &[PayloadContentLocation::Shared { store, offset: at, length }],
             ..plain(400)
         };
-        call(&mut line, &args, &more, |results| {
-            assert!(matches!(results, Results::WRITE(StatusUnion::Ok(_))))
-        })
-        .unwrap();
+        call(&mut line, &args, &more, |results| assert!(matches!(results, Results::WRITE(StatusUnion::Ok(_)))))
+            .unwrap();
     }
     assert_eq!(read(&mut line, &file, 100_000, RequestedCallForm::Fitting).unwrap(), data);
     let beyond = SynchronousProcedureCall {
@@ -704,10 +669,7 @@ fn rfc1813_section_3_3_an_object_is_found_renamed_and_removed() {
         status(&mut line, Args::MKDIR(Mkdir3Args { r#where: at(b"d"), attributes: sattr() })),
         Nfsstat3::NFS3_OK
     );
-    assert_eq!(
-        status(&mut line, Args::RENAME(Rename3Args { from: at(b"a"), to: at(b"b") })),
-        Nfsstat3::NFS3_OK
-    );
+    assert_eq!(status(&mut line, Args::RENAME(Rename3Args { from: at(b"a"), to: at(b"b") })), Nfsstat3::NFS3_OK);
     assert_eq!(status(&mut line, Args::LOOKUP(Lookup3Args { what: at(b"a") })), Nfsstat3::NFS3ERR_NOENT);
     assert_eq!(status(&mut line, Args::RMDIR(Remove3Args { object: at(b"b") })), Nfsstat3::NFS3ERR_NOTDIR);
     assert_eq!(status(&mut line, Args::REMOVE(Remove3Args { object: at(b"d") })), Nfsstat3::NFS3ERR_ISDIR);

@@ -110,13 +110,9 @@ impl ProtectedInputFiles {
 ///
 /// # Errors
 /// Returns [`OutputErrorKind::Input`].
-pub fn check_standard_output<P: AsRef<Path>>(
-    arguments: impl IntoIterator<Item = P>,
-) -> Result<(), OutputError> {
+pub fn check_standard_output<P: AsRef<Path>>(arguments: impl IntoIterator<Item = P>) -> Result<(), OutputError> {
     match descriptor_metadata(io::stdout()) {
-        Ok(metadata) if metadata.is_file() => {
-            ProtectedInputFiles::new(arguments).check(Path::new("-"), &metadata)
-        }
+        Ok(metadata) if metadata.is_file() => ProtectedInputFiles::new(arguments).check(Path::new("-"), &metadata),
         _ => Ok(()),
     }
 }
@@ -230,9 +226,7 @@ pub fn write_advice(error: &io::Error) -> &'static str {
         io::ErrorKind::PermissionDenied => {
             "check the permissions of the file and its directory, in which it is written before it is renamed"
         }
-        io::ErrorKind::NotADirectory | io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => {
-            "check the path"
-        }
+        io::ErrorKind::NotADirectory | io::ErrorKind::NotFound | io::ErrorKind::IsADirectory => "check the path",
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             "free disk space, or write elsewhere"
         }
@@ -501,10 +495,8 @@ impl OutputFile {
         let output_error = |kind| OutputError::new(path, kind);
         let create_error = |error| output_error(OutputErrorKind::Create(error));
         let new_output = |file, state| {
-            let to = BufWriter::with_capacity(
-                WRITE_BUFFER_BYTES,
-                FailedWriteRollbackWriter { file, growing_bytes: None },
-            );
+            let to =
+                BufWriter::with_capacity(WRITE_BUFFER_BYTES, FailedWriteRollbackWriter { file, growing_bytes: None });
             Self { path: path.to_owned(), to, place: state, replaces }
         };
         if is_standard_output(path) && !replaces {
@@ -523,9 +515,7 @@ impl OutputFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(create_error(error)),
         };
-        if metadata.is_none()
-            && directory_and_name(path).is_some_and(|location| inputs.absent.contains(&location))
-        {
+        if metadata.is_none() && directory_and_name(path).is_some_and(|location| inputs.absent.contains(&location)) {
             return Err(OutputError::input(path, &path.to_string_lossy()));
         }
         if let Some(metadata) = &metadata {
@@ -544,10 +534,7 @@ impl OutputFile {
                     return Err(output_error(OutputErrorKind::Special("a device or a FIFO")));
                 }
                 () if kind.is_char_device() || kind.is_fifo() => {
-                    return Ok(new_output(
-                        open_stream(path).map_err(create_error)?,
-                        OutputPublicationState::Stream,
-                    ));
+                    return Ok(new_output(open_stream(path).map_err(create_error)?, OutputPublicationState::Stream));
                 }
                 () if kind.is_block_device() => {
                     return Err(output_error(OutputErrorKind::Special("a block device")));

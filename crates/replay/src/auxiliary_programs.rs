@@ -18,8 +18,8 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text, Xdr};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::{
-    ConnectTarget, RpcClientConnectionId, RpcClientTransport, RpcClientTransportError,
-    RpcClientTransportErrorKind, RpcClientTransportEvent, TransportReply,
+    ConnectTarget, RpcClientConnectionId, RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind,
+    RpcClientTransportEvent, TransportReply,
 };
 use rustc_hash::FxHashMap;
 
@@ -137,9 +137,7 @@ pub fn query_port_mapper(
         Ok(_) => Err(AuxiliaryProgramError::Unregistered(format!("the port mapper knows no {name}"))),
         Err(RpcCallError::Timeout(_)) => {
             let seconds = target.options.timeout.as_secs_f64();
-            Err(with_context(AuxiliaryProgramError::Silent(format!(
-                "{address}: no Reply within {seconds} s"
-            ))))
+            Err(with_context(AuxiliaryProgramError::Silent(format!("{address}: no Reply within {seconds} s"))))
         }
         Err(error) => Err(with_context(AuxiliaryProgramError::Absent(error.to_string()))),
     }
@@ -223,18 +221,14 @@ impl AuxiliaryRpcConnections {
         let deadline = Instant::now() + self.target.options.timeout;
         while Instant::now() < deadline {
             match self.tcp.poll(Some(deadline)).map_err(|error| absent(&error))? {
-                Some(RpcClientTransportEvent::Reply(reply))
-                    if reply.connection == connection && reply.xid == xid =>
-                {
+                Some(RpcClientTransportEvent::Reply(reply)) if reply.connection == connection && reply.xid == xid => {
                     let entry = self.lanes.iter().find(|(_, candidate)| candidate.connection == connection);
                     if let Some(((_, program, version), _)) = entry {
                         self.restarting_until.remove(&(*program, *version));
                     }
                     return Ok(accept(&reply));
                 }
-                Some(RpcClientTransportEvent::Disconnected {
-                    connection: lost_connection, reason, ..
-                }) => {
+                Some(RpcClientTransportEvent::Disconnected { connection: lost_connection, reason, .. }) => {
                     let text = format!("the connection went away: {reason}");
                     self.remove_lost_lane(lost_connection);
                     if lost_connection == connection {
@@ -295,17 +289,12 @@ impl AuxiliaryRpcConnections {
 
     /// Returns the time at which to look again for a program after this error; `None` if it is not expected any more.
     /// However many steps wait for a program, it is looked for once in [`RETRY_DELAY`].
-    pub fn schedule_retry(
-        &mut self,
-        program: (Program, u32),
-        error: &AuxiliaryProgramError,
-    ) -> Option<Instant> {
+    pub fn schedule_retry(&mut self, program: (Program, u32), error: &AuxiliaryProgramError) -> Option<Instant> {
         let now = Instant::now();
         let deadline = match error {
             AuxiliaryProgramError::Absent(_) => self.restart_end(program)?,
             AuxiliaryProgramError::Unregistered(_) => {
-                let grace =
-                    *self.unregistered_until.entry(program).or_insert_with(|| now + REGISTRATION_GRACE);
+                let grace = *self.unregistered_until.entry(program).or_insert_with(|| now + REGISTRATION_GRACE);
                 self.restart_end(program).map_or(grace, |end| end.max(grace))
             }
             AuxiliaryProgramError::Silent(_) => return None,
@@ -313,8 +302,7 @@ impl AuxiliaryRpcConnections {
         if deadline <= now {
             return None;
         }
-        if let Some((retry_at, _)) = self.next_attempts.get(&program).filter(|(retry_at, _)| *retry_at > now)
-        {
+        if let Some((retry_at, _)) = self.next_attempts.get(&program).filter(|(retry_at, _)| *retry_at > now) {
             return Some(*retry_at);
         }
         let retry_at = now + RETRY_DELAY;
@@ -641,8 +629,7 @@ mod tests {
         let queries: Arc<Mutex<u32>> = Arc::default();
         let behind = Arc::clone(&queries);
         let port = listen(move |_| *behind.lock().unwrap() += 1);
-        let ports =
-            ConfiguredAuxiliaryPorts { port_mapper: Some(port), ..ConfiguredAuxiliaryPorts::default() };
+        let ports = ConfiguredAuxiliaryPorts { port_mapper: Some(port), ..ConfiguredAuxiliaryPorts::default() };
         let mut programs = connections(ports, Duration::from_secs(5));
         programs.record_server_disconnect();
         let begin = Instant::now();
@@ -664,8 +651,7 @@ mod tests {
     fn a_silent_port_mapper_is_asked_again_after_a_connection_to_the_server_was_lost() {
         let held: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
         let port = listen(move |stream| held.lock().unwrap().push(stream));
-        let ports =
-            ConfiguredAuxiliaryPorts { port_mapper: Some(port), ..ConfiguredAuxiliaryPorts::default() };
+        let ports = ConfiguredAuxiliaryPorts { port_mapper: Some(port), ..ConfiguredAuxiliaryPorts::default() };
         let mut programs = connections(ports, Duration::from_secs(3));
         let begin = Instant::now();
         for _ in 0..2 {

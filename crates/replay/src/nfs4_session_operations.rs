@@ -2,8 +2,8 @@
 
 use nfsrdma_dissectors::nfs::v4::{
     Args, CallbackSecParms4, ChannelAttrs4, ClientOwner4, Clientid4, CompoundReply, CreateSession4Args,
-    CreateSessionFlags, ExchangeId4Args, ExchangeIdFlags, Nfsstat4, Operation, Results, Sequence4Args,
-    Sessionid4, StateProtect4A,
+    CreateSessionFlags, ExchangeId4Args, ExchangeIdFlags, Nfsstat4, Operation, Results, Sequence4Args, Sessionid4,
+    StateProtect4A,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Opaque, XdrArray, XdrError};

@@ -68,8 +68,8 @@ pub mod verbs;
 use url::UrlTransport;
 
 pub use client_transport_events::{
-    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
-    ReverseCall, RpcClientTransportEvent, TransportReply,
+    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData, ReverseCall,
+    RpcClientTransportEvent, TransportReply,
 };
 pub use outgoing_call::{
     CallTag, CapturedCallChunkLayout, DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation,
@@ -82,8 +82,8 @@ pub use params::{
 pub use reconnection::ReconnectionAttempts;
 pub use rpc_transport::RpcClientTransport;
 pub use transport_error::{
-    PermanentSubmitRefusal, RpcClientTransportError, RpcClientTransportErrorKind, SubmitBusyReason,
-    SubmitError, TransportErrorResponsibility,
+    PermanentSubmitRefusal, RpcClientTransportError, RpcClientTransportErrorKind, SubmitBusyReason, SubmitError,
+    TransportErrorResponsibility,
 };
 
 /// Creates the transport for a URL's scheme.

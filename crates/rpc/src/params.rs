@@ -232,8 +232,7 @@ mod tests {
 
     #[test]
     fn rfc8797_section_4_2_a_threshold_is_the_smaller_of_send_and_receive_size() {
-        let terms =
-            NegotiatedRpcRdmaParameters::negotiate(Some(private(3, 7, false)), Some(private(15, 1, true)));
+        let terms = NegotiatedRpcRdmaParameters::negotiate(Some(private(3, 7, false)), Some(private(15, 1, true)));
         assert_eq!((terms.call_inline, terms.reply_inline), (2048, 8192));
         assert!(!terms.remote_invalidation);
     }

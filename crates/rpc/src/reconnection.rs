@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::params::{ConnectOptions, ConnectTarget, RpcClientConnectionId};
-use crate::transport_error::{
-    RpcClientTransportError, RpcClientTransportErrorKind, TransportErrorResponsibility,
-};
+use crate::transport_error::{RpcClientTransportError, RpcClientTransportErrorKind, TransportErrorResponsibility};
 
 /// Timeout of the first attempt. Each attempt that times out doubles it.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(3);
@@ -68,8 +66,7 @@ impl ReconnectionAttempts {
     ) -> Result<Option<RpcClientConnectionId>, RpcClientTransportError> {
         let start = *self.since.get_or_insert_with(Instant::now);
         let remaining = self.timeout.saturating_sub(start.elapsed());
-        let options =
-            ConnectOptions { timeout: self.attempt_timeout.min(remaining), ..target.options.clone() };
+        let options = ConnectOptions { timeout: self.attempt_timeout.min(remaining), ..target.options.clone() };
         match connect(&ConnectTarget { options, ..target.clone() }) {
             Ok(connection) => Ok(Some(connection)),
             Err(error) if error.blame() != TransportErrorResponsibility::Unreachable => Err(error),

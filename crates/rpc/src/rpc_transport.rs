@@ -8,8 +8,7 @@ use nfsrdma_dissectors::rpc::Xid;
 use crate::client_transport_events::RpcClientTransportEvent;
 use crate::outgoing_call::{OutgoingRpcCall, RegisteredPayloadMemoryId, SubmittedCallForm};
 use crate::params::{
-    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId,
-    TransportCredits,
+    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId, TransportCredits,
 };
 use crate::transport_error::{RpcClientTransportError, SubmitError};
 
@@ -55,12 +54,7 @@ pub trait RpcClientTransport {
     ///
     /// # Errors
     /// Returns an error under the same conditions as [`submit`](Self::submit), or if no such Call is pending.
-    fn answer(
-        &mut self,
-        connection: RpcClientConnectionId,
-        xid: Xid,
-        message: &[u8],
-    ) -> Result<(), SubmitError>;
+    fn answer(&mut self, connection: RpcClientConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError>;
 
     /// Sends queued data, as far as possible without waiting.
     fn flush(&mut self);

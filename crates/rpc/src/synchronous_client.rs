@@ -11,12 +11,10 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4;
-use nfsrdma_dissectors::rpc::auth::{
-    AuthNoneVerifier, AuthNoneVerifierBody, AuthSys, Flavor, UndecodedAuthBody,
-};
+use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody, AuthSys, Flavor, UndecodedAuthBody};
 use nfsrdma_dissectors::rpc::{
-    self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
-    RpcReplyStatus, Verifier, Xid,
+    self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody, RpcReplyStatus,
+    Verifier, Xid,
 };
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaErrvers};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Text, Xdr, XdrArray};
@@ -188,20 +186,14 @@ impl RpcCallError {
     pub fn is_final(&self) -> bool {
         matches!(
             self,
-            Self::Transport(_)
-                | Self::Timeout(_)
-                | Self::Disconnected(_)
-                | Self::DeadlineExceeded
-                | Self::Interrupted
+            Self::Transport(_) | Self::Timeout(_) | Self::Disconnected(_) | Self::DeadlineExceeded | Self::Interrupted
         )
     }
 
     /// Returns the party that is to blame.
     pub fn blame(&self) -> TransportErrorResponsibility {
         match self {
-            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => {
-                TransportErrorResponsibility::Program
-            }
+            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => TransportErrorResponsibility::Program,
             Self::Transport(error) => error.blame(),
             _ => TransportErrorResponsibility::Unreachable,
         }
@@ -379,9 +371,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 ) if disconnect_count < MAX_RESENDS => {
                     disconnect_count += 1;
                 }
-                Err(RpcCallError::Timeout(_))
-                    if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) =>
-                {
+                Err(RpcCallError::Timeout(_)) if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
                     return Err(RpcCallError::DeadlineExceeded);
                 }
                 Err(RpcCallError::Timeout(_)) if timeout_count < MAX_TIMEOUT_RETRIES => timeout_count += 1,
@@ -604,11 +594,9 @@ mod tests {
             let target = ConnectTarget { address, name: "test".into(), options };
             let connection = tcp.connect(&target).unwrap();
             let timeout = Duration::from_millis(300);
-            let mut client =
-                RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), Xid(1), timeout)
-                    .with_reconnect(&target);
-            let outcome =
-                client.call(&SynchronousProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
+            let mut client = RpcClient::new(&mut tcp, connection, AuthSysCredential::default(), Xid(1), timeout)
+                .with_reconnect(&target);
+            let outcome = client.call(&SynchronousProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
             assert_eq!(outcome.is_ok(), silent_connections == 2, "{outcome:?}");
         }
     }
@@ -635,8 +623,8 @@ mod tests {
         let connection = tcp.connect(&ConnectTarget { address, name: "test".into(), options }).unwrap();
         let (mut stream, _) = listener.accept().unwrap();
         let credential = AuthSysCredential::default();
-        let mut client = RpcClient::new(&mut tcp, connection, credential, Xid(1), Duration::from_secs(5))
-            .with_filter(ClosedFilter);
+        let mut client =
+            RpcClient::new(&mut tcp, connection, credential, Xid(1), Duration::from_secs(5)).with_filter(ClosedFilter);
         let outcome = client.call(&SynchronousProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
         assert!(matches!(outcome, Err(RpcCallError::Filtered(_))), "{outcome:?}");
         client.transport().flush();

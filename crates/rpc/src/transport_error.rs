@@ -178,11 +178,8 @@ mod tests {
     #[test]
     fn says_what_where_and_what_to_do_in_one_line() {
         let address = "192.0.2.1:20049".parse().ok();
-        let error = RpcClientTransportError::at(
-            "nas",
-            address,
-            RpcClientTransportErrorKind::Timeout(Duration::from_secs(5)),
-        );
+        let error =
+            RpcClientTransportError::at("nas", address, RpcClientTransportErrorKind::Timeout(Duration::from_secs(5)));
         assert_eq!(
             error.to_string(),
             "nas (192.0.2.1:20049): connection timed out after 5 s; check address, port and firewalls"

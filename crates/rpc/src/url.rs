@@ -178,8 +178,7 @@ fn percent_decode(path: &str) -> Result<String, ServerUrlError> {
             continue;
         }
         let digits = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        let byte =
-            digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or(ServerUrlError::Percent)?;
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()).ok_or(ServerUrlError::Percent)?;
         bytes.push(byte);
         rest = after.get(2..).unwrap_or_default();
     }
@@ -237,10 +236,7 @@ mod tests {
     #[test]
     fn names_carrier_host_port_export_and_version() {
         let full = url("rdma://nas.example:20050/data/sets?vers=4.2");
-        assert_eq!(
-            (full.transport, &full.host[..], full.default_port),
-            (UrlTransport::Rdma, "nas.example", 20050)
-        );
+        assert_eq!((full.transport, &full.host[..], full.default_port), (UrlTransport::Rdma, "nas.example", 20050));
         assert_eq!((&full.export[..], full.version), ("/data/sets", Some(NfsVersion::V4(2))));
         let short = url("tcp://nas");
         assert_eq!((short.default_port, &short.export[..], short.version), (2049, "/", None));

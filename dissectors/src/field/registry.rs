@@ -77,12 +77,7 @@ impl FieldRegistry {
     }
 
     /// Adds a field with the names of its values, and the documentation of the structure that contains it.
-    pub fn add(
-        &mut self,
-        field: &'static FieldDefinition,
-        names: &'static [FlagName],
-        structure: &'static str,
-    ) {
+    pub fn add(&mut self, field: &'static FieldDefinition, names: &'static [FlagName], structure: &'static str) {
         let entry = RegisteredField { field, names, structure, layer: self.layer };
         // An unnamed group exists only for the encoding.
         if entry.field.name.is_empty() {
@@ -182,8 +177,7 @@ fn sentences(text: &str) -> impl Iterator<Item = String> + '_ {
             let after = rest.get(at + 1..).unwrap_or_default();
             let next = after.trim_start().chars().next();
             after.is_empty()
-                || after.starts_with(char::is_whitespace)
-                    && next.is_none_or(|next| next.is_uppercase() || next == '<')
+                || after.starts_with(char::is_whitespace) && next.is_none_or(|next| next.is_uppercase() || next == '<')
         });
         let end = stops.next().unwrap_or(rest.len());
         let (sentence, after) = rest.split_at(end);
@@ -211,12 +205,9 @@ impl RegisteredField {
         };
         let mut source = if field_doc.source.is_empty() { structure.source } else { field_doc.source };
         // The headers of InfiniBand name their specification once per file.
-        if let Some(prefix) =
-            ["Section ", "Chapter ", "Annex "].iter().find(|word| source.starts_with(**word))
-        {
+        if let Some(prefix) = ["Section ", "Chapter ", "Annex "].iter().find(|word| source.starts_with(**word)) {
             let (word, section) = source.split_at(prefix.len());
-            source =
-                format!("InfiniBand Architecture Specification volume 1, {}{section}", word.to_lowercase());
+            source = format!("InfiniBand Architecture Specification volume 1, {}{section}", word.to_lowercase());
         }
         if source.is_empty() {
             let file = XDR_FILE_PREFIXES.iter().find(|(start, _)| self.field.name.starts_with(start));
@@ -243,14 +234,9 @@ mod tests {
     #[test]
     fn what_a_comment_says_is_told_from_its_source() {
         let pair = |text: &str, source: &str| (text.to_owned(), source.to_owned());
+        assert_eq!(said(" READ4args. RFC 8881 section 18.22.1.\n"), pair("READ4args", "RFC 8881 section 18.22.1"));
         assert_eq!(
-            said(" READ4args. RFC 8881 section 18.22.1.\n"),
-            pair("READ4args", "RFC 8881 section 18.22.1")
-        );
-        assert_eq!(
-            said(
-                " READ4resok. RFC 8881 section 18.22.2. The data may travel in a chunk: RFC 8267 section 6.1."
-            ),
+            said(" READ4resok. RFC 8881 section 18.22.2. The data may travel in a chunk: RFC 8267 section 6.1."),
             pair("READ4resok", "RFC 8881 section 18.22.2")
         );
         assert_eq!(

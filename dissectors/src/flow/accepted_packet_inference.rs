@@ -156,8 +156,7 @@ impl ReceiverPsnState {
             return None;
         }
         if sequence > expected {
-            let new_gap =
-                PsnGap { since: now, first_refused: sequence, last_affected: sequence, is_proven: false };
+            let new_gap = PsnGap { since: now, first_refused: sequence, last_affected: sequence, is_proven: false };
             let gap = self.losses().gap.get_or_insert(new_gap);
             gap.first_refused = gap.first_refused.min(sequence);
             gap.last_affected = gap.last_affected.max(sequence);
@@ -184,9 +183,8 @@ impl ReceiverPsnState {
         if let Some(gap) = &mut losses.gap {
             gap.is_proven = true;
         }
-        let is_next = |timeout: &AckTimeoutRetransmission| {
-            (timeout.repeated_until..timeout.sent_until).contains(&sequence)
-        };
+        let is_next =
+            |timeout: &AckTimeoutRetransmission| (timeout.repeated_until..timeout.sent_until).contains(&sequence);
         let since = losses.timeout.filter(is_next).map_or(last, |timeout| timeout.since);
         let repeated_until = sequence + count.unwrap_or(1);
         losses.timeout = Some(AckTimeoutRetransmission { since, repeated_until, sent_until });
@@ -194,12 +192,7 @@ impl ReceiverPsnState {
     }
 
     /// Accepts a packet, in order or as a retransmission after a gap.
-    fn accept(
-        &mut self,
-        sequence: ExtendedPsn,
-        count: Option<u64>,
-        now: Timestamp,
-    ) -> Option<DeliveryAnomaly> {
+    fn accept(&mut self, sequence: ExtendedPsn, count: Option<u64>, now: Timestamp) -> Option<DeliveryAnomaly> {
         self.expect_after(sequence, count);
         let gap = self.losses.as_mut().and_then(|losses| losses.gap.as_mut())?;
         if sequence > gap.last_affected {
@@ -269,10 +262,8 @@ impl ReceiverPsnState {
     /// Returns `true` if a packet with this number, which the peer answered before, is captured late: no copy was
     /// captured before, and the receiver did not ask for it again.
     pub(super) fn is_late(&self, sequence: ExtendedPsn) -> bool {
-        let is_skipped =
-            |losses: &PsnLossRecoveryState| losses.skipped.iter().any(|range| range.contains(&sequence));
-        (self.is_missing(sequence) && !self.has_proven_gap())
-            || self.losses.as_deref().is_some_and(is_skipped)
+        let is_skipped = |losses: &PsnLossRecoveryState| losses.skipped.iter().any(|range| range.contains(&sequence));
+        (self.is_missing(sequence) && !self.has_proven_gap()) || self.losses.as_deref().is_some_and(is_skipped)
     }
 
     /// Records that the receiver requests retransmission from `next` on.
@@ -287,8 +278,7 @@ impl ReceiverPsnState {
             Some(gap) => gap.is_proven = true,
             None if next < expected => {
                 let newest = expected - 1;
-                losses.gap =
-                    Some(PsnGap { since: now, first_refused: next, last_affected: newest, is_proven: true });
+                losses.gap = Some(PsnGap { since: now, first_refused: next, last_affected: newest, is_proven: true });
             }
             None => {}
         }
@@ -323,10 +313,7 @@ mod tests {
         Timestamp(time)
     }
 
-    fn arrive(
-        delivery: &mut ReceiverPsnState,
-        packets: &[(ExtendedPsn, i64)],
-    ) -> Vec<Option<DeliveryAnomaly>> {
+    fn arrive(delivery: &mut ReceiverPsnState, packets: &[(ExtendedPsn, i64)]) -> Vec<Option<DeliveryAnomaly>> {
         packets.iter().map(|(sequence, time)| delivery.record_packet(*sequence, Some(1), at(*time))).collect()
     }
 
@@ -357,18 +344,14 @@ mod tests {
         let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
         delivery.acknowledge(11);
-        let repeated = |since, until| {
-            Some(DeliveryAnomaly::Repeated(RetransmissionStall { since: at(since), until: at(until) }))
-        };
+        let repeated =
+            |since, until| Some(DeliveryAnomaly::Repeated(RetransmissionStall { since: at(since), until: at(until) }));
         let again = arrive(&mut delivery, &[(10, 500), (11, 501), (12, 502), (13, 503)]);
         assert_eq!(again, [Some(DeliveryAnomaly::Surplus), repeated(500, 501), repeated(500, 502), None]);
         // Another timeout, and then a NAK: the receiver lacked 12.
         assert_eq!(arrive(&mut delivery, &[(12, 900), (13, 901)]), [repeated(503, 900), repeated(503, 901)]);
         delivery.record_nak(12, at(902));
-        assert_eq!(
-            arrive(&mut delivery, &[(12, 903), (13, 904)]),
-            [recovered(902, 903), recovered(902, 904)]
-        );
+        assert_eq!(arrive(&mut delivery, &[(12, 903), (13, 904)]), [recovered(902, 903), recovered(902, 904)]);
     }
 
     #[test]
@@ -428,10 +411,7 @@ mod tests {
     fn without_acknowledgements_a_gap_is_not_believed_for_ever() {
         let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
-        assert_eq!(
-            arrive(&mut delivery, &[(13, 2 + MAX_GAP_AGE_NS as i64)]),
-            [Some(DeliveryAnomaly::Refused)]
-        );
+        assert_eq!(arrive(&mut delivery, &[(13, 2 + MAX_GAP_AGE_NS as i64)]), [Some(DeliveryAnomaly::Refused)]);
         assert_eq!(arrive(&mut delivery, &[(14, 3 + MAX_GAP_AGE_NS as i64)]), [None]);
     }
 }

@@ -46,17 +46,12 @@ impl HandleSegments {
         let before = std::mem::replace(&mut self.latest, latest);
         // An answered Call no longer owns its advertised memory.
         if is_open(before.key) {
-            let empty = || {
-                Box::new(EarlierSegmentsOfHandle {
-                    by_offset: BTreeMap::new(),
-                    eviction_threshold: MAX_NEIGHBOURS,
-                })
-            };
+            let empty =
+                || Box::new(EarlierSegmentsOfHandle { by_offset: BTreeMap::new(), eviction_threshold: MAX_NEIGHBOURS });
             let earlier = self.older.get_or_insert_with(empty);
             earlier.by_offset.insert(before.offset, (before.key, before.segment_index));
         }
-        if let Some(EarlierSegmentsOfHandle { by_offset, eviction_threshold: threshold }) =
-            self.older.as_deref_mut()
+        if let Some(EarlierSegmentsOfHandle { by_offset, eviction_threshold: threshold }) = self.older.as_deref_mut()
             && by_offset.len() > *threshold
         {
             by_offset.retain(|_, (key, _)| is_open(*key));
@@ -95,7 +90,6 @@ impl HandleSegments {
         let earlier = self.older.iter();
         let preceding =
             earlier.flat_map(move |segments| segments.by_offset.range(..=offset).rev().take(MAX_NEIGHBOURS));
-        std::iter::once((self.latest.key, self.latest.segment_index))
-            .chain(preceding.map(|(_, segment)| *segment))
+        std::iter::once((self.latest.key, self.latest.segment_index)).chain(preceding.map(|(_, segment)| *segment))
     }
 }

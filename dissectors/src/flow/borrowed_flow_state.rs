@@ -42,11 +42,7 @@ impl BorrowedFlowState<'_> {
 
     /// Records a transport event of the packet, if such events are recorded.
     #[inline]
-    pub(super) fn record_event(
-        &mut self,
-        transaction: Option<TransactionSlabKey>,
-        kind: TransportAnomalyKind,
-    ) {
+    pub(super) fn record_event(&mut self, transaction: Option<TransactionSlabKey>, kind: TransportAnomalyKind) {
         let sides = (self.connection, self.sender);
         self.transaction_table.transport_events.record(sides, self.packet_meta, transaction, kind);
     }

@@ -78,8 +78,7 @@ impl ByteRangeSet {
     }
 
     fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        let later_ranges =
-            self.later_ranges.iter().flat_map(|ranges| ranges.iter()).map(|(start, end)| *start..*end);
+        let later_ranges = self.later_ranges.iter().flat_map(|ranges| ranges.iter()).map(|(start, end)| *start..*end);
         std::iter::once(self.first_range.clone()).chain(later_ranges)
     }
 
@@ -97,13 +96,11 @@ impl ByteRangeSet {
     pub fn missing_ranges(&self, end: u64) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut from = 0;
         let end_mark = end..end;
-        self.ranges().filter(|range| !range.is_empty()).chain(std::iter::once(end_mark)).filter_map(
-            move |range| {
-                let gap = from..range.start.min(end);
-                from = range.end;
-                (!gap.is_empty()).then_some(gap)
-            },
-        )
+        self.ranges().filter(|range| !range.is_empty()).chain(std::iter::once(end_mark)).filter_map(move |range| {
+            let gap = from..range.start.min(end);
+            from = range.end;
+            (!gap.is_empty()).then_some(gap)
+        })
     }
 }
 

@@ -200,9 +200,7 @@ impl Chunk {
     /// Returns the heap memory in bytes, without retained payload bytes.
     pub(super) fn heap_bytes(&self) -> usize {
         let ranges: usize = self.segments.iter().map(|segment| segment.moved_coverage.heap_bytes()).sum();
-        self.segments.capacity() * size_of::<ChunkSegment>()
-            + self.segments.len() * HANDLE_ENTRY_BYTES
-            + ranges
+        self.segments.capacity() * size_of::<ChunkSegment>() + self.segments.len() * HANDLE_ENTRY_BYTES + ranges
     }
 
     /// Returns the number of bytes advertised.

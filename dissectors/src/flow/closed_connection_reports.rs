@@ -24,10 +24,7 @@ pub(super) struct ClosedConnectionReportQueue {
 
 impl ClosedConnectionReportQueue {
     /// Returns the next closed connection that has carried RPC.
-    pub(super) fn next_closed(
-        &mut self,
-        connections: &ConnectionTable,
-    ) -> Option<ConnectionParametersSnapshot> {
+    pub(super) fn next_closed(&mut self, connections: &ConnectionTable) -> Option<ConnectionParametersSnapshot> {
         for _ in 0..self.ending_connections.len().min(MAX_CHECKED) {
             let Some(key) = self.ending_connections.pop_front() else { break };
             // `record_closed` handles connections that were removed.

@@ -170,8 +170,7 @@ impl FlowConnection {
 
     /// Returns `true` if the set-up shows that the connection carries RPC-over-RDMA, and who opened it.
     pub(super) fn is_identified(&self) -> bool {
-        self.opened_by.is_some()
-            && self.parameters.as_deref().is_some_and(NegotiatedParameters::shows_rpc_over_rdma)
+        self.opened_by.is_some() && self.parameters.as_deref().is_some_and(NegotiatedParameters::shows_rpc_over_rdma)
     }
 
     /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
@@ -189,10 +188,7 @@ impl FlowConnection {
     }
 
     /// Returns the connection's name, and the direction of a Transaction of `requester`.
-    pub(super) fn name_and_direction(
-        &self,
-        requester: ConnectionSideAOrB,
-    ) -> (TransactionConnection, CallDirection) {
+    pub(super) fn name_and_direction(&self, requester: ConnectionSideAOrB) -> (TransactionConnection, CallDirection) {
         let client = self.client().unwrap_or(requester);
         let direction = if client == requester { CallDirection::Forward } else { CallDirection::Reverse };
         (self.name(client), direction)
@@ -204,18 +200,11 @@ impl FlowConnection {
         let parameters = self.parameters.as_deref().copied();
         let is_swapped = self.client() == Some(ConnectionSideAOrB::B);
         let ConnectionSidePair(properties) = self.conversation.properties.swapped_if(is_swapped);
-        let ConnectionSidePair(mut message_credits) =
-            self.conversation.message_credits.swapped_if(is_swapped);
+        let ConnectionSidePair(mut message_credits) = self.conversation.message_credits.swapped_if(is_swapped);
         if parameters.is_none() {
             message_credits.iter_mut().for_each(|credits| credits.min_remaining = None);
         }
-        Some(ConnectionParametersSnapshot {
-            number: number?,
-            parameters,
-            properties,
-            message_credits,
-            is_ending,
-        })
+        Some(ConnectionParametersSnapshot { number: number?, parameters, properties, message_credits, is_ending })
     }
 
     /// Returns the virtual network, source and destination address of the Calls of a side.
@@ -458,8 +447,7 @@ impl ConnectionTable {
                     // The sender of this packet is the end whose port or queue pair is known; the packet names the
                     // other end's queue pair.
                     let connection = self.slots.get(at)?;
-                    let sender =
-                        ConnectionSideAOrB::a_if(connection.ends[ConnectionSideAOrB::A].has_known_port());
+                    let sender = ConnectionSideAOrB::a_if(connection.ends[ConnectionSideAOrB::A].has_known_port());
                     let peer = &connection.ends[sender.peer()];
                     let fits = connection.ends[sender].address == path.source
                         && is_alike(peer.tenant, path.tenant)
@@ -526,9 +514,8 @@ impl ConnectionTable {
         ports: EndpointPair,
         transport: ConnectionTransport,
     ) -> ConnectionSlabKey {
-        let ends = [ports.a, ports.b].map(|(address, port)| {
-            ConnectionEndpointState::new(address, ports.tenant, EndpointKind::Port(port))
-        });
+        let ends = [ports.a, ports.b]
+            .map(|(address, port)| ConnectionEndpointState::new(address, ports.tenant, EndpointKind::Port(port)));
         let at = self.add(ends, transport);
         if transport == ConnectionTransport::Udp {
             self.udp_connections.insert(ports.in_canonical_order().0, at);
@@ -559,8 +546,7 @@ impl ConnectionTable {
 
     /// Returns the connection of a path if its end was seen, and the side that sends on it.
     pub(super) fn ended_on_path(&self, path: QueuePairFlowKey) -> Option<(usize, ConnectionSideAOrB)> {
-        self.sender_on_path(path)
-            .filter(|(at, _)| self.get(*at).is_some_and(|connection| connection.is_ending))
+        self.sender_on_path(path).filter(|(at, _)| self.get(*at).is_some_and(|connection| connection.is_ending))
     }
 
     /// Records that the end of a connection was seen. Returns `true` if it had not been seen before.
@@ -591,9 +577,7 @@ impl ConnectionTable {
         let Some(connection) = self.slots.get(at) else { return SiblingConnectionStatus::None };
         match self.open.get(&connection.addresses()) {
             Some(open) if open.count > usize::from(!connection.is_ending) => SiblingConnectionStatus::Open,
-            Some(HostPairConnectionCount { last_end: Some(frame), .. }) => {
-                SiblingConnectionStatus::Ended(*frame)
-            }
+            Some(HostPairConnectionCount { last_end: Some(frame), .. }) => SiblingConnectionStatus::Ended(*frame),
             _ => SiblingConnectionStatus::None,
         }
     }
@@ -622,13 +606,7 @@ impl ConnectionTable {
 
     /// Pairs `path`, on which `sender` sends, with a connection as its missing direction. State of the `merged`
     /// connection, which held the path before, moves to it.
-    fn pair_direction(
-        &mut self,
-        at: usize,
-        sender: ConnectionSideAOrB,
-        path: QueuePairFlowKey,
-        merged: Option<usize>,
-    ) {
+    fn pair_direction(&mut self, at: usize, sender: ConnectionSideAOrB, path: QueuePairFlowKey, merged: Option<usize>) {
         self.lookups.clear();
         let removed = merged.and_then(|index| self.remove(index));
         self.remove_unpaired(ordered_addresses(path.source, path.destination), at);
@@ -639,8 +617,7 @@ impl ConnectionTable {
         if let Some(mut removed) = removed {
             connection.number = connection.number.into_iter().chain(removed.number).min();
             // In a connection with one direction, the sender is the end whose queue pair is unknown.
-            let removed_sender =
-                ConnectionSideAOrB::a_if(!removed.ends[ConnectionSideAOrB::A].has_known_port());
+            let removed_sender = ConnectionSideAOrB::a_if(!removed.ends[ConnectionSideAOrB::A].has_known_port());
             connection.conversation.merge(removed.conversation, removed_sender != sender);
             connection.reorder_buffer.adopt(removed.reorder_buffer, removed_sender != sender);
             connection.ends[sender].requests = std::mem::take(&mut removed.ends[removed_sender].requests);

@@ -37,9 +37,7 @@ impl Flow {
             Some(EarlierCallEmissionState::Pending(previous_key)) => {
                 let is_repeated = |other: &TrackedFlowTransaction| {
                     let bytes = other.transaction.call.as_ref().map(CapturedMessage::inline_bytes);
-                    other.connection != entry.connection
-                        && other.is_unanswered()
-                        && bytes == Some(call.inline_bytes())
+                    other.connection != entry.connection && other.is_unanswered() && bytes == Some(call.inline_bytes())
                 };
                 if self.transaction_table.get(previous_key).is_some_and(is_repeated) {
                     if self.transaction_table.get(previous_key).is_some_and(TrackedFlowTransaction::is_open) {
@@ -65,8 +63,7 @@ impl Flow {
     pub(super) fn on_connections_joined(&mut self, at: usize, merged: usize, sender: ConnectionSideAOrB) {
         let Some(connection) = self.connections.get_mut(at) else { return };
         let split_keys = std::mem::take(&mut connection.conversation.split_transactions);
-        let keys =
-            connection.conversation.transaction_keys().chain(split_keys.iter().map(|(_, other)| *other));
+        let keys = connection.conversation.transaction_keys().chain(split_keys.iter().map(|(_, other)| *other));
         // A connection with only one direction names its sender A.
         self.transaction_table.move_to_connection(keys, merged, at, sender == ConnectionSideAOrB::B);
         for (one, other) in split_keys {
@@ -75,12 +72,7 @@ impl Flow {
     }
 
     /// Handles a new connection: applies a partly captured set-up and enforces the limit of the table.
-    pub(super) fn on_new_connection(
-        &mut self,
-        newest: usize,
-        path: QueuePairFlowKey,
-        packet_meta: PacketMeta<'_>,
-    ) {
+    pub(super) fn on_new_connection(&mut self, newest: usize, path: QueuePairFlowKey, packet_meta: PacketMeta<'_>) {
         if self.set_ups.has_request_from(path.tenant, path.destination, path.source, path.qpn)
             && let Some(connection) = self.connections.get_mut(newest)
         {
@@ -93,8 +85,7 @@ impl Flow {
 
     /// Ends the reassembly of partial messages: processes each as far as it was captured.
     pub(super) fn flush_partial_messages(&mut self, at: usize, packet_meta: PacketMeta<'_>) {
-        let Some((connection, mut context)) = self.rpc_context(at, ConnectionSideAOrB::A, &packet_meta)
-        else {
+        let Some((connection, mut context)) = self.rpc_context(at, ConnectionSideAOrB::A, &packet_meta) else {
             return;
         };
         let FlowConnection { ends, conversation, .. } = connection;
@@ -140,8 +131,7 @@ impl Flow {
         self.connections.get(at).is_some_and(|connection| {
             let mut keys = connection.conversation.transaction_keys();
             connection.is_ending
-                && !keys
-                    .any(|key| self.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open))
+                && !keys.any(|key| self.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open))
         })
     }
 
@@ -150,9 +140,7 @@ impl Flow {
         self.flush_partial_messages(at, packet_meta);
         let Some(connection) = self.connections.get(at) else { return };
         let mut open: Vec<TransactionSlabKey> = connection.conversation.transaction_keys().collect();
-        open.sort_unstable_by_key(|key| {
-            self.transaction_table.get(*key).and_then(TrackedFlowTransaction::first_frame)
-        });
+        open.sort_unstable_by_key(|key| self.transaction_table.get(*key).and_then(TrackedFlowTransaction::first_frame));
         for key in open {
             if self.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open) {
                 self.transaction_table.close(key, packet_meta);

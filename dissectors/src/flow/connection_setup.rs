@@ -315,8 +315,7 @@ impl PendingConnectionSetUps {
             qpn: pending.qpn,
             starting_psn: reply.field(|reply| reply.starting_psn),
         };
-        let server =
-            ConnectionSetUpEndpoint { tenant, address: source, qpn, starting_psn: pending.starting_psn };
+        let server = ConnectionSetUpEndpoint { tenant, address: source, qpn, starting_psn: pending.starting_psn };
         Some(CompletedCmConnectionSetUp {
             ends: [client, server],
             communication: (client_id, server_id),
@@ -342,13 +341,7 @@ impl PendingConnectionSetUps {
     }
 
     /// Returns `true` if the queue pair is that of a client whose set-up was requested.
-    pub(super) fn has_request_from(
-        &self,
-        tenant: VirtualNetwork,
-        client: Address,
-        server: Address,
-        qpn: Qpn,
-    ) -> bool {
+    pub(super) fn has_request_from(&self, tenant: VirtualNetwork, client: Address, server: Address, qpn: Qpn) -> bool {
         self.requests_per_client.contains_key(&(tenant, client, server, qpn))
     }
 }

@@ -123,8 +123,7 @@ impl DuplicateFrameDetector {
         let frame = frame.into();
         let (newer, older) = self.headers.split_at(self.next_index % MAX_FRAMES);
         let headers = frame.headers;
-        let position =
-            last_position(newer, headers).or_else(|| Some(newer.len() + last_position(older, headers)?));
+        let position = last_position(newer, headers).or_else(|| Some(newer.len() + last_position(older, headers)?));
         let is_equal = |at: &usize| {
             let icrc = self.icrcs.get(*at).copied().unwrap_or(0);
             icrc == frame.icrc || icrc == 0 || frame.icrc == 0
@@ -135,8 +134,7 @@ impl DuplicateFrameDetector {
         match identities_tell {
             true => distance_ns <= MAX_DISTANCE_WITH_IP_ID_NS,
             false => {
-                distance_ns <= MAX_DISTANCE_WITHOUT_IP_ID_NS
-                    && last_retransmission.is_none_or(|sent| sent < before)
+                distance_ns <= MAX_DISTANCE_WITHOUT_IP_ID_NS && last_retransmission.is_none_or(|sent| sent < before)
             }
         }
     }
@@ -149,8 +147,7 @@ fn last_position(frames: &[u64], headers: u64) -> Option<usize> {
     let is_in = |block: &[u64]| block.iter().fold(false, |has, candidate| has | (*candidate == headers));
     let block = frames.chunks(BLOCK).rposition(is_in)?;
     let block_start = block * BLOCK;
-    let position =
-        frames.get(block_start..)?.iter().take(BLOCK).rposition(|candidate| *candidate == headers)?;
+    let position = frames.get(block_start..)?.iter().take(BLOCK).rposition(|candidate| *candidate == headers)?;
     Some(block_start + position)
 }
 
@@ -212,8 +209,7 @@ mod tests {
         assert!(!recent.contains_copy(1, Timestamp(0), true, None));
         recent.record(3, Timestamp(0));
         assert!(
-            !recent.contains_copy(1, Timestamp(1), true, None)
-                && recent.contains_copy(3, Timestamp(1), true, None)
+            !recent.contains_copy(1, Timestamp(1), true, None) && recent.contains_copy(3, Timestamp(1), true, None)
         );
     }
 }

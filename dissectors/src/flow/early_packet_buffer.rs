@@ -285,9 +285,8 @@ impl PacketsAwaitingMemoryOwner {
         sort(&mut self.early_packets, &|entry| entry.answered_by.is_none() || entry.answered_by == call);
         // There may be thousands of them. For most packets none follows, and none has to move.
         if let Some((side, psn)) = start {
-            let follows = |entry: &PacketBeforeMemoryOffer| {
-                side == entry.sender && psn.distance(entry.packet.bth.psn) >= 0
-            };
+            let follows =
+                |entry: &PacketBeforeMemoryOffer| side == entry.sender && psn.distance(entry.packet.bth.psn) >= 0;
             if self.orphans.iter().any(follows) {
                 sort(&mut self.orphans, &follows);
             }
@@ -296,11 +295,7 @@ impl PacketsAwaitingMemoryOwner {
     }
 
     /// Puts back the packets whose place is still unknown.
-    pub(super) fn put_back(
-        &mut self,
-        retries: Vec<PacketBeforeMemoryOffer>,
-        stats: &mut FlowDecodingStatistics,
-    ) {
+    pub(super) fn put_back(&mut self, retries: Vec<PacketBeforeMemoryOffer>, stats: &mut FlowDecodingStatistics) {
         for entry in retries.into_iter().rev() {
             stats.reorder_bytes += entry.counted_bytes();
             match entry.is_orphan() {

@@ -131,8 +131,7 @@ impl Flow {
         let stream = self.streams.last()?;
         let source = (datagram.source, segment.source_port);
         let is_a = source == stream.ports.a;
-        (is_a || source == stream.ports.b)
-            .then(|| stream.relative_numbers(ConnectionSideAOrB::a_if(is_a), segment))
+        (is_a || source == stream.ports.b).then(|| stream.relative_numbers(ConnectionSideAOrB::a_if(is_a), segment))
     }
 
     /// Returns the events that the last frame, and packets placed with its help, caused in Transactions. Empty
@@ -181,8 +180,8 @@ impl Flow {
 
     /// Returns the counts of the state evicted at a limit, by kind.
     pub fn evicted_counts(&self) -> impl Iterator<Item = (EvictedState, u64)> + '_ {
-        let fragments = Some((EvictedState::Fragments, self.ip_reassembler.dropped_datagrams()))
-            .filter(|(_, count)| *count > 0);
+        let fragments =
+            Some((EvictedState::Fragments, self.ip_reassembler.dropped_datagrams())).filter(|(_, count)| *count > 0);
         self.stats.evicted_counts().chain(fragments)
     }
 

@@ -73,11 +73,7 @@ impl InfinibandMessageReassembler {
     pub(super) fn add(
         &mut self,
         sequence: ExtendedPsn,
-        (position, data, invalidated_handle): (
-            PacketPositionInMessage,
-            CapturedPacketPayload<'_>,
-            Option<Handle>,
-        ),
+        (position, data, invalidated_handle): (PacketPositionInMessage, CapturedPacketPayload<'_>, Option<Handle>),
         packet_meta: PacketMeta<'_>,
     ) {
         let packet = MessagePacket {
@@ -229,13 +225,9 @@ impl InfinibandMessageReassembler {
     }
 
     /// Returns the packets of the first message whose First packet `is_wanted` accepts.
-    pub(super) fn find_incomplete(
-        &mut self,
-        is_wanted: impl Fn(&[u8]) -> bool,
-    ) -> Option<DeliverablePacketRange> {
-        let begins = |packet: &MessagePacket| {
-            packet.position == PacketPositionInMessage::First && is_wanted(&packet.bytes)
-        };
+    pub(super) fn find_incomplete(&mut self, is_wanted: impl Fn(&[u8]) -> bool) -> Option<DeliverablePacketRange> {
+        let begins =
+            |packet: &MessagePacket| packet.position == PacketPositionInMessage::First && is_wanted(&packet.bytes);
         let Some(first) = self.packets.iter().position(begins) else {
             // Packets without a First packet cannot be attributed; the oldest is dropped.
             if self.is_full() {

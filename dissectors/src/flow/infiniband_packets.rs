@@ -56,9 +56,7 @@ impl Flow {
         let InnermostNetworkPacket { tenant, source, destination, .. } = *datagram;
         let route = (tenant, source, destination);
         let set_up_frame = SetUpFrame::from(&packet_meta);
-        if let Some(established) =
-            self.set_ups.process_message(route, &message, set_up_frame, &mut on_eviction)
-        {
+        if let Some(established) = self.set_ups.process_message(route, &message, set_up_frame, &mut on_eviction) {
             let replaced = self.connections.establish(
                 &established,
                 connection_transport(packet.encapsulation),
@@ -74,12 +72,8 @@ impl Flow {
             self.end_connection_before_set_up(route, &message);
         }
         if let cm::CmMessage::DisconnectRequest(request, _) = message
-            && let Some(key) = self.connections.key_by_path(QueuePairFlowKey {
-                tenant,
-                source,
-                destination,
-                qpn: request.remote_qpn,
-            })
+            && let Some(key) =
+                self.connections.key_by_path(QueuePairFlowKey { tenant, source, destination, qpn: request.remote_qpn })
         {
             self.record_connection_end(key);
         }
@@ -94,9 +88,7 @@ impl Flow {
     ) {
         let (qpn, communication) = match message {
             cm::CmMessage::Request(request, ..) => (request.local_qpn, None),
-            cm::CmMessage::Reply(reply, _) => {
-                (reply.local_qpn, Some((reply.remote_comm_id, reply.local_comm_id)))
-            }
+            cm::CmMessage::Reply(reply, _) => (reply.local_qpn, Some((reply.remote_comm_id, reply.local_comm_id))),
             _ => return,
         };
         let path = QueuePairFlowKey { tenant, source: destination, destination: source, qpn };
@@ -107,9 +99,7 @@ impl Flow {
             // A client that has sent messages has received the REP, and does not repeat its REQ.
             None => connection.ends[peer.peer()].requests.has_begun(),
             // A server repeats its REP until it receives the RTU, even if it has sent messages.
-            Some(_) => {
-                connection.communication_ids.is_some() && connection.communication_ids != communication
-            }
+            Some(_) => connection.communication_ids.is_some() && connection.communication_ids != communication,
         };
         if connection.is_replaced
             && let Some(key) = self.connections.key(at)
@@ -277,12 +267,7 @@ impl Flow {
                 false => own.requests.retransmission_times().0,
             };
             let ids_distinguish = own.ip_id_variation.distinguishes_packets(id);
-            if self.recent_frames.contains_copy(
-                fingerprint,
-                packet_meta.time,
-                ids_distinguish,
-                last_retransmission,
-            ) {
+            if self.recent_frames.contains_copy(fingerprint, packet_meta.time, ids_distinguish, last_retransmission) {
                 self.recent_frames.record(fingerprint, packet_meta.time);
                 self.stats.duplicate_frames += 1;
                 return (sequence, Some(DeliveryAnomaly::CapturedTwice));
@@ -331,8 +316,7 @@ impl Flow {
         let (own, peer) = (&mut own.requests, &mut peer.requests);
         // Most connections never have a message of several packets.
         let mut has_parts = own.has_partial_messages() || peer.has_partial_messages();
-        let bytes_before =
-            if has_parts { own.partial_message_bytes() + peer.partial_message_bytes() } else { 0 };
+        let bytes_before = if has_parts { own.partial_message_bytes() + peer.partial_message_bytes() } else { 0 };
         let mut earlier_contents = Vec::new();
         let operation = if is_response(packet) {
             if !packet_meta.is_captured_twice() {
@@ -388,9 +372,7 @@ impl Flow {
         self.partial_message_bytes =
             (self.partial_message_bytes + own.partial_message_bytes() + peer.partial_message_bytes())
                 .saturating_sub(bytes_before);
-        if self.partial_message_bytes > self.limits.partial_message_bytes
-            || self.transaction_table.is_pool_used_up()
-        {
+        if self.partial_message_bytes > self.limits.partial_message_bytes || self.transaction_table.is_pool_used_up() {
             self.partial_message_bytes -= own.partial_message_bytes();
             own.drop_partial_messages();
             self.stats.count_evicted(EvictedState::MessageParts);
@@ -450,8 +432,7 @@ impl Flow {
             }
             _ => None,
         };
-        if let Some(TransportAnomalyKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) =
-            refusal
+        if let Some(TransportAnomalyKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) = refusal
             && let Some((connection, mut context)) = self.rpc_context(at, sender, &packet_meta)
         {
             connection.conversation.confirm_accesses(&mut context, true);
@@ -499,14 +480,7 @@ impl Flow {
             && connection.conversation.is_rpc
         {
             let position = (sender, connection.ends[sender].requests.extend_psn(packet.bth.psn));
-            connection.reorder_buffer.add(
-                position,
-                packet,
-                packet_meta,
-                reason,
-                &mut self.stats,
-                &self.limits,
-            );
+            connection.reorder_buffer.add(position, packet, packet_meta, reason, &mut self.stats, &self.limits);
             return;
         }
         if connection.reorder_buffer.is_empty() {
@@ -548,11 +522,9 @@ impl Flow {
             _ => return,
         };
         let FlowConnection { ends, conversation, reorder_buffer, .. } = connection;
-        reorder_buffer.drop_expired_orphans(packet_meta.time, &mut self.stats, |writer| {
-            EarlyRdmaWriteHoldReason {
-                oldest_call: conversation.oldest_write_offer(&self.transaction_table, writer.peer()),
-                newest: ends[writer].requests.highest_sequence().unwrap_or_default(),
-            }
+        reorder_buffer.drop_expired_orphans(packet_meta.time, &mut self.stats, |writer| EarlyRdmaWriteHoldReason {
+            oldest_call: conversation.oldest_write_offer(&self.transaction_table, writer.peer()),
+            newest: ends[writer].requests.highest_sequence().unwrap_or_default(),
         });
         let start = packet.reth.map(|_| (sender, packet.bth.psn));
         self.retry_early_packets(at, call, start, packet_meta);
@@ -591,8 +563,7 @@ impl Flow {
         packet_meta: PacketMeta<'_>,
     ) {
         let Some(connection) = self.connections.get_mut(at) else { return };
-        let mut retries =
-            connection.reorder_buffer.take_retryable(call, start, packet_meta.time, &mut self.stats);
+        let mut retries = connection.reorder_buffer.take_retryable(call, start, packet_meta.time, &mut self.stats);
         // A placed packet may determine the place of others: a Read request that of its responses.
         while !retries.is_empty() {
             let count_before = retries.len();
@@ -647,11 +618,7 @@ fn is_response(packet: &InfinibandPacket<'_>) -> bool {
 
 /// Returns the sequence number of a packet that a side of a connection sent.
 #[inline]
-fn sequence_of(
-    connection: &FlowConnection,
-    sender: ConnectionSideAOrB,
-    packet: &InfinibandPacket<'_>,
-) -> ExtendedPsn {
+fn sequence_of(connection: &FlowConnection, sender: ConnectionSideAOrB, packet: &InfinibandPacket<'_>) -> ExtendedPsn {
     let requester = if is_response(packet) { sender.peer() } else { sender };
     connection.ends[requester].requests.extend_psn(packet.bth.psn)
 }
@@ -713,16 +680,15 @@ fn refers_to_side(
     packet: &InfinibandPacket<'_>,
     reply_xid: &OnceCell<Option<Xid>>,
 ) -> bool {
-    use infiniband::PacketOperation::{
-        Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write,
-    };
+    use infiniband::PacketOperation::{Acknowledge, AtomicAcknowledge, ReadRequest, ReadResponse, Send, Write};
     match packet.properties.operation {
         Acknowledge | AtomicAcknowledge | ReadResponse => {
             connection.ends[side].requests.was_sent_recently(packet.bth.psn)
         }
-        ReadRequest | Write => packet.reth.as_ref().is_some_and(|reth| {
-            connection.conversation.find_segment(transactions, side, reth.into()).0.is_some()
-        }),
+        ReadRequest | Write => packet
+            .reth
+            .as_ref()
+            .is_some_and(|reth| connection.conversation.find_segment(transactions, side, reth.into()).0.is_some()),
         Send => reply_xid
             .get_or_init(|| rpcrdma_messages::reply_xid(packet.payload.bytes, packet.payload.length))
             .is_some_and(|xid| connection.conversation.has_transaction(side, xid)),

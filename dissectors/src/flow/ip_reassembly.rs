@@ -145,8 +145,8 @@ impl IpReassembler {
         let start = fragment.offset as usize;
         let end = start.saturating_add(fragment.payload.length);
         let existing = self.partial_datagrams.get(&key);
-        let is_expired = existing
-            .is_some_and(|partial| frame.time.abs_diff_ns(partial.first_seen) > self.limits.max_age_ns);
+        let is_expired =
+            existing.is_some_and(|partial| frame.time.abs_diff_ns(partial.first_seen) > self.limits.max_age_ns);
         let is_full = existing.is_some_and(|partial| partial.frames.len() >= self.limits.fragments);
         if end > MAX_PAYLOAD_BYTES {
             self.dropped_datagrams += u64::from(existing.is_none());
@@ -193,10 +193,8 @@ impl IpReassembler {
     /// drops `spared`.
     fn evict_oldest(&mut self, datagrams: usize, bytes: usize, spared: Option<u64>) {
         while self.partial_datagrams.len() >= datagrams || self.buffered_bytes > bytes {
-            let candidates =
-                self.partial_datagrams.iter().filter(|(_, partial)| Some(partial.serial) != spared);
-            let Some(oldest) = candidates.min_by_key(|(_, partial)| partial.serial).map(|(key, _)| *key)
-            else {
+            let candidates = self.partial_datagrams.iter().filter(|(_, partial)| Some(partial.serial) != spared);
+            let Some(oldest) = candidates.min_by_key(|(_, partial)| partial.serial).map(|(key, _)| *key) else {
                 return;
             };
             self.drop_datagram(&oldest);

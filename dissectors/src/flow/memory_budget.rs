@@ -31,10 +31,7 @@ impl FlowLimits {
             gap_bytes: bytes(max_bytes / 6),
             stream_bytes: bytes(max_bytes),
             partial_message_bytes: bytes(max_bytes),
-            fragments: ip_reassembly::IpReassemblyLimits {
-                bytes: bytes(pool / 15 * 2),
-                ..Default::default()
-            },
+            fragments: ip_reassembly::IpReassemblyLimits { bytes: bytes(pool / 15 * 2), ..Default::default() },
             reorder_bytes: pool / 15,
             chunk_content_bytes: pool,
             connections: 16_384,

@@ -63,9 +63,7 @@ mod transport_event_queries;
 
 pub use byte_range_set::ByteRangeSet;
 pub use connection::ConnectionParametersSnapshot;
-pub use connection_setup::{
-    NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, SetUpFrame,
-};
+pub use connection_setup::{NFS_RDMA_PORT, NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, SetUpFrame};
 pub use count_categories::{EvictedState, IgnoredTraffic, UndecodedReason};
 pub use flow_state::{Flow, IcrcCounts};
 pub use frame_kind::FrameContentKind;
@@ -112,17 +110,12 @@ impl Flow {
         (datagram, content)
     }
 
-    fn process_datagram(
-        &mut self,
-        frame: &Frame<'_>,
-        datagram: &InnermostNetworkPacket<'_>,
-    ) -> FrameContentKind {
+    fn process_datagram(&mut self, frame: &Frame<'_>, datagram: &InnermostNetworkPacket<'_>) -> FrameContentKind {
         let packet_meta = PacketMeta {
             identification: datagram.identification,
             ..PacketMeta::new(std::slice::from_ref(&frame.number), frame.time)
         };
-        let is_clock_set_back =
-            frame.time.0 < self.now.0.saturating_sub(duplicate_frames::MAX_CLOCK_STEP_BACK_NS);
+        let is_clock_set_back = frame.time.0 < self.now.0.saturating_sub(duplicate_frames::MAX_CLOCK_STEP_BACK_NS);
         if is_clock_set_back {
             self.forget_previous_capture();
         }

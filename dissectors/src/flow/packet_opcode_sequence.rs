@@ -73,8 +73,8 @@ impl BthOpcodeSequenceChecker {
         // An RDMA Read request uses the PSNs of its responses, whose number may be unknown.
         let has_one_psn = operation != PacketOperation::ReadRequest;
         let current = PrecedingPacket { psn, opcode: packet.bth.opcode, operation, position, length };
-        let preceding = std::mem::replace(last, has_one_psn.then_some(current))
-            .filter(|preceding| preceding.psn.next() == psn);
+        let preceding =
+            std::mem::replace(last, has_one_psn.then_some(current)).filter(|preceding| preceding.psn.next() == psn);
         let write_fault = if is_response { None } else { self.check_write(packet, preceding.is_some()) };
         let Some(preceding) = preceding else { return write_fault };
         let continues = !position.begins();
@@ -83,25 +83,18 @@ impl BthOpcodeSequenceChecker {
         let begins_anew = is_response && position.begins();
         let is_possible = continues == is_open && (!continues || preceding.operation == operation);
         if !is_possible && !begins_anew {
-            return Some(PacketOpcodeOrLengthViolation::Opcode {
-                before: preceding.opcode,
-                opcode: packet.bth.opcode,
-            });
+            return Some(PacketOpcodeOrLengthViolation::Opcode { before: preceding.opcode, opcode: packet.bth.opcode });
         }
-        let has_right_length = !continues
-            || if position.ends() { length <= preceding.length } else { length == preceding.length };
-        let length_fault = (!has_right_length)
-            .then_some(PacketOpcodeOrLengthViolation::Length { before: preceding.length, length });
+        let has_right_length =
+            !continues || if position.ends() { length <= preceding.length } else { length == preceding.length };
+        let length_fault =
+            (!has_right_length).then_some(PacketOpcodeOrLengthViolation::Length { before: preceding.length, length });
         length_fault.or(write_fault)
     }
 
     /// Returns the deviation of the length of an RDMA Write from its header, at its last packet or at the first one
     /// beyond the announced length.
-    fn check_write(
-        &mut self,
-        packet: &InfinibandPacket<'_>,
-        follows: bool,
-    ) -> Option<PacketOpcodeOrLengthViolation> {
+    fn check_write(&mut self, packet: &InfinibandPacket<'_>, follows: bool) -> Option<PacketOpcodeOrLengthViolation> {
         let infiniband::OpcodeProperties { operation, position, .. } = *packet.properties;
         let previous_write = self.write.take();
         if operation != PacketOperation::Write {
@@ -111,8 +104,7 @@ impl BthOpcodeSequenceChecker {
             true => RdmaWriteInProgress { announced: packet.reth?.dmalen, length: 0 },
             false => previous_write.filter(|_| follows)?,
         };
-        let write =
-            RdmaWriteInProgress { length: progress.length + packet.payload.length as u64, ..progress };
+        let write = RdmaWriteInProgress { length: progress.length + packet.payload.length as u64, ..progress };
         let RdmaWriteInProgress { announced, length } = write;
         let is_right = if position.ends() { length == announced.into() } else { length <= announced.into() };
         if !is_right {

@@ -84,8 +84,7 @@ impl Flow {
     pub fn pending_calls(&self) -> impl Iterator<Item = PendingCall<'_>> {
         self.transaction_table.open_entries().filter_map(|(key, entry)| {
             let call = entry.transaction.call.as_ref()?;
-            let (connection, direction) =
-                self.connections.get(entry.connection)?.name_and_direction(entry.requester);
+            let (connection, direction) = self.connections.get(entry.connection)?.name_and_direction(entry.requester);
             Some(PendingCall {
                 key,
                 transaction: &entry.transaction,
@@ -103,8 +102,7 @@ impl Flow {
     #[inline]
     pub(super) fn set_message_connections(&mut self) {
         for content in &self.frame_kinds {
-            if let FrameContentKind::Message { key, .. } | FrameContentKind::Retransmission { key, .. } =
-                *content
+            if let FrameContentKind::Message { key, .. } | FrameContentKind::Retransmission { key, .. } = *content
                 && let Some(entry) = self.transaction_table.get_mut(key)
                 && let Some(connection) = self.connections.get(entry.connection)
             {

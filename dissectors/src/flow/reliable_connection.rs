@@ -10,9 +10,7 @@ use std::collections::VecDeque;
 
 use crate::captured_frame::Timestamp;
 use crate::infiniband::cm::PathMtu;
-use crate::infiniband::{
-    self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Reth, Syndrome,
-};
+use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Reth, Syndrome};
 use crate::rdma_operation::{
     CapturedPacketPayload, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
 };
@@ -146,8 +144,7 @@ impl ObservedPathMtu {
     }
 
     fn record_packet_length(&mut self, position: PacketPositionInMessage, length: u32) {
-        if matches!(position, PacketPositionInMessage::First | PacketPositionInMessage::Middle) && length > 0
-        {
+        if matches!(position, PacketPositionInMessage::First | PacketPositionInMessage::Middle) && length > 0 {
             self.0 = Some(length);
         }
     }
@@ -176,8 +173,7 @@ impl ObservedPathMtu {
             // The end of a message is known even if the path MTU is not, provided that a valid path MTU fits.
             (_, PacketPositionInMessage::Last, None) => {
                 let preceding_bytes = u64::from(message).checked_sub(u64::from(data.length))?;
-                let is_end =
-                    Self::ALL.into_iter().any(|mtu| packets.checked_mul(mtu.into()) == Some(preceding_bytes));
+                let is_end = Self::ALL.into_iter().any(|mtu| packets.checked_mul(mtu.into()) == Some(preceding_bytes));
                 is_end.then_some(preceding_bytes)?
             }
             _ => return None,
@@ -293,9 +289,7 @@ impl RequesterPacketState {
         let Some(span) = self.spans.iter().rev().find(|span| span.first < sequence) else { return };
         // A requester may ask for the rest of a Read again.
         let is_rest = packet.reth.as_ref().map(RdmaMemoryRange::from).is_some_and(|range| {
-            range.handle == span.range.handle
-                && range.offset >= span.range.offset
-                && range.end() == span.range.end()
+            range.handle == span.range.handle && range.offset >= span.range.offset && range.end() == span.range.end()
         });
         if span.is_read && Some(span.first) == self.highest_sequence && !is_rest {
             self.delivery.expect(sequence);
@@ -371,8 +365,7 @@ impl RequesterPacketState {
     fn ends_before(&self, sequence: ExtendedPsn, mtu: u32) -> Option<ExtendedPsn> {
         let span = self.spans.iter().rev().find(|span| span.first < sequence);
         let span = span.map(|span| span.first + u64::from(span.range.length.div_ceil(mtu).max(1)));
-        let sent =
-            self.sent_messages.iter().rev().find(|sent| sent.first < sequence).map(|sent| sent.last + 1);
+        let sent = self.sent_messages.iter().rev().find(|sent| sent.first < sequence).map(|sent| sent.last + 1);
         span.max(sent).map(|end| end.min(sequence))
     }
 
@@ -428,8 +421,7 @@ impl RequesterPacketState {
             };
             let lost_count = preceding_count.unwrap_or(u64::MAX);
             let fits = |hole: &RdmaMemoryRange| {
-                hole.length > captured_length
-                    && path_mtu.can_hold(lost_count, hole.length - captured_length, length)
+                hole.length > captured_length && path_mtu.can_hold(lost_count, hole.length - captured_length, length)
             };
             let mut remaining_holes = holes.clone();
             if let Some(hole) = remaining_holes.find(fits) {
@@ -461,9 +453,7 @@ impl RequesterPacketState {
             let length = count.saturating_mul(mtu);
             let RdmaMemoryRange { handle, offset, .. } = span.range;
             let fits = |hole: &RdmaMemoryRange| {
-                hole.handle == handle
-                    && hole.length >= length
-                    && hole.offset.wrapping_add(hole.length.into()) == offset
+                hole.handle == handle && hole.length >= length && hole.offset.wrapping_add(hole.length.into()) == offset
             };
             if count > 0 && holes.iter().any(fits) {
                 let first = span.first - u64::from(count);
@@ -487,9 +477,7 @@ impl RequesterPacketState {
     ) -> bool {
         // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
-        unread.retain(|unread| {
-            !self.spans.iter().any(|span| span.is_read && span.range.overlaps(&unread.range))
-        });
+        unread.retain(|unread| !self.spans.iter().any(|span| span.is_read && span.range.overlaps(&unread.range)));
         let mut has_found = false;
         for response in responses {
             let first = self.extend_psn(response.first);
@@ -552,8 +540,7 @@ impl RequesterPacketState {
         packet_meta: PacketMeta<'a>,
         path_mtu: &mut ObservedPathMtu,
     ) -> Result<RdmaOperation<'a>, FrameContentKind> {
-        let data =
-            CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+        let data = CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let position = packet.properties.position;
         let without_first = FrameContentKind::Undecoded(match self.has_cut_request {
             true => UndecodedReason::CutWrite,
@@ -571,9 +558,7 @@ impl RequesterPacketState {
                     _ => self.span_at(sequence).filter(|span| !span.is_read).ok_or(without_first)?,
                 };
                 let range = span.range;
-                let at = path_mtu
-                    .offset(sequence - span.first, position, &data, range.length)
-                    .ok_or(without_first)?;
+                let at = path_mtu.offset(sequence - span.first, position, &data, range.length).ok_or(without_first)?;
                 Ok(RdmaOperation::Write {
                     handle: range.handle,
                     offset: range.offset.wrapping_add(at),
@@ -615,8 +600,7 @@ impl RequesterPacketState {
             }
             return Err(FrameContentKind::Control);
         }
-        let data =
-            CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
+        let data = CapturedPacketPayload { bytes: packet.payload.bytes, length: packet.payload.length as u32 };
         let position = packet.properties.position;
         path_mtu.record_packet_length(position, data.length);
         let without_request = FrameContentKind::Undecoded(match self.has_cut_request {
@@ -625,24 +609,15 @@ impl RequesterPacketState {
         });
         let span = self.span_at(sequence).filter(|span| span.is_read).ok_or(without_request)?;
         let range = span.range;
-        let at =
-            path_mtu.offset(sequence - span.first, position, &data, range.length).ok_or(without_request)?;
-        Ok(RdmaOperation::ReadResponse {
-            offset: range.offset.wrapping_add(at),
-            data,
-            attribution: span.attribution,
-        })
+        let at = path_mtu.offset(sequence - span.first, position, &data, range.length).ok_or(without_request)?;
+        Ok(RdmaOperation::ReadResponse { offset: range.offset.wrapping_add(at), data, attribution: span.attribution })
     }
 
     #[inline(never)]
     fn process_send<'a>(
         &'a mut self,
         sequence: ExtendedPsn,
-        (position, data, invalidated_handle): (
-            PacketPositionInMessage,
-            CapturedPacketPayload<'a>,
-            Option<Handle>,
-        ),
+        (position, data, invalidated_handle): (PacketPositionInMessage, CapturedPacketPayload<'a>, Option<Handle>),
         packet_meta: PacketMeta<'a>,
     ) -> Result<RdmaOperation<'a>, FrameContentKind> {
         let ends = position.ends();
@@ -676,9 +651,7 @@ impl RequesterPacketState {
         assembly.add(sequence, (position, data, invalidated_handle), packet_meta);
         match assembly.run_around(sequence) {
             Some(run) if run.is_complete => self.deliver(run).ok_or(FrameContentKind::PartialMessage),
-            _ if assembly.is_full() => {
-                self.take_incomplete_message(|_| true).ok_or(FrameContentKind::PartialMessage)
-            }
+            _ if assembly.is_full() => self.take_incomplete_message(|_| true).ok_or(FrameContentKind::PartialMessage),
             _ => Err(FrameContentKind::PartialMessage),
         }
     }
@@ -686,8 +659,7 @@ impl RequesterPacketState {
     /// Concatenates the packets of a run into a message.
     fn deliver(&mut self, run: DeliverablePacketRange) -> Option<RdmaOperation<'_>> {
         let delivered = self.assembly.as_mut()?.deliver(run);
-        let owner =
-            record_sent(&mut self.sent_messages, delivered.first, delivered.last, delivered.is_refused);
+        let owner = record_sent(&mut self.sent_messages, delivered.first, delivered.last, delivered.is_refused);
         Some(RdmaOperation::Send { message: delivered.message, attribution: owner })
     }
 
@@ -703,10 +675,7 @@ impl RequesterPacketState {
 
     /// Ends the wait for the rest of a message whose First packet `is_wanted` accepts, and returns its captured
     /// part.
-    pub(super) fn take_incomplete_message(
-        &mut self,
-        is_wanted: impl Fn(&[u8]) -> bool,
-    ) -> Option<RdmaOperation<'_>> {
+    pub(super) fn take_incomplete_message(&mut self, is_wanted: impl Fn(&[u8]) -> bool) -> Option<RdmaOperation<'_>> {
         let run = self.assembly.as_mut()?.find_incomplete(is_wanted)?;
         self.deliver(run)
     }
@@ -721,8 +690,7 @@ impl RequesterPacketState {
         let span = self.spans.partition_point(|span| span.first <= sequence);
         let span = span.checked_sub(1).and_then(|at| self.spans.get(at)).map(|span| span.first);
         let parts = self.assembly.iter().flat_map(|assembly| assembly.boundaries_until(sequence));
-        self.received_until =
-            parts.chain(sent).chain(span).chain([self.received_until]).max().unwrap_or_default();
+        self.received_until = parts.chain(sent).chain(span).chain([self.received_until]).max().unwrap_or_default();
     }
 
     /// Handles an ACK or NAK with the number `sequence`: returns the attributions of the messages that it is the first

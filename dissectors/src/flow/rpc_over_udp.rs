@@ -36,9 +36,7 @@ impl Flow {
         };
         let existing = self.connections.find_udp_connection(ports);
         // A Reply has less structure than a Call, so it needs other evidence.
-        if rpc_message.mtype == MsgType::REPLY
-            && existing.is_none()
-            && !TRUSTED_REPLY_PORTS.contains(&udp.source_port)
+        if rpc_message.mtype == MsgType::REPLY && existing.is_none() && !TRUSTED_REPLY_PORTS.contains(&udp.source_port)
         {
             return self.stats.count_ignored(IgnoredTraffic::Udp);
         }
@@ -46,8 +44,7 @@ impl Flow {
             let key = self.connections.add_port_connection(ports, ConnectionTransport::Udp);
             (key.slot, ConnectionSideAOrB::A)
         });
-        let anomaly =
-            self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CapturedTwice);
+        let anomaly = self.is_duplicate_datagram(packet_meta, datagram, udp).then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
         let Some((connection, mut context)) = self.rpc_context(at, sender, &packet_meta) else {
             return FrameContentKind::Unrelated;

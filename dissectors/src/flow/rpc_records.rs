@@ -131,8 +131,7 @@ impl CapturedRpcRecordParser {
             return Some(StreamProtocolUpgrade::Mpa);
         }
         // The signature of TLS is too short to be searched for anywhere.
-        (self.state == RpcRecordParserState::Mark && tls::begins_record(bytes))
-            .then_some(StreamProtocolUpgrade::Tls)
+        (self.state == RpcRecordParserState::Mark && tls::begins_record(bytes)).then_some(StreamProtocolUpgrade::Tls)
     }
 
     fn process_mark<'p>(
@@ -150,8 +149,7 @@ impl CapturedRpcRecordParser {
         let available = stream_bytes.data.bytes.get(..missing_bytes).unwrap_or(stream_bytes.data.bytes);
         self.mark_bytes.extend_from_slice(available);
         let rest = stream_bytes.after(available.len() as u32);
-        let partial =
-            self.partial_record.get_or_insert_with(|| PartialRpcRecord::new(start, stream_bytes.meta.time));
+        let partial = self.partial_record.get_or_insert_with(|| PartialRpcRecord::new(start, stream_bytes.meta.time));
         partial.record_frame(&stream_bytes.meta);
         if available.len() < missing_bytes {
             if rest.data.length > 0 {
@@ -164,9 +162,7 @@ impl CapturedRpcRecordParser {
         let mark = RecordMark::from_bytes(&self.mark_bytes);
         self.mark_bytes.clear();
         let record_length = |mark: &RecordMark| partial.record.length as u64 + u64::from(mark.length);
-        let Some(mark) =
-            mark.filter(|mark| record_length(mark) <= u64::from(record_marking::MAX_RECORD_BYTES))
-        else {
+        let Some(mark) = mark.filter(|mark| record_length(mark) <= u64::from(record_marking::MAX_RECORD_BYTES)) else {
             self.partial_record = None;
             stream_context.count_undecoded(UndecodedReason::NotRpc, stream_bytes.meta);
             self.lose_sync(stream_context);
@@ -240,11 +236,7 @@ impl CapturedRpcRecordParser {
         if self.sent_records.len() >= MAX_SENT_RECORDS {
             self.sent_records.pop_front();
         }
-        self.sent_records.push_back(DeliveredRpcRecord {
-            range,
-            is_single_fragment: is_whole,
-            attribution: owner,
-        });
+        self.sent_records.push_back(DeliveredRpcRecord { range, is_single_fragment: is_whole, attribution: owner });
     }
 
     /// Enters the search state: the start of the next record is unknown.
@@ -338,8 +330,7 @@ impl CapturedRpcRecordParser {
             }
             let ends = range.contains(&(sent.range.end - 1));
             let (_, mut context) = stream_context.rpc_context(&stream_bytes.meta);
-            let content =
-                record_retransmission(&mut context, sent.attribution, ends, UndecodedReason::NotRpc);
+            let content = record_retransmission(&mut context, sent.attribution, ends, UndecodedReason::NotRpc);
             stream_context.frame_kinds.push(content);
         }
         if !is_known {
@@ -379,9 +370,8 @@ impl PartialRpcRecord {
         if !packet_meta.is_duplicate() {
             // For a retransmission, the wait began with the bytes before it.
             let stall_start = |time| if time == Timestamp(i64::MIN) { record.end_time } else { time };
-            let stall = packet_meta
-                .stall()
-                .map(|stall| RetransmissionStall { since: stall_start(stall.since), ..stall });
+            let stall =
+                packet_meta.stall().map(|stall| RetransmissionStall { since: stall_start(stall.since), ..stall });
             record.stall = RetransmissionStall::span(record.stall, stall);
             record.time = record.time.min(packet_meta.time);
             record.end_time = record.end_time.max(packet_meta.accepted_time());

@@ -112,8 +112,7 @@ impl ConnectionRpcState {
                 kind
             }
             RdmaOperation::SendRetransmission { attribution: owner, ends } => {
-                let unknown =
-                    if self.has_cut_lists { UndecodedReason::CutHeader } else { UndecodedReason::NotRpcRdma };
+                let unknown = if self.has_cut_lists { UndecodedReason::CutHeader } else { UndecodedReason::NotRpcRdma };
                 record_retransmission(context, owner, ends, unknown)
             }
             RdmaOperation::ChunkDataRetransmission { attribution: owner } => {

@@ -192,10 +192,8 @@ impl PartialRpcMessageTable {
         }
         // The first part of a new message with the same XID ends the old one.
         let is_over = |pending: &PendingContinuedRpcMessage| {
-            let is_last =
-                pending.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
-            let is_later =
-                !pending.parts.iter().any(|existing| existing.content.end_time >= part.content.time);
+            let is_last = pending.parts.last().is_some_and(|last| last.remaining_bytes <= part.remaining_bytes);
+            let is_later = !pending.parts.iter().any(|existing| existing.content.end_time >= part.content.time);
             pending.last_part.is_none()
                 && is_last
                 && is_later
@@ -259,10 +257,8 @@ impl PartialRpcMessageTable {
         };
         let pending = self.0.get_mut(at)?;
         let header = summary.rpc_offset.and_then(|at| message.bytes.get(..at)).unwrap_or_default();
-        let part = ContinuedRpcMessagePart {
-            remaining_bytes: 0,
-            ..ContinuedRpcMessagePart::from_message(message, summary)
-        };
+        let part =
+            ContinuedRpcMessagePart { remaining_bytes: 0, ..ContinuedRpcMessagePart::from_message(message, summary) };
         stats.continuation_bytes += part.counted_bytes();
         pending.last_part = Some((header.to_vec(), part));
         let assembled = pending.assemble()?;
@@ -283,23 +279,14 @@ impl PartialRpcMessageTable {
         if self.0.len() >= MAX_PARTIAL_MESSAGES {
             self.drop_at(0, stats);
         }
-        self.0.push_back(PendingContinuedRpcMessage {
-            sender,
-            xid,
-            which: kind,
-            parts: Vec::new(),
-            last_part: None,
-        });
+        self.0.push_back(PendingContinuedRpcMessage { sender, xid, which: kind, parts: Vec::new(), last_part: None });
         self.0.len() - 1
     }
 
     /// Adopts the partial messages of a connection that turned out to be this one.
     pub(super) fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSideAOrB) -> ConnectionSideAOrB) {
         self.0.extend(
-            other
-                .0
-                .into_iter()
-                .map(|pending| PendingContinuedRpcMessage { sender: side(pending.sender), ..pending }),
+            other.0.into_iter().map(|pending| PendingContinuedRpcMessage { sender: side(pending.sender), ..pending }),
         );
     }
 

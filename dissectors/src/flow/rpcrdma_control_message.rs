@@ -52,8 +52,7 @@ impl FrameRpcRdmaControlMessages {
             self.headers.clear();
         }
         if self.headers.len() < Self::MAX_HEADERS_PER_FRAME {
-            let bytes =
-                message.bytes.get(..RpcRdmaControlMessage::MAX_BYTES).unwrap_or(message.bytes).to_vec();
+            let bytes = message.bytes.get(..RpcRdmaControlMessage::MAX_BYTES).unwrap_or(message.bytes).to_vec();
             self.headers.push(RpcRdmaControlMessage { dialect, bytes, length: message.length });
         }
     }

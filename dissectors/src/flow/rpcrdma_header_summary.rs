@@ -134,9 +134,7 @@ impl<'a> FieldObserver<'a> for RpcRdmaHeaderFieldCollector {
             field_names::RPCORDMA_XID => self.xid = Some(Xid(word)),
             field_names::RPCORDMA_VERSION => self.version = word,
             field_names::RPCORDMA_FLOW_CONTROL => self.credits = word,
-            field_names::RPCORDMA_MSG_TYPE
-            | field_names::RPCORDMA_HTYPE
-            | field_names::RPCORDMA_PROTOTYPE_PROC => {
+            field_names::RPCORDMA_MSG_TYPE | field_names::RPCORDMA_HTYPE | field_names::RPCORDMA_PROTOTYPE_PROC => {
                 self.message_type = Some(word);
             }
             field_names::RPCORDMA_REMAINING => self.remaining_bytes = word,
@@ -173,10 +171,7 @@ impl RpcRdmaHeaderSummary {
         let credits = u32::from_be_bytes(*credits);
         dialect.is_version1().then(|| Self {
             xid: Xid(u32::from_be_bytes(*xid)),
-            words: RpcRdmaHeaderWords {
-                dialect,
-                ..RpcRdmaHeaderWords::version1(RdmaProc::RDMA_MSG, credits)
-            },
+            words: RpcRdmaHeaderWords { dialect, ..RpcRdmaHeaderWords::version1(RdmaProc::RDMA_MSG, credits) },
             read_chunks: Vec::new(),
             write_chunks: Vec::new(),
             reply_chunk: None,

@@ -111,15 +111,10 @@ impl TcpConversation {
     }
 
     /// Returns the relative numbers of a segment that a side sent.
-    pub(super) fn relative_numbers(
-        &self,
-        sender: ConnectionSideAOrB,
-        segment: &TcpSegment<'_>,
-    ) -> TcpSegmentNumbers {
+    pub(super) fn relative_numbers(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> TcpSegmentNumbers {
         let (own, peer) = (self.sequence_bases[sender], self.sequence_bases[sender.peer()]);
-        let relative = |start: Option<TcpSequence>, number: TcpSequence| {
-            start.map_or(0, |start| number.0.wrapping_sub(start.0))
-        };
+        let relative =
+            |start: Option<TcpSequence>, number: TcpSequence| start.map_or(0, |start| number.0.wrapping_sub(start.0));
         let acknowledgment = if segment.flags.ack() { relative(peer, segment.acknowledgment) } else { 0 };
         TcpSegmentNumbers { stream: self.number, sequence: relative(own, segment.sequence), acknowledgment }
     }
@@ -360,8 +355,7 @@ impl TcpConversationTable {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let now = u32::try_from(stream.memory_bytes()).unwrap_or(u32::MAX);
         let before = std::mem::replace(&mut stream.counted_memory_bytes, now);
-        self.counted_memory_bytes =
-            (self.counted_memory_bytes + now as usize).saturating_sub(before as usize);
+        self.counted_memory_bytes = (self.counted_memory_bytes + now as usize).saturating_sub(before as usize);
     }
 
     /// Returns the memory in bytes of all streams, without buffered bytes.

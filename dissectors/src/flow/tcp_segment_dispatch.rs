@@ -211,10 +211,7 @@ impl StreamDispatcher<'_> {
     }
 }
 
-fn record_reader(
-    protocol: &mut StreamProtocol,
-    sender: ConnectionSideAOrB,
-) -> Option<&mut CapturedRpcRecordParser> {
+fn record_reader(protocol: &mut StreamProtocol, sender: ConnectionSideAOrB) -> Option<&mut CapturedRpcRecordParser> {
     let StreamProtocol::Records(records) = protocol else { return None };
     Some(&mut records[sender])
 }
@@ -241,8 +238,7 @@ impl TcpDirectionReader for StreamDispatcher<'_> {
                     remaining = rest;
                 }
                 StreamProtocol::Mpa(_) => {
-                    return self
-                        .with_mpa(|iwarp, stream_context| iwarp.process(sender, remaining, stream_context));
+                    return self.with_mpa(|iwarp, stream_context| iwarp.process(sender, remaining, stream_context));
                 }
                 StreamProtocol::Tls => return self.undecoded(UndecodedReason::Tls, remaining.meta),
                 StreamProtocol::Opening | StreamProtocol::MidStream { .. } | StreamProtocol::Other => return,
@@ -286,19 +282,15 @@ impl Flow {
         let port_numbers = [segment.source_port, segment.destination_port];
         let (at, sender) = self.streams.find(ports);
         self.frame_kinds.clear();
-        if self
-            .streams
-            .get_mut(at)
-            .is_some_and(|stream| stream.is_copy_of_previous(sender, segment, packet_meta.time))
+        if self.streams.get_mut(at).is_some_and(|stream| stream.is_copy_of_previous(sender, segment, packet_meta.time))
         {
             return match segment.payload.length {
                 0 => FrameContentKind::Control,
                 _ => self.stats.count_undecoded(UndecodedReason::LateCopy),
             };
         }
-        let anomaly = self
-            .detect_segment_duplicate(at, sender, packet_meta, segment)
-            .then_some(DeliveryAnomaly::CapturedTwice);
+        let anomaly =
+            self.detect_segment_duplicate(at, sender, packet_meta, segment).then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
         let sender = match anomaly {
             None => self.process_syn(at, sender, ports, packet_meta, segment),
@@ -308,8 +300,7 @@ impl Flow {
             stream.set_sequence_bases(sender, segment);
             stream.is_cut |= segment.payload.is_cut();
         }
-        let data =
-            CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+        let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         let events = &self.transaction_table.transport_events;
         let is_retransmission = events.is_enabled() && self.is_retransmission(at, sender, segment);
         if data.length > 0 {
@@ -385,9 +376,7 @@ impl Flow {
         let rest = rest.iter().map(|byte| u64::from(*byte));
         let fingerprint = words.chain(rest).fold(fingerprint, duplicate_frames::mix_fingerprint);
         let is_continuation = match segment.payload.length {
-            0 => {
-                !segment.flags.syn() && segment.flags.ack() && peer.acknowledges_more(segment.acknowledgment)
-            }
+            0 => !segment.flags.syn() && segment.flags.ack() && peer.acknowledges_more(segment.acknowledgment),
             _ => own.is_next(segment.sequence),
         };
         if is_continuation {
@@ -493,8 +482,7 @@ impl Flow {
                     let mut bytes = [0; stream_protocol::MIN_DETECTION_BYTES];
                     let filled = bytes.iter_mut().zip(own.first_bytes());
                     let count = filled.map(|(target, byte)| *target = byte).count();
-                    let verdict =
-                        stream_protocol::detect_by_first_bytes(bytes.get(..count).unwrap_or_default(), ports);
+                    let verdict = stream_protocol::detect_by_first_bytes(bytes.get(..count).unwrap_or_default(), ports);
                     if verdict == StreamProtocolDetection::Undecided
                         && own.buffered_bytes() > stream_protocol::MAX_BUFFERED_BYTES
                     {
@@ -506,11 +494,8 @@ impl Flow {
                 }
             }
             StreamProtocol::MidStream { looked_at } => {
-                let verdict = stream_protocol::detect_by_segment(
-                    data,
-                    ports,
-                    *looked_at < stream_protocol::MAX_SEARCHED_BYTES,
-                );
+                let verdict =
+                    stream_protocol::detect_by_segment(data, ports, *looked_at < stream_protocol::MAX_SEARCHED_BYTES);
                 *looked_at = looked_at.saturating_add(data.length).max(1);
                 verdict
             }
@@ -532,9 +517,7 @@ impl Flow {
                 let forgotten = stream.drop_buffered(StreamProtocol::Other);
                 self.count_undetected(at, &forgotten);
             }
-            StreamProtocolDetection::Records
-            | StreamProtocolDetection::Mpa
-            | StreamProtocolDetection::Tls => {
+            StreamProtocolDetection::Records | StreamProtocolDetection::Mpa | StreamProtocolDetection::Tls => {
                 stream.set_protocol(verdict);
                 if is_kept {
                     self.dispatch_stream(at, sender, |own, dispatcher| own.deliver_buffered(dispatcher));
@@ -561,8 +544,7 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let ports = stream.ports;
         let before = stream.stray_sequence.replace(segment.sequence);
-        if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < MAX_STRAY_DISTANCE)
-        {
+        if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < MAX_STRAY_DISTANCE) {
             self.end_stream(at, packet_meta.time);
             self.streams.begin_incarnation(at, ports);
             return self.process_stream_bytes(at, sender, packet_meta, segment, data);
@@ -573,12 +555,7 @@ impl Flow {
 
     /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the
     /// data.
-    fn record_acknowledged_messages(
-        &mut self,
-        at: usize,
-        sender: ConnectionSideAOrB,
-        segment: &TcpSegment<'_>,
-    ) {
+    fn record_acknowledged_messages(&mut self, at: usize, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let peer = &mut stream.directions[sender.peer()];
         while let Some((key, kind)) = peer.next_message_acknowledged_by(segment.acknowledgment) {
@@ -665,8 +642,7 @@ impl Flow {
             let before = std::mem::replace(&mut stream.counted_buffered_bytes, buffered_bytes);
             self.stream_bytes = (self.stream_bytes + buffered_bytes).saturating_sub(before);
             let waiting_bytes = stream.waiting_bytes();
-            let is_full =
-                self.stream_bytes > self.limits.stream_bytes || self.transaction_table.is_pool_used_up();
+            let is_full = self.stream_bytes > self.limits.stream_bytes || self.transaction_table.is_pool_used_up();
             if waiting_bytes > self.limits.gap_bytes || (waiting_bytes > 0 && is_full) {
                 self.stats.count_evicted(EvictedState::Hole);
                 self.skip_all_gaps(at, now);
@@ -785,8 +761,7 @@ impl Flow {
     fn end_stream(&mut self, at: usize, now: Timestamp) {
         self.flush_stream(at, now);
         let Some(stream) = self.streams.get_mut(at) else { return };
-        self.stream_bytes =
-            self.stream_bytes.saturating_sub(std::mem::take(&mut stream.counted_buffered_bytes));
+        self.stream_bytes = self.stream_bytes.saturating_sub(std::mem::take(&mut stream.counted_buffered_bytes));
         let key = stream.connection.take();
         if let Some(key) = key.filter(|key| self.connections.contains_key(*key)) {
             self.close_connection(key.slot, PacketMeta::new(&[], now));

@@ -38,8 +38,7 @@ pub enum ConnectionTransport {
 
 impl ConnectionTransport {
     /// All transports.
-    pub const ALL: [Self; 6] =
-        [Self::RoceV2, Self::RoceV1, Self::InfiniBand, Self::Iwarp, Self::Tcp, Self::Udp];
+    pub const ALL: [Self; 6] = [Self::RoceV2, Self::RoceV1, Self::InfiniBand, Self::Iwarp, Self::Tcp, Self::Udp];
 
     /// Returns `true` if the transport is RDMA.
     pub fn is_rdma(self) -> bool {
@@ -310,9 +309,7 @@ impl CapturedMessage {
     /// Returns `true` if all three chunk lists of an RDMA_MSG are empty: its header has the minimum length of
     /// seven words (RFC 8166 section 4.3).
     pub fn has_no_chunks(&self) -> bool {
-        let is_msg = |words: RpcRdmaHeaderWords| {
-            words.message_type == RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG)
-        };
+        let is_msg = |words: RpcRdmaHeaderWords| words.message_type == RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSG);
         self.rpc_offset == Some(28) && self.rpcrdma.is_some_and(is_msg)
     }
 
@@ -326,9 +323,7 @@ impl CapturedMessage {
     /// decoded.
     #[inline]
     pub fn unknown_header(&self) -> Option<XdrError> {
-        self.rpcrdma
-            .filter(|words| words.transfer_mode == RpcTransferMode::Unknown)
-            .and_then(Self::unknown_words)
+        self.rpcrdma.filter(|words| words.transfer_mode == RpcTransferMode::Unknown).and_then(Self::unknown_words)
     }
 
     #[cold]
@@ -342,9 +337,7 @@ impl CapturedMessage {
         match words.version {
             version if version != expected => unknown("RPC-over-RDMA version", version),
             _ => match words.message_type {
-                RpcRdmaMessageType::Version2(header_type) => {
-                    unknown("RPC-over-RDMA header type", header_type.0)
-                }
+                RpcRdmaMessageType::Version2(header_type) => unknown("RPC-over-RDMA header type", header_type.0),
                 message_type => unknown("RPC-over-RDMA procedure", message_type.number()),
             },
         }
@@ -647,8 +640,7 @@ pub struct Transaction {
 impl Transaction {
     /// Returns the heap memory in bytes, without the stored content of chunks.
     pub fn heap_bytes(&self) -> usize {
-        let Self { call, reply, read_chunks, write_chunks, reply_chunk, reply_read_chunks, stalls, .. } =
-            self;
+        let Self { call, reply, read_chunks, write_chunks, reply_chunk, reply_read_chunks, stalls, .. } = self;
         let lists = [read_chunks, write_chunks, reply_read_chunks];
         let chunk_bytes = lists.map(Vec::capacity).iter().sum::<usize>() * size_of::<Chunk>();
         let chunks = lists.into_iter().flatten().chain(reply_chunk);
@@ -680,9 +672,7 @@ impl Transaction {
         match kind {
             RpcMessageKind::Call => self.read_chunks.is_empty(),
             RpcMessageKind::Reply => {
-                self.write_chunks.is_empty()
-                    && self.reply_chunk.is_none()
-                    && self.reply_read_chunks.is_empty()
+                self.write_chunks.is_empty() && self.reply_chunk.is_none() && self.reply_read_chunks.is_empty()
             }
         }
     }
@@ -703,8 +693,7 @@ impl Transaction {
         let call = self.call.as_ref()?;
         // A message of which no packet was captured before its recovery.
         let recovered = call.stall.filter(|stall| stall.until <= call.time);
-        let delay_ns =
-            recovered.and_then(|stall| call.time.nanoseconds_since(stall.since)).filter(|ns| *ns > 0);
+        let delay_ns = recovered.and_then(|stall| call.time.nanoseconds_since(stall.since)).filter(|ns| *ns > 0);
         let quiet = || {
             let (ns, timeout) = self.quiet_ns.zip(self.ack_timeout_ns())?;
             (timeout..=timeout.saturating_mul(UncapturedOriginalCallEvidence::MAX_ACK_TIMEOUTS))
@@ -724,13 +713,9 @@ impl Transaction {
         }
         let at = self.stalls.partition_point(|existing| existing.until < stall.since);
         let end = self.stalls.partition_point(|existing| existing.since <= stall.until);
-        let merged =
-            { self.stalls.get(at..end).unwrap_or_default().iter() }.fold(stall, |union, existing| {
-                RetransmissionStall {
-                    since: union.since.min(existing.since),
-                    until: union.until.max(existing.until),
-                }
-            });
+        let merged = { self.stalls.get(at..end).unwrap_or_default().iter() }.fold(stall, |union, existing| {
+            RetransmissionStall { since: union.since.min(existing.since), until: union.until.max(existing.until) }
+        });
         if at < end {
             self.stalls.splice(at..end, [merged]);
         } else if self.stalls.len() < MAX_STALLS {
@@ -813,9 +798,7 @@ impl Transaction {
             inline(RpcMessageKind::Reply, reply);
         }
         let mut chunk = |kind, index, chunk: &Chunk, expected: fn(&ChunkSegment) -> u64| {
-            missing.extend(
-                chunk.missing(expected).into_iter().map(|bytes| MissingPart::Chunk(kind, index, bytes)),
-            );
+            missing.extend(chunk.missing(expected).into_iter().map(|bytes| MissingPart::Chunk(kind, index, bytes)));
         };
         // A Responder that refuses a Call need not fetch its chunks, so only another Reply shows that it did.
         let is_answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());

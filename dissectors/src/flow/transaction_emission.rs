@@ -54,8 +54,7 @@ impl Flow {
             self.retries.record_emission(route, transaction.xid, key, unanswered, transaction.index);
             let name_and_direction = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = name_and_direction;
-            entry.transaction.has_connection_ended =
-                connection.is_ending && entry.transaction.reply.is_none();
+            entry.transaction.has_connection_ended = connection.is_ending && entry.transaction.reply.is_none();
             entry.transaction.credit_use.is_direction_known = connection.client().is_some();
             entry.transaction.credit_use.may_follow_reply |= connection.conversation.is_misordered;
             entry.transaction.set_up.clone_from(&connection.parameters);

@@ -96,8 +96,7 @@ impl RpcSummary {
             return None;
         }
         // If packets were lost, the length of the message is a guess.
-        let by_length =
-            matches!(error, XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Trailing { .. });
+        let by_length = matches!(error, XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Trailing { .. });
         let has_gaps = transaction.message(kind).is_some_and(|message| !message.gaps.is_empty());
         (!error.is_cut() && (!by_length || !has_gaps)).then_some(error)
     }
@@ -259,11 +258,7 @@ impl Transaction {
 
     /// Returns the length of the unreduced RPC message, as [`Transaction::rpc_length`]. `header` is the decoded header
     /// of the Reply; only the length of a Reply with chunks depends on it.
-    pub fn rpc_length_with_header(
-        &self,
-        kind: RpcMessageKind,
-        header: Option<&AnyDialectHeader<'_>>,
-    ) -> Option<u64> {
+    pub fn rpc_length_with_header(&self, kind: RpcMessageKind, header: Option<&AnyDialectHeader<'_>>) -> Option<u64> {
         let message = self.message(kind)?;
         if message.is_rdma_error() {
             return None;
@@ -283,11 +278,7 @@ impl Transaction {
                 let writes = header.writes();
                 let chunks = writes.iter().map(|chunk| chunk.length());
                 let chunks = chunks.chain(header.reply_chunk().map(WriteChunk::length));
-                inline
-                    + chunks
-                        .chain(self.reply_read_chunks.iter().map(Chunk::offered_bytes))
-                        .map(filled)
-                        .sum::<u64>()
+                inline + chunks.chain(self.reply_read_chunks.iter().map(Chunk::offered_bytes)).map(filled).sum::<u64>()
             }
             RpcMessageKind::Reply => inline,
         })
@@ -312,9 +303,7 @@ impl<'a> TransactionMessages<'a> {
     fn read_call_header(&self) -> Option<(CallBodyDecodeParameters, Option<Cursor<'a>>)> {
         let (start, mut cursor) = (self.call?, self.call?);
         match rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver) {
-            Ok(message) => {
-                message.call().map(|call| (CallBodyDecodeParameters::from_call(call), Some(cursor)))
-            }
+            Ok(message) => message.call().map(|call| (CallBodyDecodeParameters::from_call(call), Some(cursor))),
             Err(error) if error.is_cut() => {
                 PartialCallHeader::decode(start).plain_summary().map(|parameters| (parameters, None))
             }
@@ -365,16 +354,14 @@ impl<'a> TransactionMessages<'a> {
                     summary.reply_error = match header {
                         Some((call, _)) if status.is_some_and(RpcReplyStatus::is_success) => {
                             summary.status = procedure_status(call, cursor);
-                            self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullFieldObserver)
-                                .err()
+                            self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullFieldObserver).err()
                         }
                         _ if status.is_some_and(|status| !status.is_success()) => cursor.expect_end().err(),
                         _ => None,
                     };
                 }
                 Err(error) => {
-                    summary.reply_error =
-                        Some(self.unlocated_message(RpcMessageKind::Reply).unwrap_or(error));
+                    summary.reply_error = Some(self.unlocated_message(RpcMessageKind::Reply).unwrap_or(error));
                 }
             }
         }
@@ -398,9 +385,7 @@ impl<'a> TransactionMessages<'a> {
         let mut results = open_payload(call.payload, &mut results, &mut NullFieldObserver).ok().flatten()?;
         let reply = v4::CompoundReply::decode(&mut results, &mut NullFieldObserver).ok()?;
         let arguments = arguments
-            .and_then(|mut cursor| {
-                open_payload(call.payload, &mut cursor, &mut NullFieldObserver).ok().flatten()
-            })
+            .and_then(|mut cursor| open_payload(call.payload, &mut cursor, &mut NullFieldObserver).ok().flatten())
             .and_then(|mut arguments| v4::CompoundCall::decode(&mut arguments, &mut NullFieldObserver).ok());
         match arguments {
             Some(arguments) => arguments.main_operation_with_reply(&reply),
@@ -428,22 +413,22 @@ impl<'a> TransactionMessages<'a> {
             );
         };
         let (minor_version, operation, decoded, stop) = if procedure == Some(Procedure::Compound) {
-            let (minor_version, main_operation) =
-                match self.compound.get().and_then(|compound| compound.call.as_ref()) {
-                    Some(call) => (call.head.minorversion, call.main_operation()),
-                    None => {
-                        let call = v4::CompoundCall::decode(&mut body, &mut NullFieldObserver)?;
-                        (call.head.minorversion, call.main_operation())
-                    }
-                };
-            let [operation, decoded] = [main_operation.operation, main_operation.decoded]
-                .map(|number| number.map(MainOperation::Operation));
+            let (minor_version, main_operation) = match self.compound.get().and_then(|compound| compound.call.as_ref())
+            {
+                Some(call) => (call.head.minorversion, call.main_operation()),
+                None => {
+                    let call = v4::CompoundCall::decode(&mut body, &mut NullFieldObserver)?;
+                    (call.head.minorversion, call.main_operation())
+                }
+            };
+            let [operation, decoded] =
+                [main_operation.operation, main_operation.decoded].map(|number| number.map(MainOperation::Operation));
             (minor_version, operation, decoded, main_operation.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullFieldObserver)?;
             let main_operation = call.main_operation();
-            let [operation, decoded] = [main_operation.operation, main_operation.decoded]
-                .map(|number| number.map(MainOperation::Callback));
+            let [operation, decoded] =
+                [main_operation.operation, main_operation.decoded].map(|number| number.map(MainOperation::Callback));
             (call.head.minorversion, operation, decoded, main_operation.stop)
         };
         summary.minor_version = Some(minor_version);
@@ -505,22 +490,14 @@ impl<'a> TransactionMessages<'a> {
 
     /// Checks that a successful COMPOUND has a result for each operation of its Call; `end` is the offset of the end of
     /// the results.
-    fn check_result_count(
-        &self,
-        procedure: Procedure,
-        results: Cursor<'a>,
-        end: usize,
-    ) -> Result<(), XdrError> {
+    fn check_result_count(&self, procedure: Procedure, results: Cursor<'a>, end: usize) -> Result<(), XdrError> {
         let arguments = |(call, cursor): (CallBodyDecodeParameters, Option<Cursor<'a>>)| {
             open_payload(call.payload, &mut cursor?, &mut NullFieldObserver).ok().flatten()
         };
         let Some(results) = procedure.successful_result_count(results) else { return Ok(()) };
-        let operations =
-            self.call_header().and_then(arguments).and_then(|call| procedure.operation_count(call));
+        let operations = self.call_header().and_then(arguments).and_then(|call| procedure.operation_count(call));
         match operations {
-            Some(operations) if results < operations => {
-                Err(XdrError::ResultsMissing { at: end, results, operations })
-            }
+            Some(operations) if results < operations => Err(XdrError::ResultsMissing { at: end, results, operations }),
             _ => Ok(()),
         }
     }
@@ -529,8 +506,7 @@ impl<'a> TransactionMessages<'a> {
     /// unknown, or the message is in a chunk, and there is none.
     fn unlocated_message(&self, kind: RpcMessageKind) -> Option<XdrError> {
         let message = self.transaction.message(kind)?;
-        let is_nowhere =
-            || message.is_nomsg() && self.cursor(kind).is_some_and(|cursor| cursor.length() == 0);
+        let is_nowhere = || message.is_nomsg() && self.cursor(kind).is_some_and(|cursor| cursor.length() == 0);
         message.unknown_header().or_else(|| is_nowhere().then_some(XdrError::NoMessage))
     }
 
@@ -539,11 +515,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if the message cannot be decoded further. Fields before it were reported.
-    pub fn observe<'b, O: FieldObserver<'a>>(
-        &'b self,
-        kind: RpcMessageKind,
-        observer: &mut O,
-    ) -> Result<(), XdrError>
+    pub fn observe<'b, O: FieldObserver<'a>>(&'b self, kind: RpcMessageKind, observer: &mut O) -> Result<(), XdrError>
     where
         'a: 'b,
     {
@@ -628,10 +600,7 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if a complete message cannot be decoded to its end.
-    pub fn reencode(
-        &self,
-        kind: RpcMessageKind,
-    ) -> Option<Result<OriginalAndReencodedMessage<'a>, XdrError>> {
+    pub fn reencode(&self, kind: RpcMessageKind) -> Option<Result<OriginalAndReencodedMessage<'a>, XdrError>> {
         let (record, call) = (self.transaction.message(kind)?, self.call_header());
         reencoding::reencode(kind, record, self.cursor(kind)?, call.map(|(call, _)| call))
     }
@@ -645,22 +614,14 @@ impl<'a> TransactionMessages<'a> {
     ///
     /// # Errors
     /// Returns an error if the message cannot be decoded further. Fields before it were reported.
-    pub fn observe_rpc<O: FieldObserver<'a>>(
-        &self,
-        kind: RpcMessageKind,
-        observer: &mut O,
-    ) -> Result<(), XdrError> {
+    pub fn observe_rpc<O: FieldObserver<'a>>(&self, kind: RpcMessageKind, observer: &mut O) -> Result<(), XdrError> {
         match O::ignores_all() {
             true => self.observe_rpc_with(kind, &mut NullFieldObserver),
             false => self.observe_rpc_with(kind, &mut TypeErasedFieldObserver::new(observer)),
         }
     }
 
-    fn observe_rpc_with<O: FieldObserver<'a>>(
-        &self,
-        kind: RpcMessageKind,
-        observer: &mut O,
-    ) -> Result<(), XdrError> {
+    fn observe_rpc_with<O: FieldObserver<'a>>(&self, kind: RpcMessageKind, observer: &mut O) -> Result<(), XdrError> {
         let Some(mut cursor) = self.cursor(kind) else { return Ok(()) };
         if let Some(error) = self.unlocated_message(kind) {
             return Err(error);
@@ -691,9 +652,7 @@ fn open_payload<'a, O: FieldObserver<'a>>(
 ) -> Result<Option<Cursor<'a>>, XdrError> {
     match payload {
         GssPayload::Plain => Ok(Some(*cursor)),
-        GssPayload::Integrity => {
-            gss::IntegrityBody::open(cursor, observer).map(|protected| Some(protected.body))
-        }
+        GssPayload::Integrity => gss::IntegrityBody::open(cursor, observer).map(|protected| Some(protected.body)),
         GssPayload::Privacy => gss::RpcGssPrivData::read(cursor, observer).map(|_| None),
         GssPayload::Control(_) => Ok(None),
     }

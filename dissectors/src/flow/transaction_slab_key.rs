@@ -24,9 +24,7 @@ impl TransactionSlabKey {
         RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
     }
 
-    pub(super) fn from_attribution(
-        owner: RdmaAttribution,
-    ) -> Option<(TransactionSlabKey, PackedChunkSegmentOrdinal)> {
+    pub(super) fn from_attribution(owner: RdmaAttribution) -> Option<(TransactionSlabKey, PackedChunkSegmentOrdinal)> {
         owner.0.map(|(key, segment)| (TransactionSlabKey(key.get()), PackedChunkSegmentOrdinal(segment)))
     }
 }

@@ -82,8 +82,7 @@ impl TrackedFlowTransaction {
     /// Datagrams have no acknowledgements.
     pub(super) fn has_delivered_reply(&self) -> bool {
         let reply = self.transaction.reply.as_ref();
-        self.is_reply_acknowledged
-            && reply.is_some_and(|reply| reply.delivery_evidence != DeliveryEvidence::Assumed)
+        self.is_reply_acknowledged && reply.is_some_and(|reply| reply.delivery_evidence != DeliveryEvidence::Assumed)
     }
 
     /// Returns `true` if it waits for its Reply.
@@ -144,9 +143,7 @@ impl TrackedFlowTransaction {
         ) -> impl Iterator<Item = (PackedChunkSegmentOrdinal, &ChunkSegment)> {
             chunks.iter().enumerate().flat_map(move |(chunk, content)| {
                 let segments = content.segments.iter().enumerate();
-                segments.map(move |(index, segment)| {
-                    (PackedChunkSegmentOrdinal::new(kind, chunk, index), segment)
-                })
+                segments.map(move |(index, segment)| (PackedChunkSegmentOrdinal::new(kind, chunk, index), segment))
             })
         }
         let transaction = &self.transaction;
@@ -265,12 +262,7 @@ impl TrackedTransactionTable {
     }
 
     #[cold]
-    pub(super) fn record_event(
-        &mut self,
-        key: TransactionSlabKey,
-        role: FrameRole,
-        packet_meta: PacketMeta<'_>,
-    ) {
+    pub(super) fn record_event(&mut self, key: TransactionSlabKey, role: FrameRole, packet_meta: PacketMeta<'_>) {
         self.transaction_frames.extend(packet_meta.frames.iter().map(|frame| TransactionFrame {
             frame: *frame,
             key,
@@ -286,10 +278,8 @@ impl TrackedTransactionTable {
 
     /// Records that nothing more is due now: the next may be the first closed entry at the end of its wait.
     pub(super) fn record_checked(&mut self, now: Timestamp) {
-        let first = self
-            .closing_queue
-            .front()
-            .map_or(i64::MAX, |closing| closing.time.0.saturating_add(LINGER_NS as i64));
+        let first =
+            self.closing_queue.front().map_or(i64::MAX, |closing| closing.time.0.saturating_add(LINGER_NS as i64));
         let is_timed = self.emits_on_acknowledgment || self.expires_open_entries;
         self.nothing_due_until = if is_timed { i64::MIN } else { first.max(now.0.saturating_add(1)) };
     }
@@ -427,8 +417,7 @@ impl TrackedTransactionTable {
 
     /// Returns `true` if this was the last closing of an entry that still exists.
     fn is_current(&self, closing: &ClosedTransactionQueueEntry) -> bool {
-        self.get(closing.key)
-            .is_some_and(|entry| entry.state == TransactionTableEntryState::Closed(closing.number))
+        self.get(closing.key).is_some_and(|entry| entry.state == TransactionTableEntryState::Closed(closing.number))
     }
 
     /// Adds the Call of an entry that has only a Reply.
@@ -437,9 +426,8 @@ impl TrackedTransactionTable {
         let with_reply = std::mem::replace(&mut entry.transaction, with_call);
         entry.transaction.credit_use = with_reply.credit_use;
         if let Some(reply) = with_reply.reply {
-            let summary = reply
-                .rpcrdma
-                .and_then(|words| RpcRdmaHeaderSummary::decode(words.dialect, &reply.bytes, reply.length));
+            let summary =
+                reply.rpcrdma.and_then(|words| RpcRdmaHeaderSummary::decode(words.dialect, &reply.bytes, reply.length));
             match summary {
                 Some(summary) => summary.set_reply(&mut entry.transaction, reply),
                 None => entry.transaction.reply = Some(reply),
@@ -455,8 +443,7 @@ impl TrackedTransactionTable {
         call: TransactionSlabKey,
         reply: TransactionSlabKey,
     ) -> Option<&TrackedFlowTransaction> {
-        let is_apart =
-            self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
+        let is_apart = self.get(call)?.transaction.reply.is_none() && self.get(reply)?.transaction.call.is_none();
         let TransactionTableEntryState::Closed(number) = self.get(reply)?.state else { return None };
         if !is_apart {
             return None;
@@ -481,8 +468,7 @@ impl TrackedTransactionTable {
         to: usize,
         is_swapped: bool,
     ) {
-        let keys: Vec<TransactionSlabKey> =
-            keys.chain(self.closing_queue.iter().map(|closing| closing.key)).collect();
+        let keys: Vec<TransactionSlabKey> = keys.chain(self.closing_queue.iter().map(|closing| closing.key)).collect();
         for key in keys {
             let Some(entry) = self.get_mut(key).filter(|entry| entry.connection == from) else { continue };
             entry.connection = to;
@@ -522,8 +508,8 @@ impl TrackedTransactionTable {
     pub(super) fn next_due(&mut self, now: Timestamp) -> Option<TransactionSlabKey> {
         while let Some(closing) = self.closing_queue.front() {
             // If the clock went back, the deadline may never come.
-            let waited = now.abs_diff_ns(closing.time) > LINGER_NS
-                && now.abs_diff_ns(closing.time) > self.linger_ns(closing);
+            let waited =
+                now.abs_diff_ns(closing.time) > LINGER_NS && now.abs_diff_ns(closing.time) > self.linger_ns(closing);
             let may_leave = waited
                 || self.closed_count > self.max_lingering
                 || self.is_memory_short()
@@ -543,8 +529,7 @@ impl TrackedTransactionTable {
     /// it will be retransmitted.
     #[cold]
     fn linger_ns(&self, closing: &ClosedTransactionQueueEntry) -> u64 {
-        let is_refused =
-            self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_reply_acknowledged);
+        let is_refused = self.get(closing.key).is_some_and(|entry| entry.is_refused && !entry.is_reply_acknowledged);
         if is_refused { REFUSED_LINGER_NS } else { LINGER_NS }
     }
 
@@ -582,9 +567,8 @@ impl TrackedTransactionTable {
             RpcMessageKind::Call => transaction.call.as_mut().filter(|_| !is_delivered),
             RpcMessageKind::Reply => transaction.reply.as_mut(),
         };
-        let message = message.filter(|message| {
-            message.delivery_evidence == DeliveryEvidence::Assumed && message.end_time < until
-        })?;
+        let message = message
+            .filter(|message| message.delivery_evidence == DeliveryEvidence::Assumed && message.end_time < until)?;
         let before = std::mem::replace(&mut message.end_time, until);
         transaction.record_stall(RetransmissionStall { since: before, until });
         if kind == RpcMessageKind::Reply {

@@ -131,8 +131,7 @@ impl Flow {
     /// Returns `false` if [`Flow::transport_events`] is empty.
     #[inline]
     pub fn has_transport_events(&self) -> bool {
-        let UnemittedTransportEvents { events, early, released, .. } =
-            &self.transaction_table.transport_events;
+        let UnemittedTransportEvents { events, early, released, .. } = &self.transaction_table.transport_events;
         !(events.is_empty() && early.is_empty() && released.is_empty())
     }
 
@@ -144,10 +143,8 @@ impl Flow {
         let UnemittedTransportEvents { events, early, early_connections, released, .. } =
             &self.transaction_table.transport_events;
         let early = if *early_connections == self.numbered_connections { &[] } else { early.as_slice() };
-        let early =
-            early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
-        let named =
-            |event: &ConnectionSlotTransportEvent| event.named(self.connections.get(event.connection)?);
+        let early = early.iter().filter(|(key, _)| self.connections.contains_key(*key)).map(|(_, event)| event);
+        let named = |event: &ConnectionSlotTransportEvent| event.named(self.connections.get(event.connection)?);
         released.iter().copied().chain(early.chain(events).filter_map(named))
     }
 }

@@ -464,8 +464,7 @@ impl<'a> CmMessage<'a> {
         macro_rules! informed {
             ($variant:ident, $message:ident, $information:ident, $private:ident) => {{
                 let (header, rest) = $message::decode_slice(data, observer)?;
-                let information =
-                    report_bytes(&$information, rest.with_length(ADDITIONAL_INFO_BYTES), observer);
+                let information = report_bytes(&$information, rest.with_length(ADDITIONAL_INFO_BYTES), observer);
                 let private = report_bytes(&$private, rest.skip_bytes(ADDITIONAL_INFO_BYTES), observer);
                 Self::$variant(header, information, private)
             }};
@@ -507,14 +506,12 @@ impl<'a> CmMessage<'a> {
     }
 }
 
-fn decode_request<'a, O: FieldObserver<'a>>(
-    data: CapturedSlice<'a>,
-    observer: &mut O,
-) -> Option<CmMessage<'a>> {
+fn decode_request<'a, O: FieldObserver<'a>>(data: CapturedSlice<'a>, observer: &mut O) -> Option<CmMessage<'a>> {
     let (request, private) = CmConnectionRequest::decode_slice(data, observer)?;
-    let ends = request.service_id.ip_port().and_then(|(space, port)| {
-        decode_ip_ends(space, port, data.skip_bytes(SERVICE_ID_OFFSET), private, observer)
-    });
+    let ends = request
+        .service_id
+        .ip_port()
+        .and_then(|(space, port)| decode_ip_ends(space, port, data.skip_bytes(SERVICE_ID_OFFSET), private, observer));
     let (field, private) = match ends {
         Some(_) => (&IP_PRIVATE, private.skip_bytes(IP_ADDRESSES_BYTES)),
         None => (&REQ_PRIVATE, private),

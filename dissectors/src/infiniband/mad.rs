@@ -70,15 +70,9 @@ const MAD_BYTES: usize = 256;
 impl<'a> Mad<'a> {
     /// Decodes the management datagram in a packet: an Unreliable Datagram to queue pair 0 or 1. Returns `None` for any
     /// other packet, and if the capture ends within the header.
-    pub fn from_packet<O: FieldObserver<'a>>(
-        packet: &InfinibandPacket<'a>,
-        observer: &mut O,
-    ) -> Option<Self> {
+    pub fn from_packet<O: FieldObserver<'a>>(packet: &InfinibandPacket<'a>, observer: &mut O) -> Option<Self> {
         let to_management = matches!(packet.bth.destqp, Qpn::SUBNET_MANAGEMENT | Qpn::GENERAL_SERVICES);
-        if packet.properties.service != OpcodeService::Ud
-            || !to_management
-            || packet.payload.length != MAD_BYTES
-        {
+        if packet.properties.service != OpcodeService::Ud || !to_management || packet.payload.length != MAD_BYTES {
             return None;
         }
         let (header, data) = MadHeader::decode_slice(packet.payload, observer)?;

@@ -13,12 +13,12 @@ use crate::field::registry::{FieldRegistry, describe_headers};
 
 pub use bth::Bth;
 pub use headers::{
-    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, InfinibandQKey, Lrh,
-    LrhLinkNextHeader, Msn, NakCode, Rdeth, Reth, Syndrome, XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Grh, Ieth, ImmDt, ImmediateData, InfinibandQKey, Lrh, LrhLinkNextHeader,
+    Msn, NakCode, Rdeth, Reth, Syndrome, XrcEth,
 };
 pub use opcode::{
-    BthOpcode, ExtensionHeaderSet, ExtensionTransportHeader, OpcodeProperties, OpcodeService,
-    PacketOperation, PacketPositionInMessage,
+    BthOpcode, ExtensionHeaderSet, ExtensionTransportHeader, OpcodeProperties, OpcodeService, PacketOperation,
+    PacketPositionInMessage,
 };
 pub use packet::{INFINIBAND, InfinibandPacket, PacketError, PacketErrorKind, RdmaEncapsulation};
 pub use queue_pair_and_packet_numbers::{PartitionKey, Psn, Qpn};

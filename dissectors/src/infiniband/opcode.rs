@@ -331,17 +331,14 @@ mod tests {
     #[test]
     fn connected_services_share_the_lower_five_bits() {
         for opcode in defined().filter(|opcode| opcode.0 < 0x60 || opcode.0 >= 0xa0) {
-            let (Some(form), Some(rc)) = (opcode.properties(), BthOpcode(opcode.0 & 0x1f).properties())
-            else {
+            let (Some(form), Some(rc)) = (opcode.properties(), BthOpcode(opcode.0 & 0x1f).properties()) else {
                 assert_eq!(opcode, BthOpcode::RD_RESYNC);
                 continue;
             };
             assert_eq!((form.operation, form.position), (rc.operation, rc.position), "{opcode}");
             let request = !matches!(
                 form.operation,
-                PacketOperation::ReadResponse
-                    | PacketOperation::Acknowledge
-                    | PacketOperation::AtomicAcknowledge
+                PacketOperation::ReadResponse | PacketOperation::Acknowledge | PacketOperation::AtomicAcknowledge
             );
             let mut expected = rc.headers.0;
             match form.service {

@@ -4,8 +4,7 @@ use std::fmt;
 
 use super::bth::Bth;
 use super::headers::{
-    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Ieth, ImmDt, ImmediateData, NakCode, Rdeth, Reth, Syndrome,
-    XrcEth,
+    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Ieth, ImmDt, ImmediateData, NakCode, Rdeth, Reth, Syndrome, XrcEth,
 };
 use super::opcode::{BthOpcode, ExtensionTransportHeader, OpcodeProperties};
 use crate::captured_frame::CapturedSlice;
@@ -322,11 +321,7 @@ mod tests {
             let packet = decode(&bytes, bytes.len()).unwrap();
             assert_eq!(packet.payload.at, 42 + 12 + headers, "{opcode}");
             assert_eq!(packet.payload.length, 8, "{opcode}");
-            assert_eq!(
-                decode(&bytes, 12 + headers + 3).unwrap_err().kind,
-                PacketErrorKind::Short,
-                "{opcode}"
-            );
+            assert_eq!(decode(&bytes, 12 + headers + 3).unwrap_err().kind, PacketErrorKind::Short, "{opcode}");
         }
     }
 
@@ -340,30 +335,18 @@ mod tests {
         assert_eq!((cut.payload.bytes, cut.payload.length), (&[7, 7][..], 1024));
         let cut = decode(&bytes[..20], bytes.len()).unwrap();
         assert_eq!((cut.reth, cut.payload.bytes, cut.payload.length), (None, &[][..], 1024));
-        assert_eq!(
-            decode(&bytes[..11], bytes.len()).unwrap_err(),
-            PacketError { kind: PacketErrorKind::Cut, at: 42 }
-        );
+        assert_eq!(decode(&bytes[..11], bytes.len()).unwrap_err(), PacketError { kind: PacketErrorKind::Cut, at: 42 });
     }
 
     #[test]
     fn what_cannot_be_is_an_error_with_its_place() {
         let mut bytes = packet(BthOpcode::RC_ACKNOWLEDGE, 1, &[0; 4]);
-        assert_eq!(
-            decode(&bytes, bytes.len()).unwrap_err(),
-            PacketError { kind: PacketErrorKind::Pad, at: 43 }
-        );
+        assert_eq!(decode(&bytes, bytes.len()).unwrap_err(), PacketError { kind: PacketErrorKind::Pad, at: 43 });
         bytes[1] = 0x02;
-        assert_eq!(
-            decode(&bytes, bytes.len()).unwrap_err(),
-            PacketError { kind: PacketErrorKind::Version(2), at: 43 }
-        );
+        assert_eq!(decode(&bytes, bytes.len()).unwrap_err(), PacketError { kind: PacketErrorKind::Version(2), at: 43 });
         bytes[0..2].copy_from_slice(&[0xc0, 0]);
         assert_eq!(decode(&bytes, bytes.len()).unwrap_err().kind, PacketErrorKind::Opcode(BthOpcode(0xc0)));
         assert_eq!(decode(&bytes, 15).unwrap_err().kind, PacketErrorKind::Short);
-        assert_eq!(
-            decode(&[], 0).unwrap_err().to_string(),
-            "too short for the headers of its opcode at byte 42"
-        );
+        assert_eq!(decode(&[], 0).unwrap_err().to_string(), "too short for the headers of its opcode at byte 42");
     }
 }

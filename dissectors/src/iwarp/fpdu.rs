@@ -4,8 +4,7 @@ use super::crc::RunningFpduCrc;
 use super::mpa::{self, FpduHeader};
 use super::rdmap::RdmapTerminate;
 use super::rdmap_headers::{
-    RdmapAtomicRequestHeader, RdmapAtomicResponseHeader, RdmapImmediateData, RdmapOpcode,
-    RdmapReadRequestHeader,
+    RdmapAtomicRequestHeader, RdmapAtomicResponseHeader, RdmapImmediateData, RdmapOpcode, RdmapReadRequestHeader,
 };
 use super::segment::DdpSegment;
 use crate::captured_frame::CapturedSlice;
@@ -27,12 +26,8 @@ impl DdpSegment {
             RdmapOpcode::IMMEDIATE | RdmapOpcode::IMMEDIATE_EVENT => {
                 RdmapImmediateData::decode_slice(payload, observer).map(drop)
             }
-            RdmapOpcode::ATOMIC_REQUEST => {
-                RdmapAtomicRequestHeader::decode_slice(payload, observer).map(drop)
-            }
-            RdmapOpcode::ATOMIC_RESPONSE => {
-                RdmapAtomicResponseHeader::decode_slice(payload, observer).map(drop)
-            }
+            RdmapOpcode::ATOMIC_REQUEST => RdmapAtomicRequestHeader::decode_slice(payload, observer).map(drop),
+            RdmapOpcode::ATOMIC_RESPONSE => RdmapAtomicResponseHeader::decode_slice(payload, observer).map(drop),
             _ => None,
         };
         let trailer = rest.skip_bytes(ulpdu_length).with_length(header.pad() + RunningFpduCrc::LENGTH);

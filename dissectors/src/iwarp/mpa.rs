@@ -145,11 +145,7 @@ impl FpduHeader {
 }
 
 /// Reports the padding and CRC after the ULPDU of an FPDU.
-pub fn observe_trailer<'a, O: FieldObserver<'a>>(
-    header: FpduHeader,
-    trailer: CapturedSlice<'a>,
-    observer: &mut O,
-) {
+pub fn observe_trailer<'a, O: FieldObserver<'a>>(header: FpduHeader, trailer: CapturedSlice<'a>, observer: &mut O) {
     let pad = header.pad();
     if let Some(bytes) = trailer.bytes.get(..pad)
         && pad > 0
@@ -247,8 +243,7 @@ mod tests {
     use super::*;
 
     /// The MPA Request of siw-v42-crc.pcap.
-    const REQUEST: &[u8] =
-        b"MPA ID Req Frame\x50\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
+    const REQUEST: &[u8] = b"MPA ID Req Frame\x50\x02\x00\x0c\x00\x80\x00\x00\xf6\xab\x0e\x18\x01\x01\x03\x03";
 
     fn decode(bytes: &[u8]) -> Option<MpaStartupFrame> {
         MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
@@ -257,10 +252,7 @@ mod tests {
     #[test]
     fn rfc6581_section_6_a_request_with_enhanced_data_and_the_private_data_of_rfc8797() {
         let startup = decode(REQUEST).unwrap();
-        assert_eq!(
-            (startup.kind, startup.revision, startup.length),
-            (MpaStartupFrameKind::Request, 2, REQUEST.len())
-        );
+        assert_eq!((startup.kind, startup.revision, startup.length), (MpaStartupFrameKind::Request, 2, REQUEST.len()));
         assert_eq!((startup.markers, startup.crc, startup.rejected), (false, true, false));
         let enhanced = startup.enhanced.unwrap();
         assert_eq!(
@@ -282,10 +274,7 @@ mod tests {
     #[test]
     fn rfc5044_section_7_1_1_a_reply_may_reject() {
         let startup = decode(b"MPA ID Rep Frame\xa0\x01\x00\x00").unwrap();
-        assert_eq!(
-            (startup.kind, startup.rejected, startup.markers),
-            (MpaStartupFrameKind::Reply, true, true)
-        );
+        assert_eq!((startup.kind, startup.rejected, startup.markers), (MpaStartupFrameKind::Reply, true, true));
         assert_eq!((startup.enhanced, startup.rpcrdma, startup.length), (None, SidePrivateData::Absent, 20));
     }
 

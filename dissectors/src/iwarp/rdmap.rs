@@ -173,8 +173,7 @@ impl RdmapTerminate {
             };
             if control.has_ddp {
                 TerminateDdpSegmentLength::decode_slice(fault, observer);
-                let segment =
-                    DdpSegment::decode(fault.skip_bytes(TerminateDdpSegmentLength::LENGTH), observer);
+                let segment = DdpSegment::decode(fault.skip_bytes(TerminateDdpSegmentLength::LENGTH), observer);
                 if let Some((_, request)) = segment
                     && control.has_rdma
                 {
@@ -192,16 +191,12 @@ impl RdmapTerminate {
                 let error = (self.error_type != RdmapErrorType::LOCAL_CATASTROPHIC.0).then_some(self.code);
                 (RdmapErrorType(self.error_type).name(), error.and_then(|code| RdmapErrorCode(code).name()))
             }
-            (TerminateLayer::DDP, kind @ DdpErrorType::TAGGED) => {
-                (kind.name(), DdpTaggedBufferError(self.code).name())
-            }
+            (TerminateLayer::DDP, kind @ DdpErrorType::TAGGED) => (kind.name(), DdpTaggedBufferError(self.code).name()),
             (TerminateLayer::DDP, kind @ DdpErrorType::UNTAGGED) => {
                 (kind.name(), DdpUntaggedBufferError(self.code).name())
             }
             (TerminateLayer::DDP, kind) => (kind.name(), None),
-            (TerminateLayer::LLP, _) => {
-                (LlpErrorType(self.error_type).name(), LlpErrorCode(self.code).name())
-            }
+            (TerminateLayer::LLP, _) => (LlpErrorType(self.error_type).name(), LlpErrorCode(self.code).name()),
             _ => (None, None),
         }
     }
@@ -229,9 +224,7 @@ mod tests {
     use crate::field::NullFieldObserver;
 
     fn terminate(bytes: &[u8]) -> String {
-        RdmapTerminate::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
-            .unwrap()
-            .to_string()
+        RdmapTerminate::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver).unwrap().to_string()
     }
 
     #[test]

@@ -141,10 +141,7 @@ mod tests {
         let segment = decode(&bytes).unwrap();
         assert_eq!(segment.invalidate, Some(Handle(0x971)));
         let number = DdpMessageSequenceNumber(7);
-        assert_eq!(
-            segment.target,
-            DdpSegmentDestination::Untagged { queue: DdpQueueNumber::SEND, number, offset: 16 }
-        );
+        assert_eq!(segment.target, DdpSegmentDestination::Untagged { queue: DdpQueueNumber::SEND, number, offset: 16 });
         let with_event = [&[0x41, 0x46], &bytes[2..]].concat();
         assert_eq!(decode(&with_event).unwrap().invalidate, Some(Handle(0x971)));
         let without = [&[0x41, 0x45], &bytes[2..]].concat();
@@ -155,9 +152,7 @@ mod tests {
     fn what_no_sender_makes_is_not_plausible() {
         let send = [0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
         assert!(decode(&send).unwrap().is_plausible(18));
-        for (at, value) in
-            [(0, 0xc1), (0, 0x40), (0, 0x45), (1, 0x83), (1, 0x53), (1, 0x42), (1, 0x4c), (9, 1)]
-        {
+        for (at, value) in [(0, 0xc1), (0, 0x40), (0, 0x45), (1, 0x83), (1, 0x53), (1, 0x42), (1, 0x4c), (9, 1)] {
             let mut bytes = send;
             bytes[at] = value;
             assert!(!decode(&bytes).unwrap().is_plausible(18), "byte {at} = {value:#x}");

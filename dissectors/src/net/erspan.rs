@@ -92,10 +92,7 @@ pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
         return Err(incomplete(slice, Erspan3::LENGTH));
     };
     if header.version != TYPE_3_VERSION {
-        return Err(UndecodableFrameReason::Malformed {
-            what: NetworkHeaderDefect::ErspanVersion,
-            at: slice.at,
-        });
+        return Err(UndecodableFrameReason::Malformed { what: NetworkHeaderDefect::ErspanVersion, at: slice.at });
     }
     if header.o {
         let Some((_, after)) = ErspanPlatform::decode_slice(rest, observer) else {
@@ -106,10 +103,7 @@ pub(super) fn decode_type_3<'a, O: FieldObserver<'a>>(
     match header.ft {
         ErspanFrameType::ETHERNET => Ok(TunnelPayload::new(TunnelPayloadType::Ethernet, rest)),
         ErspanFrameType::IP => Ok(TunnelPayload::new(TunnelPayloadType::Ip, rest)),
-        _ => Err(UndecodableFrameReason::Malformed {
-            what: NetworkHeaderDefect::ErspanFrameType,
-            at: slice.at + 10,
-        }),
+        _ => Err(UndecodableFrameReason::Malformed { what: NetworkHeaderDefect::ErspanFrameType, at: slice.at + 10 }),
     }
 }
 

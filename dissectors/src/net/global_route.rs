@@ -47,6 +47,5 @@ pub(super) fn datagram(
     payload: NetworkLayerPayload<'_>,
 ) -> InnermostNetworkPacket<'_> {
     let nesting = TunnelNesting::NONE;
-    InnermostNetworkContext { source, destination, network_offset, identification: 0, nesting }
-        .into_datagram(payload)
+    InnermostNetworkContext { source, destination, network_offset, identification: 0, nesting }.into_datagram(payload)
 }

@@ -89,9 +89,7 @@ pub(super) fn decode_packet<'a, O: FieldObserver<'a>>(
             Ok(TunnelPayload { payload_type: TunnelPayloadType::Ethernet, slice: rest, tenant })
         }
         // Type I has no ERSPAN header and no sequence number.
-        EtherType::ERSPAN if !flags.sequence_number => {
-            Ok(TunnelPayload::new(TunnelPayloadType::Ethernet, rest))
-        }
+        EtherType::ERSPAN if !flags.sequence_number => Ok(TunnelPayload::new(TunnelPayloadType::Ethernet, rest)),
         EtherType::ERSPAN => erspan::decode_type_2(rest, observer),
         EtherType::ERSPAN_3 => erspan::decode_type_3(rest, observer),
         other => Ok(TunnelPayload::new(TunnelPayloadType::Network(other), rest)),
@@ -103,8 +101,7 @@ fn decode_header<'a, O: FieldObserver<'a>>(
     slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Result<(GreFlags, Option<GreKey>, CapturedSlice<'a>), UndecodableFrameReason> {
-    let (flags, mut rest) =
-        GreFlags::decode_slice(slice, observer).ok_or_else(|| incomplete_header(slice))?;
+    let (flags, mut rest) = GreFlags::decode_slice(slice, observer).ok_or_else(|| incomplete_header(slice))?;
     match flags.version {
         0 => {}
         ENHANCED_GRE => return Err(UndecodableFrameReason::EtherType(flags.proto)),
@@ -114,13 +111,11 @@ fn decode_header<'a, O: FieldObserver<'a>>(
         }
     }
     if flags.checksum || flags.routing {
-        (_, rest) =
-            GreChecksumAndOffset::decode_slice(rest, observer).ok_or_else(|| incomplete_header(rest))?;
+        (_, rest) = GreChecksumAndOffset::decode_slice(rest, observer).ok_or_else(|| incomplete_header(rest))?;
     }
     let mut key = None;
     if flags.key {
-        let (field, after) =
-            GreKeyField::decode_slice(rest, observer).ok_or_else(|| incomplete_header(rest))?;
+        let (field, after) = GreKeyField::decode_slice(rest, observer).ok_or_else(|| incomplete_header(rest))?;
         (key, rest) = (Some(field.key), after);
     }
     if flags.sequence_number {
@@ -128,8 +123,8 @@ fn decode_header<'a, O: FieldObserver<'a>>(
     }
     let mut has_route = flags.routing;
     while has_route {
-        let (route, _) = GreSourceRouteEntry::decode(rest.bytes, rest.at, observer)
-            .ok_or_else(|| incomplete_header(rest))?;
+        let (route, _) =
+            GreSourceRouteEntry::decode(rest.bytes, rest.at, observer).ok_or_else(|| incomplete_header(rest))?;
         let length = GreSourceRouteEntry::LENGTH + usize::from(route.src_length);
         if rest.bytes.len() < length {
             return Err(UndecodableFrameReason::incomplete(rest, length, NetworkHeaderDefect::GreHeader));

@@ -54,8 +54,7 @@ pub(super) fn decode_local<'a, O: FieldObserver<'a>>(
     let mut packet = match lrh.lnh {
         LrhLinkNextHeader::GLOBAL => decode_routed(rest, RdmaEncapsulation::InfiniBand, observer),
         LrhLinkNextHeader::LOCAL => {
-            let payload =
-                NetworkLayerPayload::decode_infiniband(rest, RdmaEncapsulation::InfiniBand, observer);
+            let payload = NetworkLayerPayload::decode_infiniband(rest, RdmaEncapsulation::InfiniBand, observer);
             datagram(Address::Lid(lrh.slid), Address::Lid(lrh.dlid), slice.at, payload)
         }
         LrhLinkNextHeader::IPV6 => return decode_ipv6(rest, TunnelNesting::NONE, observer),

@@ -2,9 +2,7 @@
 
 use super::infiniband_link;
 use super::innermost_packet::InnermostNetworkPacket;
-use super::link_headers::{
-    ByteSwappedLoopbackHeader, Erf, ErfExtension, ErfType, Loopback, LoopbackAddressFamily,
-};
+use super::link_headers::{ByteSwappedLoopbackHeader, Erf, ErfExtension, ErfType, Loopback, LoopbackAddressFamily};
 use super::network_layer::{decode_ethernet, decode_ipv4, decode_ipv6};
 use super::tunnel::TunnelNesting;
 use super::undecodable_frame::UndecodableFrameReason;

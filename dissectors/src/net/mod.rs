@@ -24,8 +24,8 @@ pub use infiniband_link::InfiniBandRawHeader;
 pub use innermost_packet::{InnermostNetworkPacket, NetworkLayerPayload};
 pub use ip::{IpFragment, IpIdentification, IpProtocol, Ipv4, Ipv6, Ipv6Fragment, LengthInWords};
 pub use link_headers::{
-    ByteSwappedLoopbackHeader, Erf, ErfExtension, ErfType, EtherType, Ethernet, Loopback,
-    LoopbackAddressFamily, Sll, Sll2, Vlan,
+    ByteSwappedLoopbackHeader, Erf, ErfExtension, ErfType, EtherType, Ethernet, Loopback, LoopbackAddressFamily, Sll,
+    Sll2, Vlan,
 };
 pub use mpls::{Mpls, PseudowireChannel, PseudowireControl};
 pub use transport_headers::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, UdpDatagram};
@@ -58,10 +58,7 @@ pub fn decode<'a, O: FieldObserver<'a>>(frame: &Frame<'a>, observer: &mut O) -> 
     }
 }
 
-fn report<'a>(
-    frame: &Frame<'a>,
-    observer: &mut TypeErasedFieldObserver<'_, 'a>,
-) -> InnermostNetworkPacket<'a> {
+fn report<'a>(frame: &Frame<'a>, observer: &mut TypeErasedFieldObserver<'_, 'a>) -> InnermostNetworkPacket<'a> {
     decode_with(frame, observer)
 }
 

@@ -47,11 +47,7 @@ pub(super) fn decode_label_stack<'a, O: FieldObserver<'a>>(
 ) -> Result<TunnelPayload<'a>, UndecodableFrameReason> {
     let last = loop {
         let Some((entry, rest)) = Mpls::decode_slice(slice, observer) else {
-            return Err(UndecodableFrameReason::incomplete(
-                slice,
-                Mpls::LENGTH,
-                NetworkHeaderDefect::MplsStack,
-            ));
+            return Err(UndecodableFrameReason::incomplete(slice, Mpls::LENGTH, NetworkHeaderDefect::MplsStack));
         };
         slice = rest;
         if entry.bottom {
@@ -93,9 +89,7 @@ fn may_be_ip(slice: CapturedSlice<'_>) -> bool {
             .map(|(header, _)| Ipv6::LENGTH + usize::from(header.plen))
     };
     let is_padded = slice.length <= MAX_PADDED_PAYLOAD_BYTES;
-    length.is_none_or(|length| {
-        length <= slice.length && (is_padded || slice.length - length <= MAX_TRAILER_BYTES)
-    })
+    length.is_none_or(|length| length <= slice.length && (is_padded || slice.length - length <= MAX_TRAILER_BYTES))
 }
 
 /// Maximum payload after one label in an Ethernet frame of minimum length, in bytes.

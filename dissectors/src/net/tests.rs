@@ -91,8 +91,7 @@ fn vlan_tags_are_passed_however_many() {
     let mut tagged = ACK[..12].to_vec();
     tagged.extend([0x88, 0xa8, 0x00, 0x64, 0x81, 0x00, 0x60, 0x07, 0x08, 0x00]);
     leads_to_the_acknowledgement(LinkType::ETHERNET, &tagged);
-    let sll2 =
-        [0x81, 0x00, 0, 0, 0, 0, 0, 2, 0, 1, 4, 6, 0x52, 0x54, 0, 9, 0, 1, 0, 0, 0x60, 0x07, 0x08, 0x00];
+    let sll2 = [0x81, 0x00, 0, 0, 0, 0, 0, 2, 0, 1, 4, 6, 0x52, 0x54, 0, 9, 0, 1, 0, 0, 0x60, 0x07, 0x08, 0x00];
     leads_to_the_acknowledgement(LinkType::LINUX_SLL2, &sll2);
 }
 
@@ -123,10 +122,7 @@ fn native_infiniband_goes_by_local_identifiers() {
         assert_eq!(datagram.destination, Address::Lid(Lid(9)));
         assert_eq!(datagram.network_offset, at);
         let packet = packet(datagram);
-        assert_eq!(
-            (packet.encapsulation, packet.at, packet.length),
-            (RdmaEncapsulation::InfiniBand, at + 8, 20)
-        );
+        assert_eq!((packet.encapsulation, packet.at, packet.length), (RdmaEncapsulation::InfiniBand, at + 8, 20));
         assert_eq!(packet.bth.destqp, Qpn(0x123));
         assert_eq!(packet.payload.length, 0);
     }
@@ -267,10 +263,7 @@ fn what_is_not_read_tells_why() {
     length[39] = 0x1d;
     assert_eq!(reason(LinkType::ETHERNET, &length).to_string(), "bad UDP length at byte 38");
     let flow_control = [0, 0, 0, 0, 0, 0, 0, 0, 25, 4, 0, 24, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(
-        reason(LinkType::ERF, &flow_control),
-        UndecodableFrameReason::ErfRecord(ErfType::INFINIBAND_LINK)
-    );
+    assert_eq!(reason(LinkType::ERF, &flow_control), UndecodableFrameReason::ErfRecord(ErfType::INFINIBAND_LINK));
 }
 
 #[test]
@@ -385,10 +378,8 @@ fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
 #[test]
 fn the_link_types_that_are_known_are_those_that_are_read() {
     for link in (0..1 << 16).map(LinkType) {
-        let is_read = !matches!(
-            read(link, &[]).payload,
-            NetworkLayerPayload::Other(UndecodableFrameReason::LinkType(_))
-        );
+        let is_read =
+            !matches!(read(link, &[]).payload, NetworkLayerPayload::Other(UndecodableFrameReason::LinkType(_)));
         assert_eq!(link.is_known(), is_read, "{}", link.0);
     }
 }

@@ -37,11 +37,7 @@ pub(super) fn decode_udp<'a, O: FieldObserver<'a>>(
     if header.dstport == ROCE_V2_PORT {
         return NetworkLayerPayload::decode_infiniband(payload, RdmaEncapsulation::RoceV2, observer);
     }
-    NetworkLayerPayload::Udp(UdpDatagram {
-        source_port: header.srcport,
-        destination_port: header.dstport,
-        payload,
-    })
+    NetworkLayerPayload::Udp(UdpDatagram { source_port: header.srcport, destination_port: header.dstport, payload })
 }
 
 #[inline]

@@ -115,10 +115,6 @@ impl UndecodableFrameReason {
     /// Returns the defect of an incomplete header: malformed if the enclosing length is below `length` bytes, otherwise
     /// cut.
     pub(super) fn incomplete(slice: CapturedSlice<'_>, length: usize, defect: NetworkHeaderDefect) -> Self {
-        if slice.length < length {
-            Self::Malformed { what: defect, at: slice.at }
-        } else {
-            Self::Cut { at: slice.at }
-        }
+        if slice.length < length { Self::Malformed { what: defect, at: slice.at } } else { Self::Cut { at: slice.at } }
     }
 }

@@ -39,8 +39,7 @@ pub(super) fn decode_header<'a, O: FieldObserver<'a>>(
     slice: CapturedSlice<'a>,
     observer: &mut O,
 ) -> Result<TunnelPayload<'a>, UndecodableFrameReason> {
-    let (header, slice) =
-        Vxlan::decode_slice(slice, observer).ok_or(UndecodableFrameReason::Cut { at: slice.at })?;
+    let (header, slice) = Vxlan::decode_slice(slice, observer).ok_or(UndecodableFrameReason::Cut { at: slice.at })?;
     let tenant = VirtualNetwork::network(header.vni);
     Ok(TunnelPayload { payload_type: TunnelPayloadType::Ethernet, slice, tenant })
 }

@@ -101,10 +101,7 @@ macro_rules! holds {
                 let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
                 let error = $bodies::decode(procedure, &mut cursor, &mut NullFieldObserver).unwrap_err();
                 assert_eq!(error, XdrError::Cut { at: end });
-                assert!(
-                    $bodies::decode(procedure, &mut Cursor::new(&bytes[..end]), &mut NullFieldObserver)
-                        .is_err()
-                );
+                assert!($bodies::decode(procedure, &mut Cursor::new(&bytes[..end]), &mut NullFieldObserver).is_err());
             }
         }
     };

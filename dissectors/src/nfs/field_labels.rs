@@ -11,16 +11,15 @@ use super::v3::{
 use super::v4::{
     Access4Args, Access4Resok, Allocate4Args, AppDataBlock4, Args, Attribute, BindConnToSession4Resok,
     BitmapKeyedValue, CbGetattr4Args, CbNotify4Args, CbNotifyLock4Args, CbOffload4Args, CbPushDeleg4Args,
-    CbSequence4Args, CbSequence4Resok, ChangeInfo4, ChannelAttrs4, ClientOwner4, Clone4Args, Commit4Args,
-    Commit4Resok, Copy4Args, CopyRequirements4, Create4Args, CreateSession4Args, CreateSession4Resok,
-    Createhow4, Createtype4, Creatverfattr, Data4, Deallocate4Args, Dirlist4, Entry4, ExchangeId4Resok,
-    Fsid4, Getattr4Resok, Getdeviceinfo4Args, Getxattr4Args, Getxattr4Resok, Layoutcommit4Args,
-    Layoutget4Args, LayoutrecallFile4, Layoutstats4Args, Link4Args, Listxattrs4Args, Listxattrs4Resok,
-    LockStateid4Resok, ModeMasked4, ModeUmask4, NfsClientId4, Nfstime4, Notification, ObjectFh4, Open4Args,
-    Open4Resok, OpenClaimDelegateCur4, OpenStateid4Resok, OpenToLockOwner4, OperationBody, Read4Args,
-    Read4Resok, ReadPlus4Args, ReadPlusContent, ReadPlusRes4, Readdir4Args, Readdir4Resok, Readlink4Resok,
-    Remove4Args, Removexattr4Args, Rename4Args, Rename4Resok, Seek4Args, SeekRes4, Sequence4Args,
-    Sequence4Resok, Setattr4Res, SetclientidConfirm, Settime4, Setxattr4Args, Stateid4, Threshold,
+    CbSequence4Args, CbSequence4Resok, ChangeInfo4, ChannelAttrs4, ClientOwner4, Clone4Args, Commit4Args, Commit4Resok,
+    Copy4Args, CopyRequirements4, Create4Args, CreateSession4Args, CreateSession4Resok, Createhow4, Createtype4,
+    Creatverfattr, Data4, Deallocate4Args, Dirlist4, Entry4, ExchangeId4Resok, Fsid4, Getattr4Resok,
+    Getdeviceinfo4Args, Getxattr4Args, Getxattr4Resok, Layoutcommit4Args, Layoutget4Args, LayoutrecallFile4,
+    Layoutstats4Args, Link4Args, Listxattrs4Args, Listxattrs4Resok, LockStateid4Resok, ModeMasked4, ModeUmask4,
+    NfsClientId4, Nfstime4, Notification, ObjectFh4, Open4Args, Open4Resok, OpenClaimDelegateCur4, OpenStateid4Resok,
+    OpenToLockOwner4, OperationBody, Read4Args, Read4Resok, ReadPlus4Args, ReadPlusContent, ReadPlusRes4, Readdir4Args,
+    Readdir4Resok, Readlink4Resok, Remove4Args, Removexattr4Args, Rename4Args, Rename4Resok, Seek4Args, SeekRes4,
+    Sequence4Args, Sequence4Resok, Setattr4Res, SetclientidConfirm, Settime4, Setxattr4Args, Stateid4, Threshold,
     Write4Resok, WriteResponse4, compound,
 };
 
@@ -270,8 +269,7 @@ pub const DIRECTORY_WCC_DATA: &[&str] = &[DIR_WCC, FROMDIR_WCC, TODIR_WCC, LINKD
 pub const WCC_DATA: &[&str] = &[OBJ_WCC, FILE_WCC, DIR_WCC, FROMDIR_WCC, TODIR_WCC, LINKDIR_WCC];
 
 /// Labels of attributes after an operation that are not those of its own object. RFC 1813 section 2.6.
-pub const POST_OP_ATTRIBUTES: &[&str] =
-    &[DIR_ATTRIBUTES, FILE_ATTRIBUTES, SYMLINK_ATTRIBUTES, NAME_ATTRIBUTES];
+pub const POST_OP_ATTRIBUTES: &[&str] = &[DIR_ATTRIBUTES, FILE_ATTRIBUTES, SYMLINK_ATTRIBUTES, NAME_ATTRIBUTES];
 
 #[cfg(test)]
 mod tests {

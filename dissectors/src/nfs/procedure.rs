@@ -176,11 +176,7 @@ impl Procedure {
     ///
     /// # Errors
     /// Returns an error if decoding fails; fields reported before remain valid.
-    pub fn results<'a, O: FieldObserver<'a>>(
-        self,
-        cursor: &mut Cursor<'a>,
-        observer: &mut O,
-    ) -> Result<(), XdrError> {
+    pub fn results<'a, O: FieldObserver<'a>>(self, cursor: &mut Cursor<'a>, observer: &mut O) -> Result<(), XdrError> {
         self.decode(Reply, cursor, observer)
     }
 
@@ -290,15 +286,16 @@ impl Procedure {
     /// succeeded.
     pub fn successful_result_count(self, mut results: Cursor<'_>) -> Option<u32> {
         let (cursor, observer) = (&mut results, &mut NullFieldObserver);
-        let (status, count) =
-            match self {
-                Self::Compound => v4::CompoundReply::decode(cursor, observer)
-                    .map(|reply| (reply.head.status, reply.count())),
-                Self::CbCompound => v4::CbCompoundReply::decode(cursor, observer)
-                    .map(|reply| (reply.head.status, reply.count())),
-                _ => return None,
+        let (status, count) = match self {
+            Self::Compound => {
+                v4::CompoundReply::decode(cursor, observer).map(|reply| (reply.head.status, reply.count()))
             }
-            .ok()?;
+            Self::CbCompound => {
+                v4::CbCompoundReply::decode(cursor, observer).map(|reply| (reply.head.status, reply.count()))
+            }
+            _ => return None,
+        }
+        .ok()?;
         (status == v4::Nfsstat4::NFS4_OK).then_some(count)
     }
 }
@@ -323,9 +320,7 @@ fn convert_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObser
 }
 
 /// Decodes a status that follows the cookie of NLM. XNFS version 3W chapter 10.
-fn read_status_after_cookie<S: StatusUnionDiscriminant>(
-    cursor: &mut Cursor<'_>,
-) -> Result<ProcedureStatus, XdrError> {
+fn read_status_after_cookie<S: StatusUnionDiscriminant>(cursor: &mut Cursor<'_>) -> Result<ProcedureStatus, XdrError> {
     nlm::Netobj::decode(cursor, S::FIELD, &mut NullFieldObserver)?;
     ProcedureStatus::read::<S>(cursor)
 }

@@ -33,12 +33,7 @@ fn listed() -> Vec<Listed> {
         (Program::NLM, 1, NLM.into(), nlm::tests::version_1::examples()),
         (Program::NLM, 3, nlm.clone(), nlm::tests::version_3::examples()),
         (Program::NLM, 4, nlm, nlm::tests::version_4::examples()),
-        (
-            Program::NSM,
-            1,
-            "NULL STAT MON UNMON UNMON_ALL SIMU_CRASH NOTIFY".into(),
-            nsm::tests::table::examples(),
-        ),
+        (Program::NSM, 1, "NULL STAT MON UNMON UNMON_ALL SIMU_CRASH NOTIFY".into(), nsm::tests::table::examples()),
         (
             Program::NFSACL,
             2,
@@ -48,12 +43,7 @@ fn listed() -> Vec<Listed> {
         (Program::NFSACL, 3, "NULL GETACL SETACL GETXATTRDIR".into(), nfsacl::tests::version_3::examples()),
         (Program::RQUOTA, 1, rquota.into(), rquota::tests::version_1::examples()),
         (Program::RQUOTA, 2, rquota.into(), rquota::tests::version_2::examples()),
-        (
-            Program::PORTMAP,
-            2,
-            "NULL SET UNSET GETPORT DUMP CALLIT".into(),
-            rpcbind::tests::version_2::examples(),
-        ),
+        (Program::PORTMAP, 2, "NULL SET UNSET GETPORT DUMP CALLIT".into(), rpcbind::tests::version_2::examples()),
         (
             Program::PORTMAP,
             3,
@@ -118,16 +108,14 @@ fn every_example_is_read_to_its_end_and_encodes_to_itself_by_the_numbers_of_its_
     for (program, version, _, examples) in listed() {
         for (number, bytes) in &examples.calls {
             let procedure = Procedure::from_numbers(program, version, *number).unwrap();
-            let (mut cursor, mut again, mut encoder) =
-                (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
+            let (mut cursor, mut again, mut encoder) = (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
             procedure.arguments(&mut cursor, &mut NullFieldObserver).unwrap();
             procedure.reencode(RpcMessageKind::Call, &mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
         }
         for (number, bytes) in &examples.replies {
             let procedure = Procedure::from_numbers(program, version, *number).unwrap();
-            let (mut cursor, mut again, mut encoder) =
-                (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
+            let (mut cursor, mut again, mut encoder) = (Cursor::new(bytes), Cursor::new(bytes), Encoder::new());
             procedure.results(&mut cursor, &mut NullFieldObserver).unwrap();
             procedure.reencode(RpcMessageKind::Reply, &mut again, &mut encoder).unwrap();
             assert_eq!((cursor.remaining(), again.remaining(), encoder.bytes()), (0, 0, &bytes[..]));
@@ -259,8 +247,5 @@ fn the_linux_client_locks_and_unlocks() {
         reply!("329a1ff3", "000000043b12000000000000"),
     );
     assert_eq!(about, "NLM 4 UNLOCK");
-    assert_eq!(
-        (results.as_str(), status),
-        ("nlm.cookie=3b120000 nlm.stat=NLM4_GRANTED", Some("NLM4_GRANTED"))
-    );
+    assert_eq!((results.as_str(), status), ("nlm.cookie=3b120000 nlm.stat=NLM4_GRANTED", Some("NLM4_GRANTED")));
 }

@@ -145,12 +145,10 @@ mod tests {
 
     #[test]
     fn rfc5531_appendix_a_auth_sys_names_machine_user_and_groups() {
-        let credential = decode(
-            b"\0\0\0\x01\0\0\0\x20\0\0\0\x2a\0\0\0\x05krypt\0\0\0\0\0\x03\xe8\0\0\0\x64\0\0\0\x01\0\0\0\x07",
-        );
+        let credential =
+            decode(b"\0\0\0\x01\0\0\0\x20\0\0\0\x2a\0\0\0\x05krypt\0\0\0\0\0\x03\xe8\0\0\0\x64\0\0\0\x01\0\0\0\x07");
         let gids = [7];
-        let sys =
-            AuthSys { stamp: 42, machinename: Text(b"krypt"), uid: 1000, gid: 100, gids: gids[..].into() };
+        let sys = AuthSys { stamp: 42, machinename: Text(b"krypt"), uid: 1000, gid: 100, gids: gids[..].into() };
         assert_eq!(credential, Ok(Credential::Sys(FlavorSpecificAuthBody::Known(sys))));
     }
 
@@ -177,8 +175,7 @@ mod tests {
         let probe = decode(b"\0\0\0\x07\0\0\0\0").unwrap();
         assert_eq!((probe.tag(), probe.tag().name()), (Flavor::AUTH_TLS, Some("AUTH_TLS")));
         for (bytes, offered) in [(&b"\0\0\0\0\0\0\0\x08STARTTLS"[..], true), (b"\0\0\0\0\0\0\0\0", false)] {
-            let verifier =
-                <Verifier as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullFieldObserver).unwrap();
+            let verifier = <Verifier as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullFieldObserver).unwrap();
             let Verifier::None(none) = &verifier else { panic!("{verifier:?}") };
             assert_eq!(none.body.is_offered(), offered);
             let mut encoder = Encoder::new();

@@ -69,16 +69,13 @@ impl GssCredential<'_> {
             (GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_privacy) => GssPayload::Privacy,
             // Context destruction is a Call of NULL, whose empty arguments implementations do not protect. BIND_CHANNEL
             // has its arguments and results in the verifiers (RFC 5403 section 3.3).
-            (
-                GssProc::RPCSEC_GSS_DATA | GssProc::RPCSEC_GSS_DESTROY | GssProc::RPCSEC_GSS_BIND_CHANNEL,
-                _,
-            ) => GssPayload::Plain,
+            (GssProc::RPCSEC_GSS_DATA | GssProc::RPCSEC_GSS_DESTROY | GssProc::RPCSEC_GSS_BIND_CHANNEL, _) => {
+                GssPayload::Plain
+            }
             (GssProc::RPCSEC_GSS_INIT | GssProc::RPCSEC_GSS_CONTINUE_INIT, _) => {
                 GssPayload::Control(GssControlMessageKind::Init)
             }
-            (GssProc::RPCSEC_GSS_CREATE, service) => {
-                GssPayload::Control(GssControlMessageKind::Create(service))
-            }
+            (GssProc::RPCSEC_GSS_CREATE, service) => GssPayload::Control(GssControlMessageKind::Create(service)),
             (GssProc::RPCSEC_GSS_LIST, service) => GssPayload::Control(GssControlMessageKind::List(service)),
             _ => GssPayload::Control(GssControlMessageKind::Unknown),
         }
@@ -102,20 +99,13 @@ mod tests {
 
     fn credential(gss_proc: GssProc, service: RpcGssService) -> GssCredential<'static> {
         let handle = Opaque(b"ctx1");
-        GssCredential {
-            rgc_version: RpcSecGssVersion::RPCSEC_GSS_VERS_1,
-            gss_proc,
-            seq_num: 9,
-            service,
-            handle,
-        }
+        GssCredential { rgc_version: RpcSecGssVersion::RPCSEC_GSS_VERS_1, gss_proc, seq_num: 9, service, handle }
     }
 
     #[test]
     fn rfc2203_section_5_the_credential_names_procedure_sequence_service_and_context() {
         let bytes = b"\0\0\0\x06\0\0\0\x18\0\0\0\x01\0\0\0\0\0\0\0\x09\0\0\0\x02\0\0\0\x04ctx1";
-        let decoded =
-            <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullFieldObserver).unwrap();
+        let decoded = <Credential as Xdr>::decode(&mut Cursor::new(bytes), &FIELD, &mut NullFieldObserver).unwrap();
         let expected = credential(GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_integrity);
         assert_eq!(decoded, Credential::Gss(FlavorSpecificAuthBody::Known(expected)));
         assert_eq!(decoded.payload(), GssPayload::Integrity);
@@ -131,10 +121,7 @@ mod tests {
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_none), GssPayload::Plain);
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_privacy), GssPayload::Privacy);
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_channel_prot), GssPayload::Plain);
-        assert_eq!(
-            payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none),
-            GssPayload::Control(GssControlMessageKind::Init)
-        );
+        assert_eq!(payload(P::RPCSEC_GSS_INIT, S::rpc_gss_svc_none), GssPayload::Control(GssControlMessageKind::Init));
         let next = payload(P::RPCSEC_GSS_CONTINUE_INIT, S::rpc_gss_svc_integrity);
         assert_eq!(next, GssPayload::Control(GssControlMessageKind::Init));
         assert_eq!(payload(P::RPCSEC_GSS_DESTROY, S::rpc_gss_svc_integrity), GssPayload::Plain);
@@ -144,10 +131,7 @@ mod tests {
             payload(P::RPCSEC_GSS_CREATE, integrity),
             GssPayload::Control(GssControlMessageKind::Create(integrity))
         );
-        assert_eq!(
-            payload(P::RPCSEC_GSS_LIST, integrity),
-            GssPayload::Control(GssControlMessageKind::List(integrity))
-        );
+        assert_eq!(payload(P::RPCSEC_GSS_LIST, integrity), GssPayload::Control(GssControlMessageKind::List(integrity)));
         assert_eq!(payload(GssProc(7), integrity), GssPayload::Control(GssControlMessageKind::Unknown));
     }
 }

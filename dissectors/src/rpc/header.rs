@@ -214,7 +214,8 @@ mod tests {
         message
     }
 
-    const CALL: &[u8] = b"\x12\x34\x56\x78\0\0\0\0\0\0\0\x02\0\x01\x86\xa3\0\0\0\x03\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    const CALL: &[u8] =
+        b"\x12\x34\x56\x78\0\0\0\0\0\0\0\x02\0\x01\x86\xa3\0\0\0\x03\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
     #[test]
     fn rfc5531_section_9_a_call_names_program_version_and_procedure() {
@@ -231,14 +232,9 @@ mod tests {
         let accepted = |stat: u8, rest: &[u8]| {
             [&b"\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..], &[stat][..], rest].concat()
         };
-        for (stat, name) in [
-            (0, "SUCCESS"),
-            (1, "PROG_UNAVAIL"),
-            (3, "PROC_UNAVAIL"),
-            (4, "GARBAGE_ARGS"),
-            (5, "SYSTEM_ERR"),
-            (6, "6"),
-        ] {
+        for (stat, name) in
+            [(0, "SUCCESS"), (1, "PROG_UNAVAIL"), (3, "PROC_UNAVAIL"), (4, "GARBAGE_ARGS"), (5, "SYSTEM_ERR"), (6, "6")]
+        {
             let bytes = accepted(stat, b"");
             let message = decode(&bytes);
             assert_eq!(message.reply().unwrap().status().to_string(), name);

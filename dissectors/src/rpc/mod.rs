@@ -14,9 +14,8 @@ pub mod universal_address;
 
 pub use auth::{Credential, Verifier};
 pub use header::{
-    AcceptStat, AcceptedReply, AuthError, AuthStat, CallBody, MismatchInfo, MsgType, ProgMismatchInfo,
-    RejectStat, RejectedReply, ReplyBody, ReplyData, ReplyStat, RpcMsg, RpcMsgBody, RpcReplyStatus, VERSION,
-    Xid,
+    AcceptStat, AcceptedReply, AuthError, AuthStat, CallBody, MismatchInfo, MsgType, ProgMismatchInfo, RejectStat,
+    RejectedReply, ReplyBody, ReplyData, ReplyStat, RpcMsg, RpcMsgBody, RpcReplyStatus, VERSION, Xid,
 };
 pub use message_kind::RpcMessageKind;
 pub use program::Program;

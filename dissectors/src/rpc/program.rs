@@ -36,18 +36,16 @@ mod tests {
 
     #[test]
     fn programs_are_named_as_the_output_names_them() {
-        let names: Vec<_> =
-            [100_003, 100_005, 100_021, 100_024, 100_227, 100_011, 100_000, 0x4000_0000, 100_004]
-                .map(|number| Program(number).to_string())
-                .into();
+        let names: Vec<_> = [100_003, 100_005, 100_021, 100_024, 100_227, 100_011, 100_000, 0x4000_0000, 100_004]
+            .map(|number| Program(number).to_string())
+            .into();
         let expected = ["NFS", "MOUNT", "NLM", "NSM", "NFSACL", "RQUOTA", "PORTMAP", "NFS_CB", "100004"];
         assert_eq!(names, expected);
     }
 
     #[test]
     fn rfc5531_section_8_3_transient_numbers_are_a_range() {
-        let transient =
-            [0x3fff_ffff, 0x4000_0000, 0x5fff_ffff, 0x6000_0000].map(|n| Program(n).is_transient());
+        let transient = [0x3fff_ffff, 0x4000_0000, 0x5fff_ffff, 0x6000_0000].map(|n| Program(n).is_transient());
         assert_eq!(transient, [false, true, true, false]);
     }
 }

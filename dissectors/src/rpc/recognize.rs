@@ -22,9 +22,7 @@ pub struct RecognizedRpcMessage {
 /// Recognizes an RPC message of `length` bytes, of which `bytes` were captured. A Call must be present through its
 /// procedure, a Reply through its status.
 pub fn recognize(bytes: &[u8], length: usize) -> Option<RecognizedRpcMessage> {
-    let word = |at: usize| {
-        bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
-    };
+    let word = |at: usize| bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
     // Rejects nearly everything else early.
     let (mtype, next) = (MsgType(word(4)?), word(8)?);
     match mtype {

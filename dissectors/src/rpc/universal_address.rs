@@ -151,8 +151,7 @@ mod tests {
 
     #[test]
     fn other_text_is_no_address() {
-        let others =
-            ["", ".", "..", "192.0.2.1", "192.0.2.1.8", "192.0.2.1.8.256", "192.0.2.1.+8.1", "a.b.c"];
+        let others = ["", ".", "..", "192.0.2.1", "192.0.2.1.8", "192.0.2.1.8.256", "192.0.2.1.+8.1", "a.b.c"];
         assert!(others.iter().all(|text| parse(text.as_bytes()).is_none()));
         assert_eq!(parse(&[0xff, b'.', b'1', b'.', b'1']), None);
     }

@@ -59,22 +59,18 @@ impl RpcRdmaMessageType {
             Self::Prototype(NfsRdmaPrototypeProc::RDMA_MSG) if is_long => RpcTransferMode::InChunk,
             Self::Prototype(NfsRdmaPrototypeProc::RDMA_MSG) => RpcTransferMode::Inline,
             // The error reply to an unknown version has the same form in all versions.
-            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(Type2::RDMA2_ERROR) => {
-                RpcTransferMode::Error
-            }
+            Self::Version1(RdmaProc::RDMA_ERROR) | Self::Version2(Type2::RDMA2_ERROR) => RpcTransferMode::Error,
             Self::Version1(_) if version != VERSION => RpcTransferMode::Unknown,
             Self::Version2(_) if version != version2::VERSION => RpcTransferMode::Unknown,
             Self::Version1(RdmaProc::RDMA_MSG | RdmaProc::RDMA_MSGP)
             | Self::Version2(Type2::RDMA2_CALL_INLINE | Type2::RDMA2_REPLY_INLINE) => RpcTransferMode::Inline,
             Self::Version1(RdmaProc::RDMA_NOMSG)
-            | Self::Version2(Type2::RDMA2_CALL_EXTERNAL | Type2::RDMA2_REPLY_EXTERNAL) => {
-                RpcTransferMode::InChunk
-            }
+            | Self::Version2(Type2::RDMA2_CALL_EXTERNAL | Type2::RDMA2_REPLY_EXTERNAL) => RpcTransferMode::InChunk,
             Self::Version1(RdmaProc::RDMA_DONE) => RpcTransferMode::Done,
             Self::Version2(Type2::RDMA2_CALL_MIDDLE | Type2::RDMA2_REPLY_MIDDLE) => RpcTransferMode::Part,
-            Self::Version2(
-                Type2::RDMA2_GRANT | Type2::RDMA2_CONNPROP_MIDDLE | Type2::RDMA2_CONNPROP_FINAL,
-            ) => RpcTransferMode::Control,
+            Self::Version2(Type2::RDMA2_GRANT | Type2::RDMA2_CONNPROP_MIDDLE | Type2::RDMA2_CONNPROP_FINAL) => {
+                RpcTransferMode::Control
+            }
             Self::Prototype(_) | Self::Version1(_) | Self::Version2(_) => RpcTransferMode::Unknown,
         }
     }
@@ -187,12 +183,8 @@ impl<'a> AnyDialectHeader<'a> {
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         match dialect {
-            Dialect::Prototype => {
-                Xdr::decode(cursor, NfsRdmaPrototypeHeader::FIELD, observer).map(Self::Prototype)
-            }
-            Dialect::Rfc5666 | Dialect::Rfc8166 => {
-                RpcRdma1Header::decode(cursor, observer).map(Self::Version1)
-            }
+            Dialect::Prototype => Xdr::decode(cursor, NfsRdmaPrototypeHeader::FIELD, observer).map(Self::Prototype),
+            Dialect::Rfc5666 | Dialect::Rfc8166 => RpcRdma1Header::decode(cursor, observer).map(Self::Version1),
             Dialect::Version2 => RpcRdma2Header::decode(cursor, observer).map(Self::Version2),
         }
     }
@@ -247,9 +239,7 @@ impl<'a> AnyDialectHeader<'a> {
     pub fn remaining_bytes(&self) -> Option<u32> {
         let Self::Version2(header) = self else { return None };
         match &header.rdma_body {
-            RpcRdma2Body::CallMiddle(middle) | RpcRdma2Body::ReplyMiddle(middle) => {
-                Some(middle.rdma_remaining)
-            }
+            RpcRdma2Body::CallMiddle(middle) | RpcRdma2Body::ReplyMiddle(middle) => Some(middle.rdma_remaining),
             _ => None,
         }
     }

@@ -4,9 +4,7 @@ use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, NullFieldObserver};
 use crate::rdma_operation::Handle;
 use crate::rpc::header::Xid;
-use crate::xdr::{
-    Cursor, Encoder, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrArray, XdrError, XdrLinkedList,
-};
+use crate::xdr::{Cursor, Encoder, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrArray, XdrError, XdrLinkedList};
 
 /// The version that is fully decoded. RFC 8166 section 4.2.2.
 pub const VERSION: u32 = 1;
@@ -100,10 +98,7 @@ pub trait RpcRdmaVersionBody<'a>: Xdr<'a> {
     ///
     /// # Errors
     /// Returns an error if the message ends before the message type.
-    fn decode_unread<O: FieldObserver<'a>>(
-        cursor: &mut Cursor<'a>,
-        observer: &mut O,
-    ) -> Result<Self, XdrError>;
+    fn decode_unread<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError>;
 
     /// Returns `true` for the error reply to an unknown version. It repeats that version and has the same form in all
     /// versions (RFC 8166 section 4.5.1, draft-ietf-nfsv4-rpcrdma-version-two section 4.3.2).
@@ -151,9 +146,7 @@ impl<'a> RpcRdmaVersionedHeader<RdmaBody<'a>> {
     /// Returns the alignment of opaque data in the message; none except in RDMA_MSGP.
     pub fn padding(&self) -> RdmaMsgpPadding {
         match &self.rdma_body {
-            RdmaBody::Msgp(padded) => {
-                RdmaMsgpPadding { align: padded.rdma_align, threshold: padded.rdma_thresh }
-            }
+            RdmaBody::Msgp(padded) => RdmaMsgpPadding { align: padded.rdma_align, threshold: padded.rdma_thresh },
             _ => RdmaMsgpPadding::default(),
         }
     }
@@ -178,10 +171,7 @@ impl<'a> RpcRdmaVersionBody<'a> for RdmaBody<'a> {
         "The kind of message and its chunks. RFC 8166 section 4.2.4",
     );
 
-    fn decode_unread<O: FieldObserver<'a>>(
-        cursor: &mut Cursor<'a>,
-        observer: &mut O,
-    ) -> Result<Self, XdrError> {
+    fn decode_unread<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         let proc = RdmaProc::decode(cursor, RdmaBody::TAG, observer)?;
         UnknownRdmaBody::decode(cursor, <Self as RpcRdmaVersionBody>::FIELD, observer)
             .map(|unread| Self::Unread(proc, unread))
@@ -364,10 +354,7 @@ mod tests {
         let bytes = words(&[&[7, 1, 32, 0][..], &LISTS[..24]].concat());
         for end in 0..bytes.len() {
             let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());
-            assert!(
-                RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap_err().is_cut(),
-                "{end}"
-            );
+            assert!(RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).unwrap_err().is_cut(), "{end}");
             assert!(!decode(&bytes[..end]).unwrap_err().is_cut(), "{end}");
         }
     }

@@ -56,11 +56,7 @@ impl PrivateData {
 
     /// Searches the private data of a connection, whose beginning other layers may use. `at` is the position of
     /// `private_data` for the observer. RFC 8797 section 5.2.
-    pub fn find<'a, O: FieldObserver<'a>>(
-        private_data: &'a [u8],
-        at: usize,
-        observer: &mut O,
-    ) -> Option<Self> {
+    pub fn find<'a, O: FieldObserver<'a>>(private_data: &'a [u8], at: usize, observer: &mut O) -> Option<Self> {
         let identifier = PrivateDataFormatIdentifier::RPC_OVER_RDMA.0.to_be_bytes();
         let start = private_data
             .windows(Self::LENGTH)
@@ -190,12 +186,7 @@ mod tests {
         impl<'a> FieldObserver<'a> for Flags {
             fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
             fn leave(&mut self, _: usize) {}
-            fn value(
-                &mut self,
-                field: &'static FieldDefinition,
-                at: std::ops::Range<usize>,
-                value: FieldValue<'a>,
-            ) {
+            fn value(&mut self, field: &'static FieldDefinition, at: std::ops::Range<usize>, value: FieldValue<'a>) {
                 if let (true, FieldValue::Unsigned(flags)) = (field.name == FLAGS.name, value) {
                     self.0 = Some((at, FieldValue::Unsigned(flags)));
                 }
@@ -211,10 +202,7 @@ mod tests {
     fn the_format_is_known_for_every_version() {
         let bytes = [&[0xf6, 0xab, 0x0e][..], &[0xf6, 0xab, 0x0e, 0x18, 2, 0x81, 0, 0]].concat();
         assert_eq!(find(&bytes), None);
-        assert_eq!(
-            PrivateDataVersionFlags::find(&bytes),
-            Some(PrivateDataVersionFlags { version: 2, flags: 0x81 })
-        );
+        assert_eq!(PrivateDataVersionFlags::find(&bytes), Some(PrivateDataVersionFlags { version: 2, flags: 0x81 }));
         assert_eq!(PrivateDataVersionFlags::find(&bytes[..10]), None);
     }
 
@@ -236,9 +224,8 @@ mod tests {
 
     #[test]
     fn private_data_that_the_capture_cut_is_not_absent() {
-        let side = |bytes: &[u8], length| {
-            SidePrivateData::find(CapturedSlice::new(bytes, length, 0), &mut NullFieldObserver)
-        };
+        let side =
+            |bytes: &[u8], length| SidePrivateData::find(CapturedSlice::new(bytes, length, 0), &mut NullFieldObserver);
         let padded = [&[0; 10][..], &BYTES, &[0; 38]].concat();
         for captured in 0..padded.len() {
             let expected = match find(&padded[..captured]) {

@@ -32,11 +32,7 @@ pub const MIN_HEADER_BYTES: usize = 28;
 
 /// Evaluates the payload of a Send like [`recognize`], in the dialect `dialect` or in all dialects if `None`. Returns
 /// the evidence with its dialect.
-pub fn recognize_dialect(
-    bytes: &[u8],
-    length: usize,
-    dialect: Option<Dialect>,
-) -> (RpcRdmaEvidence, Dialect) {
+pub fn recognize_dialect(bytes: &[u8], length: usize, dialect: Option<Dialect>) -> (RpcRdmaEvidence, Dialect) {
     let start = Cursor::new(bytes).with_length(length);
     let version1 = || (recognize(bytes, length), Dialect::Rfc8166);
     let version2 = || (version2_evidence(start), Dialect::Version2);
@@ -111,8 +107,7 @@ pub fn is_whole_done(bytes: &[u8], length: usize) -> bool {
 /// and ends the message. NFS over RDMA (SIGCOMM 2003) sections 4.4 and 4.6.2.
 fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
-    let header =
-        NfsRdmaPrototypeHeader::decode(&mut cursor, NfsRdmaPrototypeHeader::FIELD, &mut NullFieldObserver);
+    let header = NfsRdmaPrototypeHeader::decode(&mut cursor, NfsRdmaPrototypeHeader::FIELD, &mut NullFieldObserver);
     // So few words are no evidence if the header is truncated.
     let Ok(header) = header else { return RpcRdmaEvidence::None };
     let at_end = cursor.remaining() == 0;
@@ -151,8 +146,7 @@ fn version2_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
         },
         RpcRdma2Body::CallExternal(call) => {
             let segments = call.rdma_call.iter();
-            let is_call_chunk =
-                !call.rdma_call.is_empty() && { segments }.all(|segment| segment.position == 0);
+            let is_call_chunk = !call.rdma_call.is_empty() && { segments }.all(|segment| segment.position == 0);
             ends(RpcRdmaEvidence::strong_if(is_call_chunk))
         }
         RpcRdma2Body::ReplyExternal(reply) => {

@@ -1,8 +1,8 @@
 //! Headers of the prototype and of version 2, encoded by hand from their specifications.
 
 use super::version2::{
-    ReverseDirectionSupport, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Error, RpcRdma2Header,
-    RpcRdma2HeaderType, RpcRdma2Property, RpcRdma2PropertyId,
+    ReverseDirectionSupport, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Error, RpcRdma2Header, RpcRdma2HeaderType,
+    RpcRdma2Property, RpcRdma2PropertyId,
 };
 use super::*;
 use crate::field::NullFieldObserver;
@@ -100,22 +100,14 @@ fn each_header_type_of_version_2_has_its_structure() {
             [0, 1, 1],
         ),
         (RpcRdma2HeaderType::RDMA2_REPLY_MIDDLE, RpcTransferMode::Part, inline(12, &[&[300]]), [0, 0, 0]),
-        (
-            RpcRdma2HeaderType::RDMA2_REPLY_INLINE,
-            RpcTransferMode::Inline,
-            inline(13, &[&WRITE, &[0]]),
-            [0, 1, 0],
-        ),
+        (RpcRdma2HeaderType::RDMA2_REPLY_INLINE, RpcTransferMode::Inline, inline(13, &[&WRITE, &[0]]), [0, 1, 0]),
         (RpcRdma2HeaderType::RDMA2_GRANT, RpcTransferMode::Control, inline(5, &[]), [0, 0, 0]),
     ];
     for (htype, transfer_mode, bytes, lists) in cases {
         let header = version2(&bytes);
         assert_eq!((header.header_type(), header.rdma_credit), (htype, 9));
-        let counts = [
-            header.reads().count(),
-            header.writes().len() as usize,
-            usize::from(header.reply_chunk().is_some()),
-        ];
+        let counts =
+            [header.reads().count(), header.writes().len() as usize, usize::from(header.reply_chunk().is_some())];
         assert_eq!(counts, lists, "{htype}");
         let header = AnyDialectHeader::Version2(header);
         assert_eq!(header.transfer_mode(), transfer_mode, "{htype}");
@@ -127,31 +119,7 @@ fn each_header_type_of_version_2_has_its_structure() {
 /// with its default.
 #[test]
 fn properties_of_version_2_have_their_types() {
-    let set = [
-        7,
-        1,
-        4,
-        8192,
-        2,
-        4,
-        16384,
-        3,
-        4,
-        1 << 20,
-        4,
-        4,
-        16,
-        5,
-        4,
-        2,
-        6,
-        8,
-        4,
-        0x7365_6372,
-        99,
-        3,
-        0x6162_6300,
-    ];
+    let set = [7, 1, 4, 8192, 2, 4, 16384, 3, 4, 1 << 20, 4, 4, 16, 5, 4, 2, 6, 8, 4, 0x7365_6372, 99, 3, 0x6162_6300];
     for htype in [6, 7] {
         let bytes = words(&[&[0, 2, 9, htype][..], &set].concat());
         let header = version2(&bytes);
@@ -163,9 +131,7 @@ fn properties_of_version_2_have_their_types() {
                 RpcRdma2Property::ReceiveSize(StructuredOpaque::Known(16384)),
                 RpcRdma2Property::SegmentSize(StructuredOpaque::Known(1 << 20)),
                 RpcRdma2Property::SegmentCount(StructuredOpaque::Known(16)),
-                RpcRdma2Property::Reverse(StructuredOpaque::Known(
-                    ReverseDirectionSupport::RDMA2_RVRSDIR_CONT
-                )),
+                RpcRdma2Property::Reverse(StructuredOpaque::Known(ReverseDirectionSupport::RDMA2_RVRSDIR_CONT)),
                 RpcRdma2Property::HostAuth(StructuredOpaque::Known(Opaque(b"secr"))),
                 RpcRdma2Property::Other(RpcRdma2PropertyId(99), Opaque(b"abc")),
             ]
@@ -214,11 +180,7 @@ fn the_error_of_an_unknown_version_is_read_in_both_versions() {
     for vers in [1, 2, 9] {
         let bytes = words(&[7, vers, 32, 4, 1, 1, 1]);
         for dialect in [Dialect::Rfc8166, Dialect::Version2] {
-            assert_eq!(
-                round_trip(dialect, &bytes).transfer_mode(),
-                RpcTransferMode::Error,
-                "{vers} {dialect}"
-            );
+            assert_eq!(round_trip(dialect, &bytes).transfer_mode(), RpcTransferMode::Error, "{vers} {dialect}");
         }
     }
     let unknown = words(&[7, 9, 32, 10, 0, 0]);
@@ -258,13 +220,8 @@ fn each_dialect_is_told_by_the_structure_of_a_call_and_of_a_reply() {
 fn test_patterns_are_of_no_dialect() {
     for length in [12, 16, 20, 28, 40, 64, 256, 4096] {
         let counters = words(&(0..length as u32 / 4).collect::<Vec<_>>());
-        let patterns = [
-            vec![0; length],
-            vec![0xff; length],
-            words(&vec![1; length / 4]),
-            words(&vec![2; length / 4]),
-            counters,
-        ];
+        let patterns =
+            [vec![0; length], vec![0xff; length], words(&vec![1; length / 4]), words(&vec![2; length / 4]), counters];
         for pattern in patterns {
             assert!(weighed(&pattern).0 < RpcRdmaEvidence::Strong, "{length} {:?}", &pattern[..12]);
         }

@@ -173,9 +173,7 @@ impl<'a> RpcRdmaVersionedHeader<RpcRdma2Body<'a>> {
     /// Returns the properties, if the message has any.
     pub fn properties(&self) -> Option<&Properties<'a>> {
         match &self.rdma_body {
-            RpcRdma2Body::ConnpropMiddle(properties) | RpcRdma2Body::ConnpropFinal(properties) => {
-                Some(properties)
-            }
+            RpcRdma2Body::ConnpropMiddle(properties) | RpcRdma2Body::ConnpropFinal(properties) => Some(properties),
             _ => None,
         }
     }
@@ -269,10 +267,7 @@ impl<'a> RpcRdmaVersionBody<'a> for RpcRdma2Body<'a> {
         "The header type and its structure. draft-ietf-nfsv4-rpcrdma-version-two section 6.3",
     );
 
-    fn decode_unread<O: FieldObserver<'a>>(
-        cursor: &mut Cursor<'a>,
-        observer: &mut O,
-    ) -> Result<Self, XdrError> {
+    fn decode_unread<O: FieldObserver<'a>>(cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError> {
         let htype = RpcRdma2HeaderType::decode(cursor, RpcRdma2Body::TAG, observer)?;
         UnknownRdmaBody::decode(cursor, <Self as RpcRdmaVersionBody>::FIELD, observer)
             .map(|unread| Self::Unread(htype, unread))

@@ -129,9 +129,7 @@ impl fmt::Display for XdrErrorReason {
             }
             XdrError::Invalid { what, value, .. } => write!(f, "{value} is not a valid {what}"),
             XdrError::Unknown { what, number, .. } => write!(f, "{what} {number} is not known"),
-            XdrError::NotEligible { .. } => {
-                f.write_str("a chunk takes the place of an item that is not DDP-eligible")
-            }
+            XdrError::NotEligible { .. } => f.write_str("a chunk takes the place of an item that is not DDP-eligible"),
             XdrError::Trailing { length: 1, .. } => f.write_str("1 byte follows the last item"),
             XdrError::Trailing { length, .. } => write!(f, "{length} bytes follow the last item"),
             XdrError::ResultsMissing { results, operations, .. } => {
@@ -387,8 +385,7 @@ impl<'a> Cursor<'a> {
     pub fn take_enclosed(&mut self, length: u32) -> Result<Cursor<'a>, XdrError> {
         let content = length as usize;
         let end = self.unreduced_position() + content;
-        let belongs =
-            |chunk: &ChunkedDataItem<'_>| chunk.position.is_some_and(|position| (position as usize) < end);
+        let belongs = |chunk: &ChunkedDataItem<'_>| chunk.position.is_some_and(|position| (position as usize) < end);
         let count = self.chunks.iter().take_while(|chunk| belongs(chunk)).count();
         let (enclosed, after) = self.chunks.split_at(count);
         let mut spliced = 0;
@@ -405,8 +402,7 @@ impl<'a> Cursor<'a> {
         let stop = self.at + sent;
         let bytes = self.bytes.get(..stop).unwrap_or(self.bytes);
         let inner = Cursor { bytes, length: stop, chunks: enclosed, ..*self };
-        *self =
-            Cursor { at: stop + fill, chunks: after, spliced_bytes: self.spliced_bytes + spliced, ..*self };
+        *self = Cursor { at: stop + fill, chunks: after, spliced_bytes: self.spliced_bytes + spliced, ..*self };
         Ok(inner)
     }
 
@@ -515,8 +511,7 @@ mod tests {
 
     #[test]
     fn an_enclosed_item_counts_the_chunks_that_belong_in_it() {
-        let chunks =
-            [4, 12].map(|position| ChunkedDataItem { position: Some(position), length: 3, bytes: None });
+        let chunks = [4, 12].map(|position| ChunkedDataItem { position: Some(position), length: 3, bytes: None });
         let mut cursor = Cursor::new(b"\0\0\0\x08tailnext").with_chunks(&chunks);
         let length = cursor.word().unwrap();
         let mut inner = cursor.take_enclosed(length).unwrap();

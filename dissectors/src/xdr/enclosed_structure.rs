@@ -106,8 +106,7 @@ mod tests {
 
     #[test]
     fn anything_else_stays_opaque_and_what_follows_is_read() {
-        for (bytes, body) in
-            [(&b"\0\0\0\x04\0\0\0\x2anext"[..], &b"\0\0\0\x2a"[..]), (b"\0\0\0\x01a\0\0\0next", b"a")]
+        for (bytes, body) in [(&b"\0\0\0\x04\0\0\0\x2anext"[..], &b"\0\0\0\x2a"[..]), (b"\0\0\0\x01a\0\0\0next", b"a")]
         {
             let mut cursor = Cursor::new(bytes);
             assert_eq!(decode(&mut cursor), Ok(StructuredOpaque::Unread(Opaque(body))));
@@ -131,8 +130,7 @@ mod tests {
 
     #[test]
     fn a_chunk_inside_the_item_is_named() {
-        static CHUNKS: [ChunkedDataItem<'static>; 1] =
-            [ChunkedDataItem { position: Some(8), length: 4, bytes: None }];
+        static CHUNKS: [ChunkedDataItem<'static>; 1] = [ChunkedDataItem { position: Some(8), length: 4, bytes: None }];
         let mut cursor = Cursor::new(b"\0\0\0\x08\0\0\0\0").with_chunks(&CHUNKS);
         assert_eq!(decode(&mut cursor), Err(XdrError::NotEligible { at: 0 }));
     }

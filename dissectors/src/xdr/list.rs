@@ -111,9 +111,7 @@ impl<'a, T: Xdr<'a> + Clone + fmt::Debug, const IS_CHAIN: bool, const BOUND: u32
     }
 }
 
-impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> IntoIterator
-    for XdrList<'a, T, IS_CHAIN, BOUND>
-{
+impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> IntoIterator for XdrList<'a, T, IS_CHAIN, BOUND> {
     type Item = T;
     type IntoIter = XdrListItems<'a, T>;
 
@@ -122,9 +120,7 @@ impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> IntoIterato
     }
 }
 
-impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> Xdr<'a>
-    for XdrList<'a, T, IS_CHAIN, BOUND>
-{
+impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> Xdr<'a> for XdrList<'a, T, IS_CHAIN, BOUND> {
     const KIND: FieldKind = T::KIND;
     const NAMES: &'static [FlagName] = T::NAMES;
     const IS_DDP_ELIGIBLE: bool = T::IS_DDP_ELIGIBLE;
@@ -259,12 +255,10 @@ mod tests {
         // Different content ends the list where decoding would have failed.
         let other = [0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 7];
         let list =
-            XdrArray::<bool>::decode(&mut Cursor::new(&other).assume_valid(), &ITEM, &mut NullFieldObserver)
-                .unwrap();
+            XdrArray::<bool>::decode(&mut Cursor::new(&other).assume_valid(), &ITEM, &mut NullFieldObserver).unwrap();
         assert_eq!(list.iter().collect::<Vec<_>>(), [true]);
         assert!(decode::<XdrArray<bool>>(&other).is_err());
-        let short =
-            XdrArray::<u64>::decode(&mut Cursor::new(&bytes).assume_valid(), &ITEM, &mut NullFieldObserver);
+        let short = XdrArray::<u64>::decode(&mut Cursor::new(&bytes).assume_valid(), &ITEM, &mut NullFieldObserver);
         assert!(short.is_err());
     }
 
@@ -278,10 +272,7 @@ mod tests {
     fn a_chain_ends_with_false() {
         let chain: XdrLinkedList<u32> = decode(&[0, 0, 0, 1, 0, 0, 0, 7, 0, 0, 0, 0]).unwrap();
         assert_eq!(chain.iter().collect::<Vec<_>>(), [7]);
-        assert!(matches!(
-            decode::<XdrLinkedList<u32>>(&[0, 0, 0, 1, 0, 0, 0, 7]),
-            Err(XdrError::Short { .. })
-        ));
+        assert!(matches!(decode::<XdrLinkedList<u32>>(&[0, 0, 0, 1, 0, 0, 0, 7]), Err(XdrError::Short { .. })));
     }
 
     #[test]

@@ -42,12 +42,7 @@ impl ResultWriteChunkAssignment {
     /// Takes the chunk of a result of `length` > 0 bytes, or returns `None` if the result is inline. `returned` gives
     /// the number of bytes returned in each chunk, and `None` after the last; `fits_inline` says if the message can
     /// hold the result.
-    pub fn take(
-        &mut self,
-        returned: impl Fn(usize) -> Option<u32>,
-        length: u32,
-        fits_inline: bool,
-    ) -> Option<usize> {
+    pub fn take(&mut self, returned: impl Fn(usize) -> Option<u32>, length: u32, fits_inline: bool) -> Option<usize> {
         let (next, bytes) = self.next_filled(&returned)?;
         let operation = self.operation();
         let is_next = match next.cmp(&operation) {
@@ -67,11 +62,7 @@ impl ResultWriteChunkAssignment {
 
     /// Takes the chunk of a result that is neither DDP-eligible nor inline: the next chunk that returned bytes, if it
     /// returned `length` of them.
-    pub(super) fn take_ineligible(
-        &mut self,
-        returned: impl Fn(usize) -> Option<u32>,
-        length: u32,
-    ) -> Option<usize> {
+    pub(super) fn take_ineligible(&mut self, returned: impl Fn(usize) -> Option<u32>, length: u32) -> Option<usize> {
         let (at, _) = self.next_filled(&returned).filter(|(_, bytes)| *bytes == length)?;
         self.next_chunk = index_of(at + 1);
         Some(at)

@@ -21,11 +21,7 @@ pub trait Xdr<'a>: Sized {
 
     /// Adds a field of this type, and the fields inside its values, to a registry. `structure` is the documentation of
     /// the structure that contains the field.
-    fn describe_field(
-        registry: &mut FieldRegistry,
-        field: &'static FieldDefinition,
-        structure: &'static str,
-    ) {
+    fn describe_field(registry: &mut FieldRegistry, field: &'static FieldDefinition, structure: &'static str) {
         registry.add(field, Self::NAMES, structure);
         Self::describe(registry);
     }

@@ -181,13 +181,7 @@ const FATTR2: [u32; 17] = [1, 0o644, 1, 0, 0, 9, 512, 0, 1, 7, 8, 1, 2, 3, 4, 5,
 
 /// Writes the arguments of a procedure or of the operations of a COMPOUND; `ways` chooses the transfer mode of each
 /// item.
-pub(crate) fn arguments(
-    to: &mut Writer,
-    version: u32,
-    deeds: &[Deed],
-    noise: usize,
-    mut ways: impl FnMut() -> Way,
-) {
+pub(crate) fn arguments(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut ways: impl FnMut() -> Way) {
     const HANDLE: &[u8] = b"filehandle";
     match version {
         2 => {
@@ -221,25 +215,15 @@ pub(crate) fn arguments(
                 match deed {
                     Deed::Read { .. } => to.words(&[25, 0, 0, 0, 0]).hyper(4096).words(&[8192]),
                     Deed::Readlink { .. } => to.words(&[27]),
-                    Deed::Write { data } => {
-                        to.words(&[38, 0, 0, 0, 0]).hyper(4096).words(&[2]).item(data, ways())
-                    }
-                    Deed::Link { text } => {
-                        to.words(&[6, 5]).item(text, ways()).opaque(b"link").words(&[0, 0])
-                    }
+                    Deed::Write { data } => to.words(&[38, 0, 0, 0, 0]).hyper(4096).words(&[2]).item(data, ways()),
+                    Deed::Link { text } => to.words(&[6, 5]).item(text, ways()).opaque(b"link").words(&[0, 0]),
                 };
             }
         }
     }
 }
 
-pub(crate) fn results(
-    to: &mut Writer,
-    version: u32,
-    deeds: &[Deed],
-    noise: usize,
-    mut ways: impl FnMut() -> Way,
-) {
+pub(crate) fn results(to: &mut Writer, version: u32, deeds: &[Deed], noise: usize, mut ways: impl FnMut() -> Way) {
     match version {
         2 => {
             match &deeds[0] {
@@ -386,11 +370,7 @@ impl Conversation {
             .iter()
             .filter_map(|deed| match deed {
                 Deed::Write { data: bytes } | Deed::Link { text: bytes } => {
-                    let way = if has_padding || bytes.is_empty() || dice.one_in(3) {
-                        Way::Inline
-                    } else {
-                        Way::Chunk
-                    };
+                    let way = if has_padding || bytes.is_empty() || dice.one_in(3) { Way::Inline } else { Way::Chunk };
                     Some(Item { bytes: bytes.clone(), way })
                 }
                 _ => None,
@@ -490,8 +470,7 @@ impl Conversation {
             reply: reply_chunk.as_ref().map(|chunk| chunk.returned(false)),
         };
         let proc = if is_long_reply { NfsRdmaPrototypeProc::Nomsg } else { NfsRdmaPrototypeProc::Msg };
-        let outgoing =
-            Outgoing { xid, is_call: false, proc, lists: &returned, body: &reply.bytes, invalidate: 0 };
+        let outgoing = Outgoing { xid, is_call: false, proc, lists: &returned, body: &reply.bytes, invalidate: 0 };
         let reply_sends = outgoing.sends(dialect, dice);
         let done = (!reply_reads.is_empty()).then(|| headers::done(dialect, xid));
         let sent = |items: &[Item]| -> usize {

@@ -191,8 +191,7 @@ impl Fabric {
             };
             let is_middle = part > 0 && !is_last;
             let more = if part == 0 { header } else { &[] };
-            let headers =
-                [more, if is_last { end } else { &[] }, if is_middle { &[] } else { each }].concat();
+            let headers = [more, if is_last { end } else { &[] }, if is_middle { &[] } else { each }].concat();
             self.packet(from, opcode, psn.wrapping_add(part as u32), &headers, data);
         }
         parts as u32
@@ -217,9 +216,7 @@ impl Fabric {
                 let count = self.packets(from, opcodes, self.next[from as usize], [&[], &ieth, &[]], bytes);
                 self.take_psns(from, count);
             }
-            Kind::Iwarp => {
-                self.untagged(from, if handle.is_some() { 4 } else { 3 }, 0, (handle.unwrap_or(0), bytes))
-            }
+            Kind::Iwarp => self.untagged(from, if handle.is_some() { 4 } else { 3 }, 0, (handle.unwrap_or(0), bytes)),
         }
     }
 
@@ -257,10 +254,8 @@ impl Fabric {
             }
             Kind::Iwarp => {
                 // RFC 5040 section 4.4: sink, size, source. The sink is the reader's own memory.
-                let (tag, offset) = (
-                    memory.handle ^ 0x5a5a_5a5a,
-                    0x7000 + u64::from(self.messages[reader as usize][1]) * 0x1_0000,
-                );
+                let (tag, offset) =
+                    (memory.handle ^ 0x5a5a_5a5a, 0x7000 + u64::from(self.messages[reader as usize][1]) * 0x1_0000);
                 let mut request = tag.to_be_bytes().to_vec();
                 request.extend(offset.to_be_bytes());
                 request.extend((bytes.len() as u32).to_be_bytes());

@@ -66,8 +66,7 @@ impl Exchange {
         fabric.send(Side::Client, &call);
         self.fetched.iter().for_each(|(memory, bytes)| fabric.read(Side::Server, *memory, bytes));
         self.placed.iter().for_each(|(memory, bytes)| fabric.write(*memory, bytes));
-        let reply =
-            [header(XID, NfsRdmaPrototypeProc::Msg, &self.reply_lists), self.reply.bytes.clone()].concat();
+        let reply = [header(XID, NfsRdmaPrototypeProc::Msg, &self.reply_lists), self.reply.bytes.clone()].concat();
         fabric.send(Side::Server, &reply);
         let [transaction] = <[Transaction; 1]>::try_from(super::inspect(&fabric.frames, None)).unwrap();
         transaction
@@ -104,9 +103,7 @@ fn data(length: usize) -> Vec<u8> {
 #[test]
 fn seed_000_4_nfs_versions_2_and_3_place_four_items_directly() {
     for version in [2, 3] {
-        for (at, bytes) in
-            [data(4000), b"../somewhere/else".to_vec(), data(1500), data(3)].into_iter().enumerate()
-        {
+        for (at, bytes) in [data(4000), b"../somewhere/else".to_vec(), data(1500), data(3)].into_iter().enumerate() {
             let deed = match at {
                 0 => Deed::Read { data: Some(bytes.clone()) },
                 1 => Deed::Readlink { text: Some(bytes.clone()) },
@@ -141,10 +138,7 @@ fn seed_000_4_the_write_list_of_another_procedure_is_ignored() {
     let transaction = exchange.inspect(Kind::Roce);
     let segment = &transaction.write_chunks[0].segments[0];
     assert_eq!((segment.length, segment.returned_length), (4096, Some(0)));
-    assert_eq!(
-        transaction.with_messages(|reading| reading.summary()).status.unwrap().name,
-        Some("NFS3ERR_STALE")
-    );
+    assert_eq!(transaction.with_messages(|reading| reading.summary()).status.unwrap().name, Some("NFS3ERR_STALE"));
 }
 
 /// Operations of NFSv4. RFC 7530 section 16.
@@ -311,16 +305,14 @@ fn seed_002_4_1_the_data_of_read_plus_is_found_in_a_write_chunk() {
         exchange.reply.words(&[1]).hyper(3001).hyper(3191);
         exchange.reply.words(&[0]).hyper(6192).item(&b, way);
         read(&mut exchange, &c, of_read);
-        let mut chunks =
-            [(&a, way), (&b, way), (&c, of_read)].into_iter().filter(|(_, way)| *way == Way::Chunk);
+        let mut chunks = [(&a, way), (&b, way), (&c, of_read)].into_iter().filter(|(_, way)| *way == Way::Chunk);
         (0..).zip(chunks.by_ref()).for_each(|(at, (bytes, _))| exchange.place(at, 4096, bytes));
         for kind in [Kind::Roce, Kind::Iwarp] {
             let transaction = exchange.inspect(kind);
             assert_eq!(transaction.missing_parts(), [], "{kind:?} {way:?} {of_read:?}");
             let facts = transaction.with_messages(|reading| reading.summary());
             assert_eq!((facts.call_error, facts.reply_error), (None, None), "{kind:?} {way:?} {of_read:?}");
-            let items =
-                [(&a, way), (&b, way), (&c, of_read)].map(|(bytes, way)| Item { bytes: bytes.clone(), way });
+            let items = [(&a, way), (&b, way), (&c, of_read)].map(|(bytes, way)| Item { bytes: bytes.clone(), way });
             super::items(&transaction, RpcMessageKind::Reply, &items, "READ_PLUS");
         }
     }
@@ -343,9 +335,8 @@ fn seed_004_2_8_pad_bytes_before_the_data_are_no_data() {
         exchange.expect(&[(&bytes, Way::Inline)], &[]);
         let transaction = exchange.inspect(Kind::Roce);
         assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(exchange.call.whole as u64));
-        let is_decoded = transaction.with_messages(|reading| {
-            reading.observe_rpc(RpcMessageKind::Call, &mut NullFieldObserver).is_ok()
-        });
+        let is_decoded = transaction
+            .with_messages(|reading| reading.observe_rpc(RpcMessageKind::Call, &mut NullFieldObserver).is_ok());
         assert!(is_decoded);
     }
 }

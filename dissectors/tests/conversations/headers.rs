@@ -179,12 +179,7 @@ pub(crate) fn properties(dice: &mut Dice) -> Vec<Vec<u8>> {
     let parts = 1 + dice.below(2);
     for part in 0..parts {
         let mut to = Writer::default();
-        to.words(&[
-            0,
-            2,
-            1 + dice.below(64) as u32,
-            if part + 1 == parts { CONNPROP_FINAL } else { CONNPROP_MIDDLE },
-        ]);
+        to.words(&[0, 2, 1 + dice.below(64) as u32, if part + 1 == parts { CONNPROP_FINAL } else { CONNPROP_MIDDLE }]);
         let count = 1 + dice.below(4);
         to.words(&[count as u32]);
         for _ in 0..count {

@@ -104,9 +104,8 @@ fn chunk(seen: &Seen, chunk: &Chunk, is_written: bool, said: &str) {
 
 fn items(transaction: &Transaction, which: RpcMessageKind, expected: &[Item], said: &str) {
     let mut observed = Items::default();
-    let read = transaction.with_messages(|reading| {
-        reading.observe_rpc(which, &mut observed).map_err(|error| error.to_string())
-    });
+    let read = transaction
+        .with_messages(|reading| reading.observe_rpc(which, &mut observed).map_err(|error| error.to_string()));
     assert_eq!(read, Ok(()), "{said}: {which:?}");
     let expected: Vec<_> = expected.iter().map(|item| (Some(item.bytes.clone()), item.way)).collect();
     let brief = |items: &[(Option<Vec<u8>>, Way)]| -> Vec<_> {
@@ -147,8 +146,8 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
         chunk(seen, read, false, &said);
     }
     dialect(transaction, conversation, &said);
-    let lengths = [RpcMessageKind::Call, RpcMessageKind::Reply]
-        .map(|which| transaction.rpc_length(which).unwrap() as usize);
+    let lengths =
+        [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| transaction.rpc_length(which).unwrap() as usize);
     // XDR fill bytes are not sent in chunks, and a Position-Zero Read chunk has none.
     let [call, reply] = conversation.whole_lengths;
     assert_eq!(lengths, [call, reply], "{said}");
@@ -162,12 +161,10 @@ fn hold(transaction: &Transaction, conversation: &Conversation, said: &str) {
             if which == RpcMessageKind::Call {
                 assert!(positions.iter().copied().eq(reads), "{said}: {positions:?}");
             } else if !conversation.reply_reads.is_empty() {
-                let reads =
-                    conversation.reply_reads.iter().map(|(position, _)| *position).filter(|at| *at > 0);
+                let reads = conversation.reply_reads.iter().map(|(position, _)| *position).filter(|at| *at > 0);
                 assert!(positions.iter().copied().eq(reads), "{said}: {positions:?}");
             } else {
-                let filled =
-                    conversation.writes.iter().enumerate().filter(|(_, write)| !write.content.is_empty());
+                let filled = conversation.writes.iter().enumerate().filter(|(_, write)| !write.content.is_empty());
                 let ordinals = again.splices.iter().map(|splice| splice.ordinal);
                 assert!(ordinals.eq(filled.map(|(at, _)| at)), "{said}: {:?}", again.splices);
             }
@@ -241,8 +238,7 @@ fn batch(seed: u64, kind: Kind) {
     let said = format!("{said} without frame {}", lost + 1);
     for transaction in inspect(&fabric.frames, Some(lost)) {
         let conversation = conversations.iter().find(|one| one.xid == transaction.xid.0);
-        let conversation =
-            conversation.unwrap_or_else(|| panic!("{said}: {} was invented", transaction.xid.0));
+        let conversation = conversation.unwrap_or_else(|| panic!("{said}: {} was invented", transaction.xid.0));
         if transaction.missing_parts().is_empty() {
             hold(&transaction, conversation, &said);
         }
@@ -260,8 +256,7 @@ fn firsts(fabric: &Fabric, mtu: usize, said: &str) {
                 continue;
             }
             let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
-            let missing =
-                chunks.flat_map(|chunk| chunk.missing(|segment| segment.returned_length.unwrap_or(0).into()));
+            let missing = chunks.flat_map(|chunk| chunk.missing(|segment| segment.returned_length.unwrap_or(0).into()));
             let missing: u64 = missing.map(|range| range.end - range.start).sum();
             assert!(
                 missing <= mtu as u64,
@@ -303,8 +298,7 @@ fn generated_write_chunks_of_another_length_than_their_item_are_reported() {
             let mut fabric = Fabric::new(kind, 1024);
             speech::speak(&mut dice, &conversations, &mut fabric);
             for transaction in inspect(&fabric.frames, None) {
-                let said =
-                    format!("seed {seed}, {kind:?} {spoken:?}, {returned:?}, XID {:?}", transaction.xid);
+                let said = format!("seed {seed}, {kind:?} {spoken:?}, {returned:?}, XID {:?}", transaction.xid);
                 let conversation = conversations.iter().find(|it| it.xid == transaction.xid.0).expect(&said);
                 let summary = transaction.with_messages(|reading| reading.summary());
                 let reason = summary.reply_error.map(|error| error.reason().to_string());
@@ -319,21 +313,15 @@ fn generated_write_chunks_of_another_length_than_their_item_are_reported() {
                 };
                 *count += u32::from(conversation.other_length.is_some());
                 assert_eq!(reason, expected, "{said}");
-                let missing =
-                    summary.missing(&transaction).iter().map(ToString::to_string).collect::<String>();
+                let missing = summary.missing(&transaction).iter().map(ToString::to_string).collect::<String>();
                 match expected {
                     Some(_) => assert!(missing.starts_with("undecoded:reply:"), "{said}: {missing}"),
                     None => assert_eq!(missing, "", "{said}"),
                 }
                 let mut observed = Items::default();
-                let _ = transaction
-                    .with_messages(|reading| reading.observe_rpc(RpcMessageKind::Reply, &mut observed));
+                let _ = transaction.with_messages(|reading| reading.observe_rpc(RpcMessageKind::Reply, &mut observed));
                 let ways = observed.items.iter().map(|(_, way)| *way);
-                assert!(
-                    ways.eq(conversation.results.iter().map(|item| item.way)),
-                    "{said}: {:?}",
-                    observed.items
-                );
+                assert!(ways.eq(conversation.results.iter().map(|item| item.way)), "{said}: {:?}", observed.items);
             }
         }
     }

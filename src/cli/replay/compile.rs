@@ -106,10 +106,8 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
         CompiledFileDataMode::Key => TraceFileDataRetention::KEYED,
     };
     let to = output_file_creation::create_seekable(&args.output, &ProtectedInputFiles::new(&args.files))?;
-    let mut compiler =
-        TraceCompiler::new(to, retention, memory.view_bytes()).map_err(output_error)?.with_key(args.key);
-    let errors =
-        read(&mut source, (filter, args.dialect.selected()), &memory, &mut compiler).map_err(output_error)?;
+    let mut compiler = TraceCompiler::new(to, retention, memory.view_bytes()).map_err(output_error)?.with_key(args.key);
+    let errors = read(&mut source, (filter, args.dialect.selected()), &memory, &mut compiler).map_err(output_error)?;
     for error in &errors {
         report_error(error);
     }
@@ -190,9 +188,9 @@ fn read<W: Write + Seek>(
         while let Some((key, transaction)) = flow.next_with_key() {
             transactions += 1;
             transaction.with_messages(|messages| {
-                let is_selected = selection.as_mut().is_none_or(|selection| {
-                    selection.transaction(Some(key), &transaction, messages, None).is_some()
-                });
+                let is_selected = selection
+                    .as_mut()
+                    .is_none_or(|selection| selection.transaction(Some(key), &transaction, messages, None).is_some());
                 compiler.add(&transaction, messages, is_selected)
             })?;
         }
@@ -213,10 +211,8 @@ fn write_summary(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts
         HumanSize(end.payload),
         HumanCount(end.variables)
     )?;
-    let incomplete = [
-        (counts.without_call, "without a complete call"),
-        (counts.without_reply, "without a complete reply"),
-    ];
+    let incomplete =
+        [(counts.without_call, "without a complete call"), (counts.without_reply, "without a complete reply")];
     for (steps, problem) in incomplete.into_iter().filter(|(steps, _)| *steps > 0) {
         writeln!(to, "  {steps} steps {problem}")?;
     }

@@ -15,8 +15,7 @@ use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
 use nfsrdma_replay::seed::SeedMode;
 
-pub(super) const EXAMPLES: &str =
-    "  nfsrdma-inspect replay learn work.trace --server tcp://good/scratch -o noise.rules
+pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay learn work.trace --server tcp://good/scratch -o noise.rules
                                                                          review the rules, then run with --rules
 ";
 

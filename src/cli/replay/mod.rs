@@ -25,11 +25,7 @@ use super::exit_status::ExitStatus;
 /// in a separate directory on the server, send the calls, compare the replies with the captured ones, and check the
 /// final state of the files. Each step is also a subcommand.
 #[derive(Debug, Args)]
-#[command(
-    args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true,
-    arg_required_else_help = true
-)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, arg_required_else_help = true)]
 #[command(after_long_help = format!("Examples:\n{}\n{}\n{}\n{}\n{}\n{}",
     compile_seed_and_run::EXAMPLES, compile::EXAMPLES, plan::EXAMPLES, seed::EXAMPLES, run::EXAMPLES, learn::EXAMPLES))]
 pub(super) struct ReplayArgs {

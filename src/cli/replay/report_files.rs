@@ -64,12 +64,9 @@ impl ReplayOutputArgs {
             RecordedFileDataMode::Hash => TraceFileDataRetention::HASHED,
         };
         let name = trace.file_name().unwrap_or(trace.as_os_str()).to_string_lossy();
-        let recorder = ReplayRunTraceRecorder::new(
-            output_file_creation::create_seekable(path, inputs)?,
-            retention,
-            &name,
-        )
-        .map_err(|error| OutputError::write_error(path, error))?;
+        let recorder =
+            ReplayRunTraceRecorder::new(output_file_creation::create_seekable(path, inputs)?, retention, &name)
+                .map_err(|error| OutputError::write_error(path, error))?;
         Ok(Some(recorder.with_finish(|to| Ok(to.commit()?))))
     }
 
@@ -96,9 +93,7 @@ pub(super) struct ReportFiles {
 impl ReportFiles {
     pub(super) fn write(self, outcomes: &[ReplayReportOrRefusal<'_>], started: SystemTime) -> Result<()> {
         if let Some(to) = self.junit {
-            output_file_creation::write_and_commit(to, |to| {
-                ReplayReportOrRefusal::junit(outcomes, to, started)
-            })?;
+            output_file_creation::write_and_commit(to, |to| ReplayReportOrRefusal::junit(outcomes, to, started))?;
         }
         if let Some(to) = self.html {
             output_file_creation::write_and_commit(to, |to| ReplayReportOrRefusal::html(outcomes, to))?;

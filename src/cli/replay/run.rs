@@ -210,9 +210,8 @@ impl ReplayRunOptionArgs {
         for name in &self.without {
             let rule = tolerance_rules::ALL.iter().find(|rule| rule.name == name.as_str());
             let names = || tolerance_rules::ALL.iter().map(|rule| rule.name).collect::<Vec<_>>().join(", ");
-            disabled_rules.push(
-                rule.ok_or_else(|| anyhow!("--without: unknown rule {name}; rules: {}", names()))?.name,
-            );
+            disabled_rules
+                .push(rule.ok_or_else(|| anyhow!("--without: unknown rule {name}; rules: {}", names()))?.name);
         }
         let rules = match &self.rules {
             Some(path) => read_rules(path)?,
@@ -344,10 +343,7 @@ pub(super) fn seed_and_run(
             }
         };
         if prepared.earlier_use.is_of_other_trace {
-            report_error(format!(
-                "{}: seeded for another trace, so mismatches may result",
-                prepared.directory
-            ));
+            report_error(format!("{}: seeded for another trace, so mismatches may result", prepared.directory));
         }
         if prepared.earlier_use.was_run {
             report_error(format!(
@@ -362,10 +358,8 @@ pub(super) fn seed_and_run(
     let Some(mut ready) = ready else { return Err(anyhow!("--clients: no client").into()) };
     options.tag.clone_from(&ready.tag);
     let mut reporter = RunProgressReporter { progress: ProgressLine::new(), interrupted, tape: recorder };
-    let client_copies =
-        copies.iter_mut().map(|(steps, contents, seeded)| ReplayClientCopy { steps, contents, seeded });
-    let outcome =
-        drive(client_copies.collect(), &mut *ready.transport, &ready.target, &options, &mut reporter);
+    let client_copies = copies.iter_mut().map(|(steps, contents, seeded)| ReplayClientCopy { steps, contents, seeded });
+    let outcome = drive(client_copies.collect(), &mut *ready.transport, &ready.target, &options, &mut reporter);
     drop(reporter);
     let mut seed_counts = SeedCounts::default();
     for (_, _, seeded) in &copies {
@@ -380,9 +374,7 @@ pub(super) fn seed_and_run(
     let not_removed =
         if run_args.remove { remove_copies(path, server, &ready.tag, run_args.clients)? } else { Vec::new() };
     match outcome {
-        Ok(report) => {
-            Ok(FinishedReplay { report, directory: ready.directory, made: seed_counts, not_removed })
-        }
+        Ok(report) => Ok(FinishedReplay { report, directory: ready.directory, made: seed_counts, not_removed }),
         Err(ReplayRunError::Transport(error)) => Err(error.into()),
         Err(ReplayRunError::Trace(error)) => Err(anyhow!("{}: {error}", path.display()).into()),
         Err(ReplayRunError::Security(error)) => Err(error.into()),
@@ -507,9 +499,7 @@ fn own_error_lines(errors: &[String]) -> Vec<String> {
 pub(super) fn exit_status(report: &ReplayReport, min_coverage: f64) -> ExitStatus {
     match report {
         _ if !report.protocol.own.is_empty() => ExitStatus::OwnFault,
-        _ if report.end.unreachable.is_some() || report.end.silent_program.is_some() => {
-            ExitStatus::Unreachable
-        }
+        _ if report.end.unreachable.is_some() || report.end.silent_program.is_some() => ExitStatus::Unreachable,
         _ if report.is_different() => ExitStatus::Differs,
         _ if report.end.is_interrupted => ExitStatus::Uncovered,
         _ if report.shortfall(min_coverage).is_some() => ExitStatus::Uncovered,
@@ -567,18 +557,14 @@ mod tests {
         };
         let of = |walked: FinalTreeCheckReport, asked| exit_status(&report(10, 0, Some(walked)), asked);
         assert_eq!(of(whole.clone(), 100.0), ExitStatus::Done);
-        let failed =
-            FinalTreeCheckReport { failed: Some("the connection went away".into()), ..whole.clone() };
+        let failed = FinalTreeCheckReport { failed: Some("the connection went away".into()), ..whole.clone() };
         assert_eq!(of(failed.clone(), 0.0), ExitStatus::Uncovered);
         // Differences found before the failure take precedence.
         assert_eq!(of(FinalTreeCheckReport { differing: 1, ..failed }, 0.0), ExitStatus::Differs);
         let unread = FinalTreeCheckReport { bytes: 0, written_bytes: 229 << 10, ..whole.clone() };
         assert_eq!(of(unread.clone(), DEFAULT_MIN_COVERAGE), ExitStatus::Uncovered);
         assert_eq!(of(unread, 0.0), ExitStatus::Done);
-        assert_eq!(
-            of(FinalTreeCheckReport { left_out: 30, ..whole }, DEFAULT_MIN_COVERAGE),
-            ExitStatus::Uncovered
-        );
+        assert_eq!(of(FinalTreeCheckReport { left_out: 30, ..whole }, DEFAULT_MIN_COVERAGE), ExitStatus::Uncovered);
         assert_eq!(of(FinalTreeCheckReport::default(), 100.0), ExitStatus::Done);
     }
 }

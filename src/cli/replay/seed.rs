@@ -16,8 +16,7 @@ use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::units::{HumanSize, PluralCount};
 use nfsrdma_replay::seed::SeedMode;
 
-pub(super) const EXAMPLES: &str =
-    "  nfsrdma-inspect replay seed work.trace --server rdma://nas/scratch --directory one
+pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay seed work.trace --server rdma://nas/scratch --directory one
                                                                          create the tree in /scratch/one
 ";
 
@@ -63,10 +62,7 @@ pub(super) fn run(args: &ReplaySeedArgs) -> Result<ExitStatus> {
             }
             if counts.left_out > 0 {
                 let left_out = PluralCount(counts.left_out, "object");
-                writeln!(
-                    to,
-                    "  {left_out} not created: devices, refused names or sizes, or nested too deeply"
-                )?;
+                writeln!(to, "  {left_out} not created: devices, refused names or sizes, or nested too deeply")?;
             }
             Ok(())
         };

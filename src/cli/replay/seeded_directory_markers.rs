@@ -2,12 +2,8 @@
 
 use super::target_server_options::ReplayTraceFileReader;
 use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_replay::seed::file_server_client::{
-    FileServerClientError, NewObjectKind, VersionIndependentNfsClient,
-};
-use nfsrdma_replay::seed::removal::{
-    RUN_MARKER, SEED_MARKER_DIRECTORY, SEEDING_MARKER_PREFIX, TRACE_MARKER_PREFIX,
-};
+use nfsrdma_replay::seed::file_server_client::{FileServerClientError, NewObjectKind, VersionIndependentNfsClient};
+use nfsrdma_replay::seed::removal::{RUN_MARKER, SEED_MARKER_DIRECTORY, SEEDING_MARKER_PREFIX, TRACE_MARKER_PREFIX};
 use nfsrdma_replay::seed::{ServerRunDirectory, TREE_DIRECTORY};
 
 /// Returns the identifier of a trace: equal for the same captures, compiled to the same steps.

@@ -14,8 +14,8 @@ use nfsrdma_rpc::gss::GssContextSetupError;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::url::NfsVersion;
 use nfsrdma_rpc::{
-    ConnectTarget, RpcClientConnectionId, RpcClientTransport, RpcClientTransportError,
-    TransportErrorResponsibility, open,
+    ConnectTarget, RpcClientConnectionId, RpcClientTransport, RpcClientTransportError, TransportErrorResponsibility,
+    open,
 };
 
 use super::seeded_directory_markers::{self, RunDirectoryPreviousUse};
@@ -188,31 +188,23 @@ impl ReplayServerArgs {
         let is_v3 = self.is_v3(path, trace)?;
         let limit = self.preparation_limit(trace);
         let interruption = control.interruption.clone();
-        let access = ServerReplayDirectoryAccess {
-            connection,
-            address,
-            is_v3,
-            limit,
-            directory: &directory,
-            interruption,
-        };
+        let access =
+            ServerReplayDirectoryAccess { connection, address, is_v3, limit, directory: &directory, interruption };
         let marker = seeded_directory_markers::trace_marker(trace);
-        let seeded =
-            self.with_file_client(&mut *transport, &access, containment, copy, |files, run_directory| {
-                let mut seeded = self.seed_tree(path, trace, files, run_directory, seed_mode, control)?;
-                if copy.checks_tree {
-                    seeded.record_initial_names(files).map_err(|problem| self.refusal(&problem))?;
-                }
-                let mut earlier_use = RunDirectoryPreviousUse::default();
-                if copy.is_replay {
-                    earlier_use = seeded_directory_markers::mark_run(files, run_directory, &marker)
-                        .map_err(|problem| self.refusal(&problem))?;
-                }
-                Ok::<_, ReplayStartError>((seeded, earlier_use))
-            })?;
+        let seeded = self.with_file_client(&mut *transport, &access, containment, copy, |files, run_directory| {
+            let mut seeded = self.seed_tree(path, trace, files, run_directory, seed_mode, control)?;
+            if copy.checks_tree {
+                seeded.record_initial_names(files).map_err(|problem| self.refusal(&problem))?;
+            }
+            let mut earlier_use = RunDirectoryPreviousUse::default();
+            if copy.is_replay {
+                earlier_use = seeded_directory_markers::mark_run(files, run_directory, &marker)
+                    .map_err(|problem| self.refusal(&problem))?;
+            }
+            Ok::<_, ReplayStartError>((seeded, earlier_use))
+        })?;
         let (seeded, earlier_use) = seeded?;
-        let target =
-            ConnectTarget { address, name: self.server.host.clone(), options: self.connect_options() };
+        let target = ConnectTarget { address, name: self.server.host.clone(), options: self.connect_options() };
         Ok(PreparedReplay { transport, target, directory, tag: copy.tag.clone(), seeded, earlier_use })
     }
 
@@ -226,41 +218,25 @@ impl ReplayServerArgs {
         action: impl FnOnce(&mut dyn VersionIndependentNfsClient, &ServerRunDirectory<'_>) -> T,
     ) -> Result<T, ReplayStartError> {
         let xid = Xid(hash(access.directory.as_bytes()) as u32);
-        let target = ConnectTarget {
-            address: access.address,
-            name: self.server.host.clone(),
-            options: self.connect_options(),
-        };
-        let client = RpcClient::new(
-            transport,
-            access.connection,
-            root_credential(),
-            xid,
-            self.connect_options().timeout,
-        )
-        .with_reconnect(&target)
-        .with_deadline(Instant::now() + access.limit)
-        .with_interruption(access.interruption.clone());
+        let target =
+            ConnectTarget { address: access.address, name: self.server.host.clone(), options: self.connect_options() };
+        let client =
+            RpcClient::new(transport, access.connection, root_credential(), xid, self.connect_options().timeout)
+                .with_reconnect(&target)
+                .with_deadline(Instant::now() + access.limit)
+                .with_interruption(access.interruption.clone());
         let mounted = if access.is_v3 { Some(self.mount_export(access.address)?) } else { None };
         let (mut files, export): (Box<dyn VersionIndependentNfsClient + '_>, _) = match mounted {
             Some(MountedExport { path, root }) => {
                 containment.set_export_handle(&root);
-                (
-                    Box::new(Nfs3Client::new(
-                        ContainmentCheckedRpcClient::new(client, &mut containment),
-                        root,
-                    )),
-                    path,
-                )
+                (Box::new(Nfs3Client::new(ContainmentCheckedRpcClient::new(client, &mut containment), root)), path)
             }
             None => {
-                let files =
-                    self.open_nfs4_client(ContainmentCheckedRpcClient::new(client, &mut containment), copy)?;
+                let files = self.open_nfs4_client(ContainmentCheckedRpcClient::new(client, &mut containment), copy)?;
                 (Box::new(files), self.server.export.clone())
             }
         };
-        let result =
-            action(&mut *files, &ServerRunDirectory { export: &export, directory: access.directory });
+        let result = action(&mut *files, &ServerRunDirectory { export: &export, directory: access.directory });
         files.close();
         Ok(result)
     }
@@ -279,14 +255,8 @@ impl ReplayServerArgs {
         let is_v3 = self.is_v3(path, trace)?;
         let limit = self.preparation_limit(trace);
         let interruption = None;
-        let access = ServerReplayDirectoryAccess {
-            connection,
-            address,
-            is_v3,
-            limit,
-            directory: &directory,
-            interruption,
-        };
+        let access =
+            ServerReplayDirectoryAccess { connection, address, is_v3, limit, directory: &directory, interruption };
         // Uses another client than the one of the replay, whose lease may not have expired.
         let copy = ReplayClientCopyIdentity { tag: format!("{} removal", copy.tag), ..*copy };
         let marker = seeded_directory_markers::trace_marker(trace);
@@ -297,10 +267,9 @@ impl ReplayServerArgs {
                 self.server
             ))
         };
-        let removed =
-            self.with_file_client(&mut *transport, &access, containment, &copy, |files, run_directory| {
-                removal::remove(files, run_directory, &marker, &created)
-            });
+        let removed = self.with_file_client(&mut *transport, &access, containment, &copy, |files, run_directory| {
+            removal::remove(files, run_directory, &marker, &created)
+        });
         let removed = removed.map_err(|error| match error {
             ReplayStartError::TimeLimit(_) => out_of_time(),
             error => error,
@@ -404,10 +373,9 @@ impl ReplayServerArgs {
                     .unwrap_or_else(|_| error.to_string());
                 ReplayStartError::Usage(anyhow!("{}: {content}", self.server))
             }
-            SeedError::Server(
-                _,
-                problem @ (FileServerClientError::Call(_) | FileServerClientError::Busy(..)),
-            ) => self.refusal(problem),
+            SeedError::Server(_, problem @ (FileServerClientError::Call(_) | FileServerClientError::Busy(..))) => {
+                self.refusal(problem)
+            }
             SeedError::Trace(_) => ReplayStartError::Usage(anyhow!("{}: {error}", path.display())),
             _ => ReplayStartError::Usage(anyhow!("{}: {error}", self.server)),
         })
@@ -420,36 +388,27 @@ impl ReplayServerArgs {
                 format!("{}: {problem}", self.server.host),
                 TransportErrorResponsibility::Unreachable,
             ),
-            FileServerClientError::Call(error @ RpcCallError::DeadlineExceeded) => {
-                ReplayStartError::TimeLimit(format!(
-                    "{}: {error} before the run began; --max-time changes it",
-                    self.server.host
-                ))
-            }
+            FileServerClientError::Call(error @ RpcCallError::DeadlineExceeded) => ReplayStartError::TimeLimit(
+                format!("{}: {error} before the run began; --max-time changes it", self.server.host),
+            ),
             FileServerClientError::Call(error @ RpcCallError::Interrupted) => {
                 ReplayStartError::Interrupted(format!("{}: {error} before the run began", self.server.host))
             }
             FileServerClientError::Call(error) => {
                 ReplayStartError::Unreachable(format!("{}: {error}", self.server.host), error.blame())
             }
-            FileServerClientError::Refused(..) => {
-                ReplayStartError::Usage(anyhow!("{}: {problem}", self.server))
-            }
+            FileServerClientError::Refused(..) => ReplayStartError::Usage(anyhow!("{}: {problem}", self.server)),
         }
     }
 }
 
 /// Refuses the captured server, whose files might be in use.
-fn reject_captured_server(
-    trace: &ReplayTraceFileReader,
-    address: SocketAddr,
-) -> Result<(), ReplayStartError> {
+fn reject_captured_server(trace: &ReplayTraceFileReader, address: SocketAddr) -> Result<(), ReplayStartError> {
     let address = address.ip().to_string();
     let mut captured = trace.summary().hosts.iter().filter(|host| host.is_server);
     if captured.any(|host| host.address == address) {
-        let message = format!(
-            "{address}: the capture was taken from this server; name another, or use --allow-source-server"
-        );
+        let message =
+            format!("{address}: the capture was taken from this server; name another, or use --allow-source-server");
         return Err(ReplayStartError::Usage(anyhow!(message)));
     }
     Ok(())

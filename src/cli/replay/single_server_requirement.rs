@@ -58,8 +58,7 @@ fn servers_of_steps(
     trace: &mut ReplayTraceFileReader,
     selection: &StepSelection,
 ) -> Result<FxHashSet<u32>, TraceError> {
-    let mut planner =
-        StepReplayabilityAnalyzer::new(trace)?.with_selection(selection.chosen.clone(), selection.gss);
+    let mut planner = StepReplayabilityAnalyzer::new(trace)?.with_selection(selection.chosen.clone(), selection.gss);
     let mut servers = FxHashSet::default();
     trace.for_each_step(|step| {
         let is_sent = planner.plan_step(step).state().is_sent();
@@ -87,8 +86,7 @@ fn objects_of_other_servers(
     })?;
     let mut excluded = FxHashSet::default();
     trace.for_each_object(|object| {
-        if !used_servers.contains(&object.server)
-            && !object.handles.iter().any(|handle| used_handles.contains(&handle))
+        if !used_servers.contains(&object.server) && !object.handles.iter().any(|handle| used_handles.contains(&handle))
         {
             excluded.insert(object.number);
         }

@@ -125,10 +125,8 @@ impl ReplayServerArgs {
 
     /// Returns the time limit for each of seeding and the removal of the directory.
     pub(super) fn preparation_limit(&self, trace: &ReplayTraceFileReader) -> Duration {
-        let options = ReplayOptions {
-            max_time: self.max_time.map(Duration::from_secs_f64),
-            ..ReplayOptions::default()
-        };
+        let options =
+            ReplayOptions { max_time: self.max_time.map(Duration::from_secs_f64), ..ReplayOptions::default() };
         let end = &trace.summary().end;
         options.max_duration(end.last.saturating_sub(end.first))
     }

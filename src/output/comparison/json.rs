@@ -58,8 +58,7 @@ pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Opt
 pub(super) fn write(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<()> {
     let comparison = view.comparison;
     let compared = comparison.compared();
-    let counts: BTreeMap<_, _> =
-        { comparison.counts().iter() }.map(|(kind, count)| (kind.word(), count)).collect();
+    let counts: BTreeMap<_, _> = { comparison.counts().iter() }.map(|(kind, count)| (kind.word(), count)).collect();
     let object = json_object! {
         schema: SCHEMA,
         kind: "comparison",

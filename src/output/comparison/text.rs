@@ -60,11 +60,7 @@ pub(super) fn write(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> i
     notes(view, to)
 }
 
-fn first_difference(
-    view: &ComparisonReportWriter<'_>,
-    to: &mut impl Write,
-    first: &Difference,
-) -> io::Result<()> {
+fn first_difference(view: &ComparisonReportWriter<'_>, to: &mut impl Write, first: &Difference) -> io::Result<()> {
     let (styles, width) = (view.screen.styles, view.screen.width.unwrap_or(DEFAULT_WIDTH));
     let title = format!("{}, {}", first.operation, first.kind);
     writeln!(to, "First difference: {}", StyledText(styles.error, title))?;
@@ -97,12 +93,8 @@ fn counts(view: &ComparisonReportWriter<'_>, to: &mut impl Write, width: usize) 
     let styles = view.screen.styles;
     let total = view.comparison.total();
     writeln!(to, "\n{}", StyledText(styles.header, PluralCount(total, "difference")))?;
-    let rows: Vec<_> = view
-        .comparison
-        .counts()
-        .iter()
-        .map(|(kind, number)| (HumanCount(*number).to_string(), *kind))
-        .collect();
+    let rows: Vec<_> =
+        view.comparison.counts().iter().map(|(kind, number)| (HumanCount(*number).to_string(), *kind)).collect();
     let widest = rows.iter().map(|(number, _)| number.len()).max().unwrap_or(0);
     for (number, kind) in rows {
         let line = format!("  {number:>widest$}  {kind:<12} {}", kind.meaning());
@@ -112,33 +104,20 @@ fn counts(view: &ComparisonReportWriter<'_>, to: &mut impl Write, width: usize) 
 }
 
 /// Writes the operations whose counts differ.
-fn write_count_differences(
-    view: &ComparisonReportWriter<'_>,
-    to: &mut impl Write,
-    width: usize,
-) -> io::Result<()> {
+fn write_count_differences(view: &ComparisonReportWriter<'_>, to: &mut impl Write, width: usize) -> io::Result<()> {
     let differing: Vec<_> =
         view.comparison.operation_counts().iter().filter(|(_, mix)| mix.counts[0] != mix.counts[1]).collect();
     if differing.is_empty() {
         return Ok(());
     }
     let styles = view.screen.styles;
-    let name = differing
-        .iter()
-        .map(|(name, _)| columns(name))
-        .max()
-        .unwrap_or(0)
-        .clamp(9, width.saturating_sub(24).max(9));
+    let name =
+        differing.iter().map(|(name, _)| columns(name)).max().unwrap_or(0).clamp(9, width.saturating_sub(24).max(9));
     let header = format!("{:<name$}  {:>9}  {:>9}", "OPERATION", "IN A", "IN B");
     writeln!(to, "\n{}", StyledText(styles.header, header))?;
     for (operation, mix) in differing {
         let operation = fit(operation, name, &view.screen.glyphs);
-        writeln!(
-            to,
-            "{operation:<name$}  {:>9}  {:>9}",
-            HumanCount(mix.counts[0]),
-            HumanCount(mix.counts[1])
-        )?;
+        writeln!(to, "{operation:<name$}  {:>9}  {:>9}", HumanCount(mix.counts[0]), HumanCount(mix.counts[1]))?;
     }
     Ok(())
 }
@@ -150,28 +129,21 @@ fn list(view: &ComparisonReportWriter<'_>, to: &mut impl Write, width: usize) ->
         return Ok(());
     }
     let styles = view.screen.styles;
-    let frame =
-        |side: &DifferenceSideValue| frame_of(side).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
-    let operation =
-        |difference: &Difference| difference.operation.rsplit(' ').next().unwrap_or_default().to_owned();
+    let frame = |side: &DifferenceSideValue| frame_of(side).map_or_else(|| "-".to_owned(), |frame| frame.to_string());
+    let operation = |difference: &Difference| difference.operation.rsplit(' ').next().unwrap_or_default().to_owned();
     let widest = |text: &dyn Fn(&Difference) -> String, min_width: usize| {
         differences.iter().map(|difference| columns(&text(difference))).max().unwrap_or(0).max(min_width)
     };
     let a = widest(&|difference| frame(&difference.a), 7);
     let b = widest(&|difference| frame(&difference.b), 7);
     let name = widest(&operation, 9).min(20);
-    let header =
-        format!("{:>a$}  {:>b$}  {:<12}  {:<name$}  WHAT", "FRAME A", "FRAME B", "KIND", "OPERATION");
+    let header = format!("{:>a$}  {:>b$}  {:<12}  {:<name$}  WHAT", "FRAME A", "FRAME B", "KIND", "OPERATION");
     writeln!(to, "\n{}", StyledText(styles.header, header))?;
     for difference in differences {
         let fixed_width = a + b + name + 20;
         let text_width = width.saturating_sub(fixed_width).max(20);
         let text = difference_text(difference, view.screen.glyphs.to);
-        let text = if view.screen.width.is_some() {
-            fit(&text, text_width, &view.screen.glyphs)
-        } else {
-            text.into()
-        };
+        let text = if view.screen.width.is_some() { fit(&text, text_width, &view.screen.glyphs) } else { text.into() };
         let operation = operation(difference);
         writeln!(
             to,
@@ -215,18 +187,13 @@ fn notes(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<(
             writeln!(
                 to,
                 "{} {reason}.",
-                PluralCount(number, unit)
-                    .to_string()
-                    .replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
+                PluralCount(number, unit).to_string().replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
             )?;
         }
     }
     if let Some(needed) = &view.needed_memory {
         let forgotten = PluralCount(comparison.forgotten_identities(), "pair");
-        writeln!(
-            to,
-            "{forgotten} of identities forgotten (limit reached); --max-memory {needed} keeps all."
-        )?;
+        writeln!(to, "{forgotten} of identities forgotten (limit reached); --max-memory {needed} keeps all.")?;
     }
     for (label, trace) in [("A", view.a), ("B", view.b)] {
         for (name, number) in &trace.evicted {

@@ -37,9 +37,9 @@ pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<OperationDet
 pub(super) fn nlm(procedure: nlm::v4::KnownProcedure) -> Option<OperationDetailFunction> {
     use nlm::v4::KnownProcedure::*;
     Some(match procedure {
-        TEST | LOCK | CANCEL | UNLOCK | GRANTED | TEST_MSG | LOCK_MSG | CANCEL_MSG | UNLOCK_MSG
-        | GRANTED_MSG | TEST_RES | LOCK_RES | CANCEL_RES | UNLOCK_RES | GRANTED_RES | NSM_NOTIFY | SHARE
-        | UNSHARE | NM_LOCK | FREE_ALL => |line| line.file_lock(),
+        TEST | LOCK | CANCEL | UNLOCK | GRANTED | TEST_MSG | LOCK_MSG | CANCEL_MSG | UNLOCK_MSG | GRANTED_MSG
+        | TEST_RES | LOCK_RES | CANCEL_RES | UNLOCK_RES | GRANTED_RES | NSM_NOTIFY | SHARE | UNSHARE | NM_LOCK
+        | FREE_ALL => |line| line.file_lock(),
         NULL => return None,
     })
 }

@@ -217,9 +217,7 @@ impl InfoColumnDetailWriter<'_> {
         let delegation = self.reply.number(OpenDelegation4::TAG).map(|number| Delegation(number as u32));
         self.text.push_str(match delegation {
             Some(Delegation::OPEN_DELEGATE_READ | Delegation::OPEN_DELEGATE_READ_ATTRS_DELEG) => " +deleg R",
-            Some(Delegation::OPEN_DELEGATE_WRITE | Delegation::OPEN_DELEGATE_WRITE_ATTRS_DELEG) => {
-                " +deleg W"
-            }
+            Some(Delegation::OPEN_DELEGATE_WRITE | Delegation::OPEN_DELEGATE_WRITE_ATTRS_DELEG) => " +deleg W",
             _ => "",
         });
     }

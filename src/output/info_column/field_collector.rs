@@ -65,11 +65,9 @@ impl InfoFieldCollector {
 
     /// Returns the texts of these fields in the order of the message.
     pub(super) fn texts(&self, definitions: &[&FieldDefinition]) -> impl Iterator<Item = &[u8]> {
-        self.fields.iter().filter(|(field, _)| definitions.contains(field)).filter_map(|(_, value)| {
-            match value {
-                InfoColumnFieldValue::Text(range) => self.text.get(range.clone()),
-                _ => None,
-            }
+        self.fields.iter().filter(|(field, _)| definitions.contains(field)).filter_map(|(_, value)| match value {
+            InfoColumnFieldValue::Text(range) => self.text.get(range.clone()),
+            _ => None,
         })
     }
 

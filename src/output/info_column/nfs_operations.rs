@@ -75,9 +75,7 @@ pub(super) fn v3(procedure: v3::KnownProcedure) -> Option<OperationDetailFunctio
         LINK => |line| line.link(Diropargs3::FIELDS.name),
         RENAME => |line| line.rename(&[Diropargs3::FIELDS.name]),
         READLINK => |line| line.link_text(line.reply, Readlink3Resok::FIELDS.data),
-        READDIR | READDIRPLUS => {
-            |line| line.directory_entries(Readdir3Args::FIELDS.cookie, Dirlist3::FIELDS.eof)
-        }
+        READDIR | READDIRPLUS => |line| line.directory_entries(Readdir3Args::FIELDS.cookie, Dirlist3::FIELDS.eof),
         ACCESS => |line| line.access(Access3Args::FIELDS.access, Access3Resok::FIELDS.access),
         SETATTR => |line| {
             let attributes = Sattr3::FIELDS;
@@ -178,12 +176,11 @@ pub(super) fn v4(operation: v4::KnownOperation) -> Option<OperationDetailFunctio
         EXCHANGE_ID => |line| line.quote_text(&[ClientOwner4::FIELDS.co_ownerid]),
         SETCLIENTID => |line| line.quote_text(&[NfsClientId4::FIELDS.id]),
         BIND_CONN_TO_SESSION => |line| line.enum_name(BindConnToSession4Args::FIELDS.bctsa_dir, "CDFC4_"),
-        CLOSE | DELEGPURGE | DELEGRETURN | GETFH | LOOKUPP | NVERIFY | OPENATTR | OPEN_CONFIRM
-        | OPEN_DOWNGRADE | PUTFH | PUTPUBFH | PUTROOTFH | RENEW | RESTOREFH | SAVEFH
-        | SETCLIENTID_CONFIRM | VERIFY | RELEASE_LOCKOWNER | BACKCHANNEL_CTL | DESTROY_SESSION
-        | FREE_STATEID | GET_DIR_DELEGATION | GETDEVICELIST | SEQUENCE | SET_SSV | WANT_DELEGATION
-        | DESTROY_CLIENTID | RECLAIM_COMPLETE | COPY_NOTIFY | OFFLOAD_CANCEL | OFFLOAD_STATUS
-        | WRITE_SAME | ILLEGAL => return None,
+        CLOSE | DELEGPURGE | DELEGRETURN | GETFH | LOOKUPP | NVERIFY | OPENATTR | OPEN_CONFIRM | OPEN_DOWNGRADE
+        | PUTFH | PUTPUBFH | PUTROOTFH | RENEW | RESTOREFH | SAVEFH | SETCLIENTID_CONFIRM | VERIFY
+        | RELEASE_LOCKOWNER | BACKCHANNEL_CTL | DESTROY_SESSION | FREE_STATEID | GET_DIR_DELEGATION | GETDEVICELIST
+        | SEQUENCE | SET_SSV | WANT_DELEGATION | DESTROY_CLIENTID | RECLAIM_COMPLETE | COPY_NOTIFY | OFFLOAD_CANCEL
+        | OFFLOAD_STATUS | WRITE_SAME | ILLEGAL => return None,
     })
 }
 
@@ -194,11 +191,9 @@ pub(super) fn callback(operation: v4::KnownCbOperation) -> Option<OperationDetai
     Some(match operation {
         CB_LAYOUTRECALL => |line| line.enum_name(CbLayoutrecall4Args::FIELDS.clora_iomode, "LAYOUTIOMODE4_"),
         CB_RECALL_ANY => |line| line.number("keep", CbRecallAny4Args::FIELDS.craa_objects_to_keep),
-        CB_RECALL_SLOT => {
-            |line| line.number("highest slot", CbRecallSlot4Args::FIELDS.rsa_target_highest_slotid)
-        }
+        CB_RECALL_SLOT => |line| line.number("highest slot", CbRecallSlot4Args::FIELDS.rsa_target_highest_slotid),
         CB_RECALLABLE_OBJ_AVAIL => return None,
-        CB_GETATTR | CB_RECALL | CB_NOTIFY | CB_PUSH_DELEG | CB_SEQUENCE | CB_WANTS_CANCELLED
-        | CB_NOTIFY_LOCK | CB_NOTIFY_DEVICEID | CB_OFFLOAD | CB_ILLEGAL => return None,
+        CB_GETATTR | CB_RECALL | CB_NOTIFY | CB_PUSH_DELEG | CB_SEQUENCE | CB_WANTS_CANCELLED | CB_NOTIFY_LOCK
+        | CB_NOTIFY_DEVICEID | CB_OFFLOAD | CB_ILLEGAL => return None,
     })
 }

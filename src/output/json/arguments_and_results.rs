@@ -100,16 +100,13 @@ impl Serialize for JsonMember<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut values = self.values;
         let first = values.next_item();
-        let is_mask = |item: &BufferedField<'_>| {
-            matches!(item.content, BufferedFieldContent::Value(FieldValue::Flags(..)))
-        };
+        let is_mask =
+            |item: &BufferedField<'_>| matches!(item.content, BufferedFieldContent::Value(FieldValue::Flags(..)));
         match first {
             Some(first) if !self.is_list && is_mask(first) && !is_mode(first) => {
                 serializer.collect_seq(mask_names(self.values))
             }
-            Some(_) if !self.is_list && values.is_empty() => {
-                JsonFieldValue(self.values).serialize(serializer)
-            }
+            Some(_) if !self.is_list && values.is_empty() => JsonFieldValue(self.values).serialize(serializer),
             _ => {
                 let mut values = self.values;
                 serializer.collect_seq(std::iter::from_fn(|| {
@@ -138,21 +135,14 @@ impl Serialize for JsonFieldValue<'_, '_> {
 }
 
 /// Writes a structure as an object, or as one value if it is a stateid or a time.
-fn structure<S: Serializer>(
-    fields: BufferedStructureFields<'_, '_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn structure<S: Serializer>(fields: BufferedStructureFields<'_, '_>, serializer: S) -> Result<S::Ok, S::Error> {
     let values = |at: usize| match fields.items.get(at).filter(|_| at < fields.end)?.content {
         BufferedFieldContent::Value(value) => Some(value),
         _ => None,
     };
     let name = fields.item().map_or("", |item| item.field.name);
     match (name, values(fields.at), values(fields.at + 1)) {
-        (
-            field_names::NFS_STATEID_SEQID,
-            Some(FieldValue::Unsigned(seqid)),
-            Some(FieldValue::Bytes(other)),
-        ) => {
+        (field_names::NFS_STATEID_SEQID, Some(FieldValue::Unsigned(seqid)), Some(FieldValue::Bytes(other))) => {
             let mut buffer = [0; 64];
             match hex(other, &mut buffer) {
                 Some(other) => serializer.collect_str(&format_args!("{other}:{seqid}")),
@@ -209,20 +199,14 @@ fn is_identifier(field: &FieldDefinition) -> bool {
 /// Largest integer that JSON readers with floating point numbers, such as jq, represent exactly: RFC 8259 section 6.
 const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;
 
-fn scalar<S: Serializer>(
-    item: &BufferedField<'_>,
-    value: FieldValue<'_>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
+fn scalar<S: Serializer>(item: &BufferedField<'_>, value: FieldValue<'_>, serializer: S) -> Result<S::Ok, S::Error> {
     match value {
         FieldValue::Unsigned(number) if is_identifier(item.field) => {
             serializer.collect_str(&format_args!("{number:#018x}"))
         }
         FieldValue::Unsigned(number) if number > MAX_EXACT_INTEGER => serializer.collect_str(&number),
         FieldValue::Unsigned(number) => serializer.serialize_u64(number),
-        FieldValue::Signed(number) if number.unsigned_abs() > MAX_EXACT_INTEGER => {
-            serializer.collect_str(&number)
-        }
+        FieldValue::Signed(number) if number.unsigned_abs() > MAX_EXACT_INTEGER => serializer.collect_str(&number),
         FieldValue::Signed(number) => serializer.serialize_i64(number),
         FieldValue::Bool(value) => serializer.serialize_bool(value),
         FieldValue::Enum(_, Some("TRUE")) => serializer.serialize_bool(true),
@@ -280,9 +264,7 @@ fn is_mode(item: &BufferedField<'_>) -> bool {
 }
 
 /// Returns the names of a mask, or of all words of a bitmap.
-fn mask_names<'t>(
-    fields: BufferedStructureFields<'t, '_>,
-) -> impl Iterator<Item = FlagNameOrBitNumber> + use<'t> {
+fn mask_names<'t>(fields: BufferedStructureFields<'t, '_>) -> impl Iterator<Item = FlagNameOrBitNumber> + use<'t> {
     let items: &'t [BufferedField<'_>] = fields.items.get(fields.at..fields.end).unwrap_or_default();
     let words = items.iter().map(|item| match item.content {
         BufferedFieldContent::Value(FieldValue::Flags(mask, names)) => (mask, names),
@@ -310,25 +292,17 @@ impl Serialize for FlagNameOrBitNumber {
 
 /// Returns the names of the set bits. A name of several bits (`OPEN4_SHARE_ACCESS_BOTH`) replaces the names of its
 /// single bits.
-fn flag_names(
-    mask: u64,
-    names: &'static [FlagName],
-    first: u32,
-) -> impl Iterator<Item = FlagNameOrBitNumber> {
+fn flag_names(mask: u64, names: &'static [FlagName], first: u32) -> impl Iterator<Item = FlagNameOrBitNumber> {
     let is_set = move |flag: u64| flag != 0 && mask & flag == flag;
     let has_groups = mask != 0 && names.iter().any(|(flag, _)| flag.count_ones() > 1);
     let is_part = move |candidate: u64| {
         has_groups
-            && names
-                .iter()
-                .any(|(flag, _)| *flag != candidate && is_set(*flag) && *flag & candidate == candidate)
+            && names.iter().any(|(flag, _)| *flag != candidate && is_set(*flag) && *flag & candidate == candidate)
     };
     let set_flags = names.iter().filter(move |(flag, _)| is_set(*flag) && !is_part(*flag));
     let known_bits = names.iter().fold(0, |bits, (flag, _)| if is_set(*flag) { bits | flag } else { bits });
     let unknown = mask & !known_bits;
-    let bits = (0..64)
-        .filter(move |bit| unknown >> bit & 1 == 1)
-        .map(move |bit| FlagNameOrBitNumber::Bit(first + bit));
+    let bits = (0..64).filter(move |bit| unknown >> bit & 1 == 1).map(move |bit| FlagNameOrBitNumber::Bit(first + bit));
     set_flags.map(|(_, name)| FlagNameOrBitNumber::Named(name)).chain(bits)
 }
 

@@ -150,10 +150,8 @@ impl<'a> MessageFieldBuffer<'a> {
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
-                    self.parts.push(JsonCompoundOperationFields {
-                        items: at..at,
-                        ..JsonCompoundOperationFields::default()
-                    });
+                    self.parts
+                        .push(JsonCompoundOperationFields { items: at..at, ..JsonCompoundOperationFields::default() });
                     EnteredStructure::Operation
                 }
                 Some(procedure) if procedure == field.label => EnteredStructure::Flattened(field),
@@ -161,17 +159,14 @@ impl<'a> MessageFieldBuffer<'a> {
             },
             Some(_) if field.label == field_labels::ENTRIES => {
                 if let Some(BufferedField {
-                    content: BufferedFieldContent::Value(FieldValue::Unsigned(count)),
-                    ..
+                    content: BufferedFieldContent::Value(FieldValue::Unsigned(count)), ..
                 }) = self.items.get_mut(self.entries)
                 {
                     *count += 1;
                 }
                 EnteredStructure::Entry
             }
-            Some(EnteredStructure::Operation | EnteredStructure::Flattened(_))
-                if FLATTENED.contains(&field.label) =>
-            {
+            Some(EnteredStructure::Operation | EnteredStructure::Flattened(_)) if FLATTENED.contains(&field.label) => {
                 EnteredStructure::Flattened(field)
             }
             Some(_) => self.push_group(field),
@@ -212,8 +207,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
                     item.content = BufferedFieldContent::Group(end);
                 }
             }
-            Some(EnteredStructure::Ignored | EnteredStructure::Flattened(_) | EnteredStructure::Entry)
-            | None => {}
+            Some(EnteredStructure::Ignored | EnteredStructure::Flattened(_) | EnteredStructure::Entry) | None => {}
         }
     }
 

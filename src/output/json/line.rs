@@ -9,12 +9,9 @@ use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ChunkListCompleteness, RpcMessageKind, TransactionConnection,
-    TransactionPhases,
+    CallDirection, CapturedMessage, ChunkListCompleteness, RpcMessageKind, TransactionConnection, TransactionPhases,
 };
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
-    ProcedureOrMainOperation, RpcStatus, RpcSummary,
-};
+use nfsrdma_dissectors::flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
 use nfsrdma_dissectors::rpcrdma::Dialect;
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
@@ -73,8 +70,7 @@ pub(super) fn line_object<'t>(
     let missing = summary.missing(transaction);
     let message = |kind| message_object(transaction, summary, kind, has_iso);
     let is_compound = !values.tape.parts.is_empty();
-    let [arguments, results] =
-        values.bodies().map(|body| Some(body).filter(|body| !is_compound && !body.is_empty()));
+    let [arguments, results] = values.bodies().map(|body| Some(body).filter(|body| !is_compound && !body.is_empty()));
     json_object! {
         schema: SCHEMA,
         kind: if pending.is_some() { "pending" } else { "transaction" },
@@ -194,8 +190,7 @@ impl<'t, 'a> DecodedValuesJson<'t, 'a> {
         let buffer = self.tape;
         let (calls, replies) = buffer.parts.split_at(self.call_parts.min(buffer.parts.len()));
         let names = move |at| names.filter(|_| at < calls.len()).map(|names| names.operation_paths(at));
-        let entry =
-            move |paths, call, reply| CompoundOperationJson { tape: buffer, about: paths, call, reply };
+        let entry = move |paths, call, reply| CompoundOperationJson { tape: buffer, about: paths, call, reply };
         JsonArray(move || {
             (0..calls.len().max(replies.len())).flat_map(move |at| {
                 let paths = names(at).unwrap_or_default();
@@ -249,8 +244,7 @@ struct CompoundOperationJson<'t, 'a> {
 impl Serialize for CompoundOperationJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let members = |operation: Option<&JsonCompoundOperationFields>| {
-            let (at, end) =
-                operation.map_or((0, 0), |operation| (operation.items.start, operation.items.end));
+            let (at, end) = operation.map_or((0, 0), |operation| (operation.items.start, operation.items.end));
             BufferedStructureFields::new(&self.tape.items, at, end)
         };
         let (arguments, results) = (members(self.call), members(self.reply));

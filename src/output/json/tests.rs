@@ -99,9 +99,7 @@ fn a_reply_whose_call_was_not_seen() {
     let transactions = testing::drained(testing::read_but("rxe-v42.pcap", 590));
     let reply = transactions.iter().find(|transaction| transaction.call.is_none()).unwrap();
     let line = json(&line(reply));
-    for key in
-        ["call", "program", "program_name", "version", "minor_version", "procedure", "operation", "status"]
-    {
+    for key in ["call", "program", "program_name", "version", "minor_version", "procedure", "operation", "status"] {
         assert_eq!(line[key], Json::Null, "{key}");
     }
     assert_eq!(line["operations"], serde_json::json!([]));
@@ -174,10 +172,7 @@ fn a_procedure_that_is_no_compound_has_arguments_and_results() {
     let arguments = r#"{"file":"010001810000000085000000000000005eb0588b","offset":0,"count":4096}"#;
     assert_eq!(read["arguments"], json(arguments));
     let results = &read["results"];
-    assert_eq!(
-        (&results["count"], &results["eof"], &results["data"]),
-        (&100.into(), &true.into(), &100.into())
-    );
+    assert_eq!((&results["count"], &results["eof"], &results["data"]), (&100.into(), &true.into(), &100.into()));
     assert_eq!(results["file_attributes"]["mtime"], "1795230341.413269660");
     assert_eq!(read["status"], "NFS3_OK");
 }
@@ -236,9 +231,7 @@ impl<'de> Visitor<'de> for Unique {
 
 #[test]
 fn no_object_has_a_key_twice() {
-    for capture in
-        ["rxe-v3.pcap", "rxe-v40.pcap.gz", "rxe-v42.pcap", "rxe-v42-deleg.pcap", "rxe-v42-snap128.pcap"]
-    {
+    for capture in ["rxe-v3.pcap", "rxe-v40.pcap.gz", "rxe-v42.pcap", "rxe-v42-deleg.pcap", "rxe-v42-snap128.pcap"] {
         for transaction in testing::transactions(capture) {
             let line = line(&transaction);
             serde_json::from_str::<Unique>(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -246,22 +239,16 @@ fn no_object_has_a_key_twice() {
     }
 }
 
-static OPCODE: FieldDefinition =
-    FieldDefinition { name: "nfs.opcode", label: "op", kind: FieldKind::Enum, doc: "" };
+static OPCODE: FieldDefinition = FieldDefinition { name: "nfs.opcode", label: "op", kind: FieldKind::Enum, doc: "" };
 static STATUS: FieldDefinition =
     FieldDefinition { name: "nfs.nfsstat4", label: "status", kind: FieldKind::Enum, doc: "" };
 static OPERATION: FieldDefinition = FieldDefinition::group("nfs.OPERATION", "OPERATION", "");
-static NAME: FieldDefinition =
-    FieldDefinition { name: "nfs.name", label: "name", kind: FieldKind::Text, doc: "" };
-static BYTES: FieldDefinition =
-    FieldDefinition { name: "nfs.owner", label: "owner", kind: FieldKind::Bytes, doc: "" };
+static NAME: FieldDefinition = FieldDefinition { name: "nfs.name", label: "name", kind: FieldKind::Text, doc: "" };
+static BYTES: FieldDefinition = FieldDefinition { name: "nfs.owner", label: "owner", kind: FieldKind::Bytes, doc: "" };
 static ENTRIES: FieldDefinition = FieldDefinition::group("nfs.entries", "entries", "");
 
 /// Returns the operations of a COMPOUND as recorded on a tape.
-fn operations(
-    call: impl FnOnce(&mut MessageFieldBuffer<'_>),
-    reply: impl FnOnce(&mut MessageFieldBuffer<'_>),
-) -> Json {
+fn operations(call: impl FnOnce(&mut MessageFieldBuffer<'_>), reply: impl FnOnce(&mut MessageFieldBuffer<'_>)) -> Json {
     let transaction = &testing::transactions("rxe-v42.pcap")[0];
     let mut tape = MessageFieldBuffer::default();
     call(&mut tape);

@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::printable_report::{
-    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames,
-    reason_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
+    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames, reason_text,
+    similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
 use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use crate::output::junit::XmlText;
@@ -138,11 +138,7 @@ fn states(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
         let counts = report.steps.states.iter().filter(|(_, steps)| *steps > 0);
         counts.map(|(state, steps)| (state.name(), steps))
     };
-    writeln!(
-        to,
-        r#"<section><h2>{} steps</h2><div class="bar" aria-hidden="true">"#,
-        HumanCount(report.steps.total)
-    )?;
+    writeln!(to, r#"<section><h2>{} steps</h2><div class="bar" aria-hidden="true">"#, HumanCount(report.steps.total))?;
     for (name, steps) in state_counts() {
         // A minimum width keeps small counts visible.
         let width = (steps as f64 * 1000.0 / report.steps.total.max(1) as f64).max(6.0);
@@ -173,37 +169,17 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
         ("directory", HtmlText(view.directory).to_string()),
         ("seeded", format!("{}, {}", PluralCount(seeded.objects, "object"), HumanSize(seeded.bytes))),
         ("pace", view.pace.to_string()),
-        (
-            "run",
-            format!(
-                "{} in {}, {}",
-                PluralCount(report.calls, "Call"),
-                time(elapsed),
-                rate(report.calls, elapsed)
-            ),
-        ),
+        ("run", format!("{} in {}, {}", PluralCount(report.calls, "Call"), time(elapsed), rate(report.calls, elapsed))),
         (
             "recorded",
-            format!(
-                "{}, {}",
-                time(report.timing.recorded_ns),
-                rate(report.steps.total, report.timing.recorded_ns)
-            ),
+            format!("{}, {}", time(report.timing.recorded_ns), rate(report.steps.total, report.timing.recorded_ns)),
         ),
         ("connections", HumanCount(report.connections).to_string()),
         ("compared", format!("{}, {} of file data", PluralCount(fields, "field"), HumanSize(data_bytes))),
     ];
     if let Some(tree_check) = &report.tree_check {
         let FinalTreeCheckReport {
-            names,
-            objects,
-            bytes,
-            written_bytes,
-            differing,
-            left_out,
-            tolerated,
-            failed,
-            ..
+            names, objects, bytes, written_bytes, differing, left_out, tolerated, failed, ..
         } = tree_check;
         let mut text = format!(
             "{}, {}, {}: {}",
@@ -283,11 +259,7 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
             writeln!(to, "{row_start}{}</tr>", HtmlDifferenceCells(difference))?;
         }
         if count > shown_count {
-            writeln!(
-                to,
-                r#"<tr><td colspan="3">and {} more</td></tr>"#,
-                HumanCount((count - shown_count) as u64)
-            )?;
+            writeln!(to, r#"<tr><td colspan="3">and {} more</td></tr>"#, HumanCount((count - shown_count) as u64))?;
         }
         writeln!(to, "</tbody>")?;
     }
@@ -413,9 +385,7 @@ fn curves(to: &mut impl Write, latencies: &[Latencies; 2], axis: &HtmlLatencyAxi
         .iter()
         .zip(["recorded", "live"])
         .filter(|(distribution, _)| distribution.count() > 0)
-        .map(|(distribution, name)| {
-            format!("{name} {} to {}", time(distribution.min()), time(distribution.max()))
-        })
+        .map(|(distribution, name)| format!("{name} {} to {}", time(distribution.min()), time(distribution.max())))
         .collect();
     write!(
         to,

@@ -3,9 +3,7 @@
 use nfsrdma_replay::run::FinalStepState;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
-use nfsrdma_replay::run::report::{
-    EarlyRunEnd, ReplayReport, StepIdWithFrames, StepMismatch, SynthesizedStateCounts,
-};
+use nfsrdma_replay::run::report::{EarlyRunEnd, ReplayReport, StepIdWithFrames, StepMismatch, SynthesizedStateCounts};
 use nfsrdma_replay::seed::SeedCounts;
 use nfsrdma_rpc::url::ServerUrl;
 
@@ -81,12 +79,8 @@ impl PrintableReplayReport<'_> {
 }
 
 /// States whose reasons are shown: the step was not compared, or a difference was tolerated.
-pub(super) const STATES_WITH_REASONS: [FinalStepState; 4] = [
-    FinalStepState::Unreplayable,
-    FinalStepState::Skipped,
-    FinalStepState::Substituted,
-    FinalStepState::Tolerated,
-];
+pub(super) const STATES_WITH_REASONS: [FinalStepState; 4] =
+    [FinalStepState::Unreplayable, FinalStepState::Skipped, FinalStepState::Substituted, FinalStepState::Tolerated];
 
 pub(super) fn frames(step: &StepIdWithFrames) -> String {
     match step.frames {
@@ -145,19 +139,16 @@ pub(super) fn copy_frames(step: &StepIdWithFrames, copy: u32) -> String {
 /// Returns the number of steps with the same differences and the first of them, if there are any.
 pub(super) fn similar_steps(mismatch: &StepMismatch) -> Option<String> {
     let StepMismatch { similar_steps, first_similar, .. } = mismatch;
-    let first: Vec<_> =
-        first_similar.iter().map(|similar| copy_frames(&similar.step, similar.copy)).collect();
+    let first: Vec<_> = first_similar.iter().map(|similar| copy_frames(&similar.step, similar.copy)).collect();
     let ellipsis = if *similar_steps > first.len() as u64 { ", ..." } else { "" };
-    (*similar_steps > 0).then(|| {
-        format!("and {} like it: {}{ellipsis}", PluralCount(*similar_steps, "step"), first.join("; "))
-    })
+    (*similar_steps > 0)
+        .then(|| format!("and {} like it: {}{ellipsis}", PluralCount(*similar_steps, "step"), first.join("; ")))
 }
 
 /// Returns the state from before the capture that the run created, as text.
 pub(super) fn synthesized_text(synthesized: SynthesizedStateCounts) -> String {
-    let counts = [(synthesized.clients, "client"), (synthesized.opens, "open")]
-        .into_iter()
-        .filter(|(count, _)| *count > 0);
+    let counts =
+        [(synthesized.clients, "client"), (synthesized.opens, "open")].into_iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, noun)| PluralCount(count, noun).to_string()).collect();
     format!("{}, from before the capture", counts.join(" and "))
 }

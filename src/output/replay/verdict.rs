@@ -124,11 +124,7 @@ mod tests {
     #[test]
     fn tolerated_and_unreplayed_steps_come_before_the_statement_that_nothing_differs() {
         is(&report(10, 0, 0), ReplayVerdictSeverity::Good, "nothing differs");
-        is(
-            &report(6, 4, 0),
-            ReplayVerdictSeverity::Good,
-            "4 of 10 steps tolerated by rules, nothing else differs",
-        );
+        is(&report(6, 4, 0), ReplayVerdictSeverity::Good, "4 of 10 steps tolerated by rules, nothing else differs");
         is(
             &report(5, 4, 0),
             ReplayVerdictSeverity::Good,
@@ -149,8 +145,7 @@ mod tests {
         interrupted.end = EarlyRunEnd { is_interrupted: true, ..EarlyRunEnd::default() };
         is(&interrupted, ReplayVerdictSeverity::Incomplete, "stopped before the last step");
         let mut unchecked = report(10, 0, 0);
-        unchecked.tree_check =
-            Some(FinalTreeCheckReport { failed: Some("EIO".into()), ..Default::default() });
+        unchecked.tree_check = Some(FinalTreeCheckReport { failed: Some("EIO".into()), ..Default::default() });
         is(&unchecked, ReplayVerdictSeverity::Incomplete, "the final check is incomplete");
         let mut differing = report(10, 0, 0);
         differing.tree_check = Some(FinalTreeCheckReport { differing: 2, ..Default::default() });

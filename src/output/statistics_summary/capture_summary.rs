@@ -42,8 +42,7 @@ impl CaptureSummary<'_> {
 
     /// Returns the state dropped at a memory limit, by kind.
     pub(super) fn evicted(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
-        let name_counts =
-            [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
+        let name_counts = [("names", self.names), ("operation_names", self.statistics.unnamed_transactions())];
         let name_counts = name_counts.into_iter().filter(|(_, count)| *count > 0);
         self.flow.evicted_counts().map(|(kind, count)| (kind.key(), count)).chain(name_counts)
     }

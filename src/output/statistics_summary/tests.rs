@@ -217,10 +217,7 @@ fn what_loss_cost_is_a_sentence_about_transactions() {
     let recovery = &object(LOSS)["recovery"];
     let text = summary(LOSS, |summary, to| summary.text(to, 1_000).unwrap());
     let count = recovery["transactions"].as_u64().unwrap();
-    assert!(
-        text.contains(&format!(" {count} Transactions spent ")) && text.contains(" s in loss recovery."),
-        "{text}"
-    );
+    assert!(text.contains(&format!(" {count} Transactions spent ")) && text.contains(" s in loss recovery."), "{text}");
 }
 
 #[test]
@@ -232,13 +229,8 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     frame[36..38].copy_from_slice(&2049_u16.to_be_bytes());
     let mut statistics = FrameAndTransactionStatistics::default();
     let mut flow = Flow::new(FlowLimits::default());
-    let frame = Frame {
-        number: FrameNumber(1),
-        time: Timestamp(0),
-        link: LinkType::ETHERNET,
-        bytes: &frame,
-        length: 154,
-    };
+    let frame =
+        Frame { number: FrameNumber(1), time: Timestamp(0), link: LinkType::ETHERNET, bytes: &frame, length: 154 };
     statistics.frame(&frame);
     flow.process_frame(&frame);
     let mut text = Vec::new();
@@ -258,8 +250,7 @@ fn of_a_capture_that_is_cut_before_any_bytes_of_its_streams_no_claim_is_made() {
     .text(&mut text, 200)
     .unwrap();
     let text = String::from_utf8(text).unwrap();
-    let expected =
-        "1 frame, 154 B. The captured frames are too short to detect RPC: 1 cut NFS-port segment.\n";
+    let expected = "1 frame, 154 B. The captured frames are too short to detect RPC: 1 cut NFS-port segment.\n";
     assert!(text.starts_with(expected), "{text}");
     assert!(text.ends_with("  1  cut stream\n"), "{text}");
 }

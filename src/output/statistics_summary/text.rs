@@ -41,13 +41,8 @@ pub(super) fn write(summary: &CaptureSummary<'_>, to: &mut impl Write, width: us
 }
 
 /// Writes counts by the words of their keys, which have underscores between words.
-fn write_counts(
-    to: &mut impl Write,
-    title: &str,
-    counts: impl Iterator<Item = (&'static str, u64)>,
-) -> io::Result<()> {
-    let rows: Vec<_> =
-        counts.map(|(key, count)| (HumanCount(count).to_string(), key.replace('_', " "))).collect();
+fn write_counts(to: &mut impl Write, title: &str, counts: impl Iterator<Item = (&'static str, u64)>) -> io::Result<()> {
+    let rows: Vec<_> = counts.map(|(key, count)| (HumanCount(count).to_string(), key.replace('_', " "))).collect();
     if rows.is_empty() {
         return Ok(());
     }
@@ -157,13 +152,11 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
     // A slow server alone is no sign of loss.
     if tally.suspected_transactions > 0 && tally.has_loss() {
         let count = PluralCount(tally.suspected_transactions, "Transaction");
-        let _ =
-            write!(text, " {count} waited an ACK timeout or longer for the server: lost packets may be why.");
+        let _ = write!(text, " {count} waited an ACK timeout or longer for the server: lost packets may be why.");
     }
     if tally.lost_copies > 0 {
         let count = PluralCount(tally.lost_copies, "Call");
-        let _ =
-            write!(text, " Copies of {count} were lost before the capture point: latencies lack that time.");
+        let _ = write!(text, " Copies of {count} were lost before the capture point: latencies lack that time.");
     }
     if tally.possible_lost_copies > 0 && tally.has_loss() {
         let count = PluralCount(tally.possible_lost_copies, "Call");
@@ -177,9 +170,7 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
 
 /// Appends the received and dropped packets of a live capture, and the options that reduce drops.
 fn push_capture_counters(counters: &CapturePacketCounters, text: &mut String) {
-    let CapturePacketCounters {
-        received, dropped_by_kernel, dropped_by_interface, dropped_by_program, ..
-    } = *counters;
+    let CapturePacketCounters { received, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
     let _ = write!(text, " {} passed the capture filter, ", PluralCount(received, "packet"));
     if counters.dropped() == 0 {
         text.push_str("none dropped.");
@@ -215,9 +206,8 @@ fn describe_frames(summary: &CaptureSummary<'_>) -> String {
     let counts = [("RDMA packets", rdma)].into_iter();
     let counts = counts.chain(ignored_counts.iter().map(|(reason, count)| (reason.key(), *count)));
     let counts = counts.chain(undecoded_counts).filter(|(_, count)| *count > 0);
-    let parts: Vec<_> = counts
-        .map(|(name, count)| PluralCount(count, name.strip_suffix('s').unwrap_or(name)).to_string())
-        .collect();
+    let parts: Vec<_> =
+        counts.map(|(name, count)| PluralCount(count, name.strip_suffix('s').unwrap_or(name)).to_string()).collect();
     parts.join(", ")
 }
 
@@ -267,8 +257,7 @@ fn operation_tables(statistics: &FrameAndTransactionStatistics, glyphs: Glyphs) 
     let mut tables: Vec<SummaryTable> = Vec::new();
     let mut previous: Option<&OperationKey> = None;
     for (key, tally) in statistics.operations() {
-        if previous.is_none_or(|previous| (previous.program, previous.version) != (key.program, key.version))
-        {
+        if previous.is_none_or(|previous| (previous.program, previous.version) != (key.program, key.version)) {
             tables.push(operation_table(key, tally));
         }
         previous = Some(key);
@@ -300,8 +289,7 @@ fn operation_table(key: &OperationKey, tally: &OperationTally) -> SummaryTable {
 
 fn operation_cells(key: &OperationKey, tally: &OperationTally, glyphs: Glyphs) -> Vec<String> {
     let latencies = &tally.latencies;
-    let time =
-        |ns| if latencies.count() > 0 { HumanDuration(ns, glyphs).to_string() } else { "-".to_owned() };
+    let time = |ns| if latencies.count() > 0 { HumanDuration(ns, glyphs).to_string() } else { "-".to_owned() };
     vec![
         operation_name(key.operation),
         HumanCount(tally.calls).to_string(),
@@ -354,8 +342,7 @@ fn chunk_table(statistics: &FrameAndTransactionStatistics) -> SummaryTable {
     for (kind, tally) in kinds {
         let ChunkTally { chunks, segments, offered, returned, moved } = tally;
         if chunks > 0 {
-            let returned =
-                if kind.starts_with("Read") { "-".to_owned() } else { HumanSize(returned).to_string() };
+            let returned = if kind.starts_with("Read") { "-".to_owned() } else { HumanSize(returned).to_string() };
             table.row(vec![
                 kind.to_owned(),
                 HumanCount(chunks).to_string(),
@@ -408,8 +395,7 @@ impl SummaryTable {
         let first = self.first_width().max(self.min_first_width);
         let mut visible_columns: Vec<usize> = (0..self.columns.len()).collect();
         for column in self.optional_columns.iter().rev() {
-            if first + visible_columns.iter().map(|column| self.width_of(*column) + 2).sum::<usize>() <= width
-            {
+            if first + visible_columns.iter().map(|column| self.width_of(*column) + 2).sum::<usize>() <= width {
                 break;
             }
             visible_columns.retain(|at| self.columns.get(*at) != Some(column));

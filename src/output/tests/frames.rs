@@ -82,7 +82,6 @@ fn no_line_is_wider_than_the_terminal() {
 #[test]
 fn ascii_screens_get_ascii() {
     assert!(
-        frames("rxe-v42.pcap", TerminalProfile { glyphs: Glyphs::ASCII, ..TerminalProfile::pipe() }, 2_000)
-            .is_ascii()
+        frames("rxe-v42.pcap", TerminalProfile { glyphs: Glyphs::ASCII, ..TerminalProfile::pipe() }, 2_000).is_ascii()
     );
 }

@@ -14,12 +14,7 @@ fn list_as(name: &str, screen: TerminalProfile, time: TimeFormat) -> String {
     list_with(name, screen, time, FilehandleDisplay::Names)
 }
 
-fn list_with(
-    name: &str,
-    screen: TerminalProfile,
-    time: TimeFormat,
-    filehandles: FilehandleDisplay,
-) -> String {
+fn list_with(name: &str, screen: TerminalProfile, time: TimeFormat, filehandles: FilehandleDisplay) -> String {
     let (mut list, mut names) = (
         TransactionListWriter::new(screen, time),
         FileNames::new(filehandles, CommandMemoryBudget::default().names_bytes()),
@@ -88,8 +83,7 @@ fn a_narrow_column_cuts_no_number_of_chunks() {
     for transaction in &transactions("rxe-v42.pcap") {
         let mut text = String::new();
         transaction_list::chunks(transaction, true, &mut text);
-        let kinds =
-            text.split(' ').filter(|word| word.bytes().all(|byte| byte.is_ascii_alphabetic())).count();
+        let kinds = text.split(' ').filter(|word| word.bytes().all(|byte| byte.is_ascii_alphabetic())).count();
         assert!(text.len() <= 13 * kinds + kinds.saturating_sub(1), "{text}");
         rounded += usize::from(text == "r 1176/65644");
     }
@@ -183,9 +177,8 @@ fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
 
 #[test]
 fn what_matters_least_goes_first_on_a_narrow_terminal() {
-    let header = |width| {
-        list("rxe-v42-deleg.pcap", TerminalProfile::terminal(width)).lines().next().unwrap().to_owned()
-    };
+    let header =
+        |width| list("rxe-v42-deleg.pcap", TerminalProfile::terminal(width)).lines().next().unwrap().to_owned();
     let names = |width| header(width).split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(names(40), "OPERATION LATENCY STATUS");
     assert_eq!(names(48), "TIME OPERATION LATENCY STATUS");
@@ -318,8 +311,7 @@ fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
 
 #[test]
 fn both_filehandles_of_a_copy_are_told_in_full() {
-    let list =
-        list_with("rxe-v42.pcap", TerminalProfile::pipe(), TimeFormat::Relative, FilehandleDisplay::Hash);
+    let list = list_with("rxe-v42.pcap", TerminalProfile::pipe(), TimeFormat::Relative, FilehandleDisplay::Hash);
     // tshark -r rxe-v42.pcap -Y 'nfs.opcode == 60' -T fields -e nfs.fh.hash
     assert!(list.contains("  COPY 0xc0c18a12 0+8192 → 0x47c7b027 0"), "{}", line(&list, "COPY"));
 }
@@ -328,10 +320,7 @@ fn both_filehandles_of_a_copy_are_told_in_full() {
 fn what_was_sent_again_and_what_is_missing_is_marked() {
     assert!(list("rxe-v42-loss.pcap", TerminalProfile::terminal(120)).contains("  ok reply×2\n"));
     let narrow = list("rxe-v42-snap128.pcap", TerminalProfile::terminal(80));
-    assert!(
-        narrow.contains(" 392 B missing\n") && !narrow.replace("missing", "").contains("mis"),
-        "{narrow}"
-    );
+    assert!(narrow.contains(" 392 B missing\n") && !narrow.replace("missing", "").contains("mis"), "{narrow}");
     let piped = list("rxe-v42-snap128.pcap", TerminalProfile::pipe());
     assert!(piped.contains("  ok missing call:26-251 replychunk:58-223\n"), "{piped}");
 }

@@ -96,8 +96,7 @@ fn a_finding_is_under_its_field_in_its_message() {
     let text = tree_with(&transaction, TerminalProfile::pipe(), &findings, &EmptyFrameStore);
     let lines: Vec<&str> = text.lines().collect();
     let at = |text: &str| lines.iter().position(|line| line.contains(text)).unwrap();
-    let (of_call, of_reply) =
-        (at("Call"), lines.iter().rposition(|line| line.starts_with("  Reply")).unwrap());
+    let (of_call, of_reply) = (at("Call"), lines.iter().rposition(|line| line.starts_with("  Reply")).unwrap());
     let (first, second) = (at("first of the call"), at("second of the call"));
     assert!(lines[first - 1].trim_start().starts_with("rdma_credit: ") && second == first + 1, "{text}");
     assert!(of_call < first && first < of_reply && of_reply < at(": of the reply (RFC"), "{text}");

@@ -138,8 +138,7 @@ impl FieldTree {
             let tag = before.last().copied().filter(|tag| self.nodes[*tag].field.kind == FieldKind::Enum);
             // A discriminant selects one arm; groups within the arm keep their headings.
             let follows_tag = tag.is_some() && tag != used_tag;
-            let is_arm =
-                follows_tag && layer_headings::title(arm.field).is_none() && !self.is_operation(*last);
+            let is_arm = follows_tag && layer_headings::title(arm.field).is_none() && !self.is_operation(*last);
             if !arm.is_group || !(is_arm || layer_headings::is_wrapper(arm.field)) {
                 break;
             }
@@ -253,8 +252,7 @@ impl FieldTree {
             if let Some(code) = children.first() {
                 text.push_str(&self.nodes[*code].text);
             }
-            let status =
-                children.get(1).filter(|status| self.nodes[**status].field.label == field_labels::STATUS);
+            let status = children.get(1).filter(|status| self.nodes[**status].field.label == field_labels::STATUS);
             if let Some(status) = status {
                 let name = self.nodes[*status].text.split(' ').next().unwrap_or_default();
                 let _ = write!(text, ": {name}");
@@ -269,8 +267,7 @@ impl FieldTree {
             let mut inlined = 0;
             for name in names {
                 let children = &self.nodes[at].children;
-                let child =
-                    children.iter().map(|child| &self.nodes[*child]).find(|child| child.field.label == *name);
+                let child = children.iter().map(|child| &self.nodes[*child]).find(|child| child.field.label == *name);
                 if let Some(child) = child {
                     inlined += 1;
                     let comma = if text.is_empty() { "" } else { ", " };

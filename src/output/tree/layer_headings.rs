@@ -11,9 +11,7 @@ use nfsrdma_dissectors::infiniband::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Grh, INFINIBAND, Ieth, ImmDt, Lrh, Rdeth, Reth, XrcEth,
 };
 use nfsrdma_dissectors::iwarp::ddp::{DdpControl, Tagged, Untagged};
-use nfsrdma_dissectors::iwarp::mpa::{
-    FpduHeader, Marker, MpaEnhancedConnectionData, MpaReplyFrame, MpaRequestFrame,
-};
+use nfsrdma_dissectors::iwarp::mpa::{FpduHeader, Marker, MpaEnhancedConnectionData, MpaReplyFrame, MpaRequestFrame};
 use nfsrdma_dissectors::iwarp::rdmap::{
     OtherTerminate, RdmapAtomicRequestHeader, RdmapControl, RdmapImmediateData, RdmapInvalidateStag,
     RdmapReadRequestHeader, RdmapUntaggedReservedField, TerminateDdpSegmentLength,

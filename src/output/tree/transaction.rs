@@ -8,8 +8,8 @@ use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, RpcMessageKind,
-    Transaction, TransactionConnection, UncapturedOriginalCallEvidence,
+    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, RpcMessageKind, Transaction,
+    TransactionConnection, UncapturedOriginalCallEvidence,
 };
 use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
@@ -118,12 +118,7 @@ impl FieldTreeTextWriter {
 
     /// Adds the findings: under the line of their field in the message that breaks the rule, else behind the summary.
     /// `messages` are the lines and frames of the Call and of the Reply.
-    fn add_findings(
-        &mut self,
-        findings: &[Finding],
-        summary_end: usize,
-        messages: &[(Range<usize>, &[FrameNumber])],
-    ) {
+    fn add_findings(&mut self, findings: &[Finding], summary_end: usize, messages: &[(Range<usize>, &[FrameNumber])]) {
         let locate = |finding: &Finding| {
             let name = finding.field?;
             let is_in = |frames: &[FrameNumber]| finding.frames.iter().any(|frame| frames.contains(frame));
@@ -153,8 +148,7 @@ impl FieldTreeTextWriter {
             ReportedFindingSeverity::Info => (styles.dim, None),
         };
         let (severity, rule) = (finding.severity.name(), finding.rule);
-        let known_deviation =
-            deviation.map(|deviation| format!(" deviation ({deviation})")).unwrap_or_default();
+        let known_deviation = deviation.map(|deviation| format!(" deviation ({deviation})")).unwrap_or_default();
         let address = line::address(finding.endpoint().address);
         let address = address.map(|text| format!(" {}", text.0)).unwrap_or_default();
         let text = format_args!(
@@ -175,13 +169,7 @@ impl FieldTreeTextWriter {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn frame(
-        &mut self,
-        out: &mut impl Write,
-        frame: &Frame<'_>,
-        flow: &Flow,
-        names: &FileNames,
-    ) -> io::Result<()> {
+    pub fn frame(&mut self, out: &mut impl Write, frame: &Frame<'_>, flow: &Flow, names: &FileNames) -> io::Result<()> {
         self.frame_lines(frame, flow, names);
         self.write(out)
     }
@@ -217,8 +205,7 @@ impl FieldTreeTextWriter {
         // Positions count in the message, and not in the frame.
         let origin = TreeLineByteSource::Nothing;
         self.tree.lines(&mut self.lines, &styles, 1, (origin, origin), None);
-        let error =
-            result.err().map(|error| heading(1, styles.error, format_args!("not decoded further: {error}")));
+        let error = result.err().map(|error| heading(1, styles.error, format_args!("not decoded further: {error}")));
         self.lines.extend(error);
     }
 
@@ -243,14 +230,12 @@ impl FieldTreeTextWriter {
             CallDirection::Reverse => ("reverse", glyphs.reply_arrow),
         };
         let (client, server) = (EndpointDisplay(name, &name.client), EndpointDisplay(name, &name.server));
-        let connection =
-            format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
+        let connection = format_args!("{}, {}, {client} {arrow} {server}, {direction}", name.number, name.transport);
         self.lines.push(fact_line(&styles, 1, "connection", connection));
         self.lines.push(styled_fact_line(&styles, 1, "xid", styles.xid, transaction.xid));
         if let Some(program) = facts.program {
             let number = facts.version.unwrap_or(0);
-            let minor =
-                facts.minor_version.map(|minor| format!(", minor version {minor}")).unwrap_or_default();
+            let minor = facts.minor_version.map(|minor| format!(", minor version {minor}")).unwrap_or_default();
             let procedure = match (facts.procedure_name, facts.procedure) {
                 (Some(name), Some(number)) => format!(", procedure {name} ({number})"),
                 (None, Some(number)) => format!(", procedure {number}"),
@@ -313,8 +298,7 @@ impl FieldTreeTextWriter {
 
     fn chunk(&mut self, name: &str, chunk: &Chunk) {
         let styles = self.screen.styles;
-        let returned =
-            chunk.returned_bytes().map(|returned| format!(", returned {returned}")).unwrap_or_default();
+        let returned = chunk.returned_bytes().map(|returned| format!(", returned {returned}")).unwrap_or_default();
         let (offered, moved) = (chunk.offered_bytes(), chunk.moved_bytes());
         let cut = if chunk.is_cut { ", more segments may follow" } else { "" };
         let duration = match chunk.times.and_then(|(first, last)| last.nanoseconds_since(first)) {
@@ -331,9 +315,7 @@ impl FieldTreeTextWriter {
                 Some((first, last)) => format!(", frames {first} to {last}"),
                 None => String::new(),
             };
-            let text = format_args!(
-                "handle {handle}, offset 0x{offset:016x}, length {length}, moved {moved}{frames}"
-            );
+            let text = format_args!("handle {handle}, offset 0x{offset:016x}, length {length}, moved {moved}{frames}");
             self.lines.push(fact_line(&styles, 2, &format!("segment {index}"), text));
         }
     }
@@ -417,9 +399,7 @@ impl FieldTreeTextWriter {
             };
             let fpdus = if count == 1 { String::new() } else { format!(", {count} FPDUs") };
             let line = TreeLine::new(depth + 1, origin).with_text(self.screen.styles.label, "MPA CRC");
-            self.lines.push(
-                line.with_text(Style::new(), ": ").with_text(style, format_args!("{description}{fpdus}")),
-            );
+            self.lines.push(line.with_text(Style::new(), ": ").with_text(style, format_args!("{description}{fpdus}")));
         }
         self.lines.extend(error.map(|error| heading(depth + 1, self.screen.styles.mark, error)));
     }
@@ -459,9 +439,7 @@ impl FieldTreeTextWriter {
         if let Err(error) = &result {
             let reason = match error {
                 // A pending Transaction has no number yet, and a later frame may complete it.
-                XdrError::Cut { .. } if transaction.index == 0 => {
-                    "the rest was not seen up to this frame".to_owned()
-                }
+                XdrError::Cut { .. } if transaction.index == 0 => "the rest was not seen up to this frame".to_owned(),
                 error => error.reason().to_string(),
             };
             let text = format_args!("not decoded further: byte {}: {reason}", error.at() + base);
@@ -540,8 +518,7 @@ fn data_chunks(transaction: &Transaction, kind: RpcMessageKind) -> Vec<String> {
         }
         RpcMessageKind::Reply => {
             let chunks = transaction.write_chunks.iter().enumerate();
-            let chunks =
-                chunks.filter(|(_, chunk)| chunk.returned_bytes().is_some_and(|returned| returned > 0));
+            let chunks = chunks.filter(|(_, chunk)| chunk.returned_bytes().is_some_and(|returned| returned > 0));
             chunks.map(|(index, _)| format!("Write chunk {index}")).collect()
         }
     }

@@ -29,13 +29,7 @@ const HEX_FIELDS: [(&str, usize); 8] = [
 const SIZE_WORDS: [&str; 7] = ["count", "size", "length", "used", "bytes", "pref", "max"];
 
 /// Appends a value; `chunk` names the chunk of data that is not in the message.
-pub(super) fn write(
-    field: &FieldDefinition,
-    value: &FieldValue<'_>,
-    chunk: &str,
-    glyphs: &Glyphs,
-    text: &mut String,
-) {
+pub(super) fn write(field: &FieldDefinition, value: &FieldValue<'_>, chunk: &str, glyphs: &Glyphs, text: &mut String) {
     // Writing to a String never fails.
     let _ = match *value {
         FieldValue::Unsigned(number) => {
@@ -138,8 +132,7 @@ fn flags(mask: u64, names: &[FlagName], text: &mut String) {
     let mut remaining = mask;
     let start = text.len();
     for (bits, name) in names {
-        let is_part =
-            names.iter().any(|(other, _)| other != bits && other & bits == *bits && mask & other == *other);
+        let is_part = names.iter().any(|(other, _)| other != bits && other & bits == *bits && mask & other == *other);
         if remaining & bits == *bits && *bits != 0 && !is_part {
             if text.len() > start {
                 text.push_str(", ");
@@ -223,8 +216,7 @@ mod tests {
     fn words_of_sizes_are_in_labels_of_numbers() {
         let registry = nfsrdma_dissectors::catalog::all_fields();
         for word in SIZE_WORDS {
-            let is_in =
-                |field: &FieldDefinition| field.kind == FieldKind::Unsigned && field.label.contains(word);
+            let is_in = |field: &FieldDefinition| field.kind == FieldKind::Unsigned && field.label.contains(word);
             let mut fields = registry.fields().flat_map(|(_, fields)| fields);
             assert!(fields.any(|entry| is_in(entry.field)), "{word}");
         }

@@ -46,8 +46,7 @@ impl App {
             KeyAction::Open => self.open(),
             KeyAction::Close => self.close(),
             KeyAction::Filter => {
-                let text =
-                    self.displayed_pass().filter.as_ref().map_or(String::new(), |(_, text)| text.clone());
+                let text = self.displayed_pass().filter.as_ref().map_or(String::new(), |(_, text)| text.clone());
                 self.open_prompt(PromptPurpose::Filter, &text);
             }
             KeyAction::Unfilter => {

@@ -210,8 +210,7 @@ impl App {
         let (is_live, has_tail) = (capture.is_received_once(), capture.is_live() || capture.is_followed());
         let theme = Theme::new(options.theme);
         // For frames received once, a Transaction is shown as soon as it is acknowledged, and not seconds later.
-        let limits =
-            FlowLimits { emit_on_acknowledgment: capture.is_received_once(), ..options.limits.clone() };
+        let limits = FlowLimits { emit_on_acknowledgment: capture.is_received_once(), ..options.limits.clone() };
         let memory = options.memory.clone();
         let shares = ViewMemoryShares::new(memory.view_bytes(), capture.is_received_once());
         let pages = shares.waiting_bytes / 2 / ROW_BYTES / PAGE_ROWS;
@@ -227,12 +226,7 @@ impl App {
         };
         let mut unfiltered = ReadPassResults::start(&capture, None, &settings, None);
         let screen = theme.terminal_style(options.glyphs);
-        let reader = FrameReloadClient::start(
-            capture.clone(),
-            settings.clone(),
-            unfiltered.pass.names.clone(),
-            screen,
-        );
+        let reader = FrameReloadClient::start(capture.clone(), settings.clone(), unfiltered.pass.names.clone(), screen);
         let mut filtered =
             filter.map(|filter| ReadPassResults::start(&capture, Some(filter), &settings, Some(&unfiltered)));
         shares.apply_limits(&mut unfiltered.rows, filtered.as_mut().map(|pass| &mut pass.rows));
@@ -363,8 +357,7 @@ impl App {
 
     /// Computes the rates around the chosen Transaction, if it has changed.
     pub(in crate::tui) fn update_row_rates(&mut self) {
-        let (Some(number), Some(times)) = (self.list.row_number(self.list.at), self.unfiltered.tables.times)
-        else {
+        let (Some(number), Some(times)) = (self.list.row_number(self.list.at), self.unfiltered.tables.times) else {
             return;
         };
         if !self.is_live() {
@@ -436,8 +429,7 @@ impl App {
         let all = TransactionListLayout::of(Some(usize::MAX / 2), self.options.time);
         let mut columns = vec![(TransactionListColumn::Operation, MIN_OPERATION_COLUMNS)];
         let mut remaining = width.saturating_sub(MIN_OPERATION_COLUMNS);
-        let others =
-            all.columns.into_iter().filter(|(column, _)| *column != TransactionListColumn::Operation);
+        let others = all.columns.into_iter().filter(|(column, _)| *column != TransactionListColumn::Operation);
         for (column, wide) in others.skip(skipped) {
             let needed = wide + layout.gap.len();
             if needed > remaining {

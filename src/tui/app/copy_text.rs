@@ -20,10 +20,7 @@ impl App {
         let text = match self.focus {
             FocusPane::Tree | FocusPane::Bytes if self.view.has_tree() => self.tree.chosen().map(|line| {
                 let text = line.text();
-                line.literal
-                    .clone()
-                    .or(text.split_once(": ").map(|(_, value)| value.to_owned()))
-                    .unwrap_or(text)
+                line.literal.clone().or(text.split_once(": ").map(|(_, value)| value.to_owned())).unwrap_or(text)
             }),
             _ => self.row_value(),
         };
@@ -71,11 +68,8 @@ impl App {
         let (ours, frames) = match self.subject() {
             None => return self.show_error(NOTHING_CHOSEN),
             Some(DetailSubject::Frame(frame)) => {
-                let ours = format!(
-                    "nfsrdma-inspect --view frames -V -Y '{} == {}' {files}",
-                    GeneratedField::Number,
-                    frame.0
-                );
+                let ours =
+                    format!("nfsrdma-inspect --view frames -V -Y '{} == {}' {files}", GeneratedField::Number, frame.0);
                 (ours, vec![frame])
             }
             Some(subject @ DetailSubject::Transaction(TransactionReloadKey { index, first, last, .. })) => {
@@ -86,11 +80,7 @@ impl App {
         };
         // tshark reads a single file.
         let text = match paths {
-            [_] => format!(
-                "{ours}\ntshark -V -r {files} -Y '{} in {{{}}}'",
-                GeneratedField::Number,
-                ranges(&frames)
-            ),
+            [_] => format!("{ours}\ntshark -V -r {files} -Y '{} in {{{}}}'", GeneratedField::Number, ranges(&frames)),
             _ => ours,
         };
         self.control_sequences.push(clipboard::sequence(&text));

@@ -117,15 +117,13 @@ impl App {
             match is_sorted {
                 false => search.extend(count),
                 // New rows are sorted in anywhere.
-                true if search.has_count_changed(count) => {
-                    search = RunningSearch::from_start(search.target, count)
-                }
+                true if search.has_count_changed(count) => search = RunningSearch::from_start(search.target, count),
                 true => {}
             }
         }
         // A match may be in frames not read yet, or in rows not sorted in yet.
-        let may_come = search.is_forward
-            && (!self.displayed_pass().progress.is_over || self.list.has_unsorted_rows(self.rows()));
+        let may_come =
+            search.is_forward && (!self.displayed_pass().progress.is_over || self.list.has_unsorted_rows(self.rows()));
         while search.remaining > 0 {
             let is_match = self
                 .list

@@ -80,9 +80,7 @@ impl PacketListSortOrder {
     pub(in crate::tui) fn neighbor(self, step: isize) -> Self {
         let at = FrameColumn::ALL.iter().position(|column| *column == self.by).unwrap_or(0) as isize;
         let at = (at + step).rem_euclid(FrameColumn::ALL.len() as isize);
-        Self::by_column(
-            usize::try_from(at).ok().and_then(|at| FrameColumn::ALL.get(at)).copied().unwrap_or_default(),
-        )
+        Self::by_column(usize::try_from(at).ok().and_then(|at| FrameColumn::ALL.get(at)).copied().unwrap_or_default())
     }
 
     /// Returns `true` if this is the order of the capture, in which frames are read in pages.
@@ -123,11 +121,7 @@ pub(in crate::tui) struct FrameListScanSettings {
 
 impl FilteredSortedFrameList {
     /// Returns an empty list, which the scan fills.
-    pub(in crate::tui) fn new(
-        made_for: FrameListScanSettings,
-        sort: PacketListSortOrder,
-        scan: FrameScan,
-    ) -> Self {
+    pub(in crate::tui) fn new(made_for: FrameListScanSettings, sort: PacketListSortOrder, scan: FrameScan) -> Self {
         Self {
             settings: made_for,
             header: String::new(),

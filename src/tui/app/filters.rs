@@ -37,17 +37,14 @@ impl App {
 
     /// Returns the filter for its file. It uses the filehandle, which does not change when the file is renamed.
     pub(super) fn filter_for_file(&self) -> Result<String, &'static str> {
-        let value =
-            self.tree.literal(field_names::NFS_FHANDLE).ok_or("the selected Transaction has no file")?;
+        let value = self.tree.literal(field_names::NFS_FHANDLE).ok_or("the selected Transaction has no file")?;
         Ok(format!("{} == {value}", field_names::NFS_FHANDLE))
     }
 
     /// Returns the filter for its session and slot.
     pub(super) fn filter_for_slot(&self) -> Result<String, &'static str> {
         let value = |name| self.tree.literal(name);
-        let (Some(session), Some(slot)) =
-            (value(field_names::NFS_SESSION_ID4), value(field_names::NFS_SLOTID))
-        else {
+        let (Some(session), Some(slot)) = (value(field_names::NFS_SESSION_ID4), value(field_names::NFS_SLOTID)) else {
             return Err("the selected Transaction has no session (NFSv4.1 and later)");
         };
         Ok(format!("{} == {session} && {} == {slot}", field_names::NFS_SESSION_ID4, field_names::NFS_SLOTID))
@@ -58,12 +55,8 @@ impl App {
         match Filter::parse(text) {
             Ok(filter) => {
                 let filter = Some((filter, text.to_owned()));
-                self.filtered = Some(ReadPassResults::start(
-                    &self.capture,
-                    filter,
-                    &self.pass_settings,
-                    Some(&self.unfiltered),
-                ));
+                self.filtered =
+                    Some(ReadPassResults::start(&self.capture, filter, &self.pass_settings, Some(&self.unfiltered)));
                 let rows = self.filtered.as_mut().map(|pass| &mut pass.rows);
                 self.shares.apply_limits(&mut self.unfiltered.rows, rows);
                 self.reset_rows();

@@ -7,9 +7,7 @@ use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanQuery, TuiFrameLineF
 use crate::tui::styled_line_parsing::plain;
 
 use super::application_state::App;
-use super::filtered_sorted_frame_list::{
-    FilteredSortedFrameList, FrameListScanSettings, PacketListSortOrder,
-};
+use super::filtered_sorted_frame_list::{FilteredSortedFrameList, FrameListScanSettings, PacketListSortOrder};
 
 impl App {
     fn line_format(&self, width: Option<usize>) -> TuiFrameLineFormat {
@@ -74,42 +72,30 @@ impl App {
     pub(super) fn search_frames(&mut self, text: &str, is_forward: bool) {
         let at = self.frame_list.at;
         if let Some(loaded) = &self.frame_list.lines {
-            let contains_text =
-                |line: &&FrameLine| crate::tui::search::contains_ignore_case(&plain(&line.text), text);
+            let contains_text = |line: &&FrameLine| crate::tui::search::contains_ignore_case(&plain(&line.text), text);
             let position = loaded.position_of(at);
             let match_line = match is_forward {
                 true => {
-                    let next =
-                        loaded.lines_from(position + 1).find(contains_text).map(|line| (line.number, false));
+                    let next = loaded.lines_from(position + 1).find(contains_text).map(|line| (line.number, false));
                     next.or_else(|| loaded.lines_from(0).find(contains_text).map(|line| (line.number, true)))
                 }
                 false => {
-                    let last_before = |to| {
-                        (0..to)
-                            .rev()
-                            .filter_map(|position| loaded.get(position))
-                            .find(|line| contains_text(line))
-                    };
+                    let last_before =
+                        |to| (0..to).rev().filter_map(|position| loaded.get(position)).find(|line| contains_text(line));
                     let previous = last_before(position).map(|line| (line.number, false));
                     previous.or_else(|| last_before(loaded.len()).map(|line| (line.number, true)))
                 }
             };
             return self.handle_search_result(match_line, text, is_forward);
         }
-        let query =
-            FrameScanQuery::Text { lowercase_text: text.to_owned(), from: FrameNumber(at), is_forward };
+        let query = FrameScanQuery::Text { lowercase_text: text.to_owned(), from: FrameNumber(at), is_forward };
         // The lines of this scan are not truncated, so their whole text is searched.
         self.frame_list.search = Some((self.scan(query, None), text.to_owned()));
         self.is_searching_forward = is_forward;
         self.show_message("searching the frames; Esc stops");
     }
 
-    fn handle_search_result(
-        &mut self,
-        match_frame: Option<(FrameNumber, bool)>,
-        text: &str,
-        is_forward: bool,
-    ) {
+    fn handle_search_result(&mut self, match_frame: Option<(FrameNumber, bool)>, text: &str, is_forward: bool) {
         self.message = None;
         match match_frame {
             Some((frame, has_wrapped)) => {
@@ -128,8 +114,7 @@ impl App {
         let at = self.frame_list.at;
         let is_complete = |loaded: &FilteredSortedFrameList| loaded.is_complete_to(at);
         let was_complete = self.frame_list.lines.as_ref().is_none_or(is_complete);
-        let mut is_new =
-            self.frame_list.lines.as_mut().is_some_and(|loaded| loaded.take_results(limit_bytes));
+        let mut is_new = self.frame_list.lines.as_mut().is_some_and(|loaded| loaded.take_results(limit_bytes));
         if !was_complete && self.frame_list.lines.as_ref().is_some_and(is_complete) {
             // Move the cursor to the nearest selected frame.
             self.frame_list.move_cursor(0, self.unfiltered.progress.frames);

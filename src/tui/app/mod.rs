@@ -71,8 +71,8 @@ impl App {
         let cursor_row = self.list.row_number(self.list.at).unwrap_or(0);
         // Frames received once do not wait: a pause ends when the memory for pending rows is used up.
         if self.is_paused && self.capture.is_received_once() {
-            let waiting = self.unfiltered.pass.pending_rows()
-                + self.filtered.as_ref().map_or(0, |side| side.pass.pending_rows());
+            let waiting =
+                self.unfiltered.pass.pending_rows() + self.filtered.as_ref().map_or(0, |side| side.pass.pending_rows());
             if waiting > self.shares.waiting_bytes / 2 / ROW_BYTES {
                 self.is_paused = false;
                 self.show_error("pause ended: memory limit reached (--max-memory)");
@@ -110,8 +110,7 @@ impl App {
                 }
                 // Use the file name of that time; names that the tree looks up may have been inferred later.
                 if let (DetailSubject::Transaction(key), Some(entry)) = (detail.subject, self.entry())
-                    && let Some((_, title)) =
-                        detail.lines.first_mut().and_then(|line| line.pieces.first_mut())
+                    && let Some((_, title)) = detail.lines.first_mut().and_then(|line| line.pieces.first_mut())
                 {
                     *title = format!("Transaction {}: {}", key.index, entry.label());
                 }
@@ -143,9 +142,7 @@ impl App {
             self.tree.requested = Some(subject);
             self.reload_client.request(FrameReloadRequest::Detail(subject));
         }
-        let is_due = |requested_at: Option<Instant>| {
-            requested_at.is_none_or(|asked| asked.elapsed() > REQUEST_TIMEOUT)
-        };
+        let is_due = |requested_at: Option<Instant>| requested_at.is_none_or(|asked| asked.elapsed() > REQUEST_TIMEOUT);
         if self.view == TuiView::Transactions {
             let height = usize::from(self.areas.list.height).max(1);
             let lines = self.list.top..self.list.top + height;
@@ -180,8 +177,7 @@ impl App {
             && page.first.0 + page.lines.len() as u64 >= end
             && (page.width, page.left) == (width, self.frame_list.scroll_columns);
         let is_asked = self.frame_list.request.is_some_and(|(requested, layout, at)| {
-            (requested, layout) == (top, (width, self.frame_list.scroll_columns))
-                && at.elapsed() < REQUEST_TIMEOUT
+            (requested, layout) == (top, (width, self.frame_list.scroll_columns)) && at.elapsed() < REQUEST_TIMEOUT
         });
         if has || is_asked {
             return;
@@ -223,12 +219,12 @@ impl App {
         let ReadPassResults { progress, errors, .. } = &self.unfiltered;
         let is_pipe = self.capture.is_received_once() && !self.capture.is_live();
         // Another file follows one that was truncated or replaced.
-        (is_pipe && self.capture.file_change().is_none() && progress.is_over && progress.frames == 0).then(
-            || match errors.as_slice() {
+        (is_pipe && self.capture.file_change().is_none() && progress.is_over && progress.frames == 0).then(|| {
+            match errors.as_slice() {
                 [] => format!("{}: no frames", self.capture.name()),
                 errors => errors.join("; "),
-            },
-        )
+            }
+        })
     }
 
     /// Returns `true` if no work is pending: everything was read and every request was answered.

@@ -64,11 +64,7 @@ impl TransactionListPane {
     }
 
     /// Returns the row of a line; `None` if it is evicted, and beyond the end.
-    pub(in crate::tui) fn entry<'r>(
-        &self,
-        rows: &'r TransactionRows,
-        at: usize,
-    ) -> Option<TransactionRowWithText<'r>> {
+    pub(in crate::tui) fn entry<'r>(&self, rows: &'r TransactionRows, at: usize) -> Option<TransactionRowWithText<'r>> {
         rows.get(self.row_number(at)?)
     }
 
@@ -95,14 +91,8 @@ impl TransactionListPane {
     }
 
     /// Sorts by the column `step` positions from the current one. The unsorted order precedes the first column.
-    pub(super) fn sort_by_neighbor(
-        &mut self,
-        step: isize,
-        shown: &[TransactionListColumn],
-        rows: &TransactionRows,
-    ) {
-        let columns: Vec<TransactionListColumn> =
-            COLUMNS.into_iter().filter(|column| shown.contains(column)).collect();
+    pub(super) fn sort_by_neighbor(&mut self, step: isize, shown: &[TransactionListColumn], rows: &TransactionRows) {
+        let columns: Vec<TransactionListColumn> = COLUMNS.into_iter().filter(|column| shown.contains(column)).collect();
         let at = self.sort.and_then(|sort| columns.iter().position(|column| *column == sort.by));
         let count = columns.len() as isize + 1;
         let now = at.map_or(0, |at| at as isize + 1);

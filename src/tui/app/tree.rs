@@ -63,8 +63,7 @@ impl TreePane {
     /// Shows another detail.
     pub(super) fn show(&mut self, detail: DetailPaneContent) {
         let is_same = self.detail.as_ref().is_some_and(|previous| previous.subject == detail.subject);
-        let previous_line =
-            self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group_key(line)));
+        let previous_line = self.chosen().map(|line| (line.depth, line.field.map(|field| field.name), group_key(line)));
         self.detail = Some(detail);
         self.update_visible();
         self.bytes_top = None;
@@ -73,8 +72,7 @@ impl TreePane {
             // Keep the cursor on the same field, so that a user can compare it between Transactions.
             let is_same_line = |at: &usize| {
                 let line = self.line(*at).map(|(line, _)| line);
-                line.map(|line| (line.depth, line.field.map(|field| field.name), group_key(line)))
-                    == previous_line
+                line.map(|line| (line.depth, line.field.map(|field| field.name), group_key(line))) == previous_line
             };
             self.at = (0..self.len()).find(is_same_line).unwrap_or(0);
         }
@@ -175,9 +173,8 @@ impl TreePane {
         let match_line = (1..=count).find_map(|step| {
             let from = if is_forward { self.at + step } else { self.at + 2 * count - step };
             let at = from % count;
-            let has = self
-                .line(at)
-                .is_some_and(|(line, _)| crate::tui::search::contains_ignore_case(&line.text(), small));
+            let has =
+                self.line(at).is_some_and(|(line, _)| crate::tui::search::contains_ignore_case(&line.text(), small));
             has.then_some(at)
         });
         if let Some(at) = match_line {

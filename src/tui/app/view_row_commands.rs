@@ -58,10 +58,7 @@ impl App {
                     self.show_error(format!("the last frame is {last}"));
                 }
             }
-            (
-                TuiViewRecordKind::Frames | TuiViewRecordKind::Transactions | TuiViewRecordKind::Table(..),
-                target,
-            ) => {
+            (TuiViewRecordKind::Frames | TuiViewRecordKind::Transactions | TuiViewRecordKind::Table(..), target) => {
                 self.view = TuiView::Transactions;
                 self.list.follows_tail = false;
                 self.search = Some(RunningSearch::from_start(target, self.list.len(self.rows())));
@@ -140,11 +137,7 @@ impl App {
             TuiViewRecordKind::Table(view) => {
                 let filter = self.table_row(view).and_then(|row| view.filter(self, row));
                 if let Some(filter) = filter {
-                    let origin = TuiBackStackEntry {
-                        view: self.view,
-                        filter: self.filter_text(),
-                        tables: self.tables,
-                    };
+                    let origin = TuiBackStackEntry { view: self.view, filter: self.filter_text(), tables: self.tables };
                     self.show(TuiView::Transactions);
                     self.set_filter(&filter);
                     self.filter_origins.push(origin);
@@ -159,8 +152,7 @@ impl App {
             TuiViewRecordKind::Transactions => self.start_search(SearchCriterion::Text(text), is_forward),
             TuiViewRecordKind::Frames => self.search_frames(&text, is_forward),
             TuiViewRecordKind::Table(view) => {
-                let has_text =
-                    |app: &Self, row| crate::tui::search::contains_ignore_case(&view.text(app, row), &text);
+                let has_text = |app: &Self, row| crate::tui::search::contains_ignore_case(&view.text(app, row), &text);
                 self.search_table(view, is_forward, &has_text, &format!("not found: {text:?}"));
             }
         }
@@ -184,8 +176,7 @@ impl App {
                 }
             }
             TuiViewRecordKind::Table(view) => {
-                let is_marked =
-                    |app: &Self, row| view.mark(app, row).is_some_and(|mark| app.marks.contains(&mark));
+                let is_marked = |app: &Self, row| view.mark(app, row).is_some_and(|mark| app.marks.contains(&mark));
                 self.search_table(view, true, &is_marked, NONE);
             }
         }
@@ -199,8 +190,7 @@ impl App {
         missing: &str,
     ) {
         let order = view.order(self);
-        let mut search =
-            RunningSearch::new(SearchCriterion::Marked, is_forward, self.table().at, order.len());
+        let mut search = RunningSearch::new(SearchCriterion::Marked, is_forward, self.table().at, order.len());
         while search.remaining > 0 {
             if order.get(search.next_position).is_some_and(|row| is_match(self, *row)) {
                 if let Some(table) = self.table_mut() {
@@ -234,9 +224,7 @@ impl App {
     pub(super) fn row_value(&self) -> Option<String> {
         match self.view.rows() {
             TuiViewRecordKind::Transactions => self.entry().map(|entry| entry.label().to_owned()),
-            TuiViewRecordKind::Frames => {
-                self.frame_list.cursor_line_text().or(Some(self.frame_list.at.to_string()))
-            }
+            TuiViewRecordKind::Frames => self.frame_list.cursor_line_text().or(Some(self.frame_list.at.to_string())),
             TuiViewRecordKind::Table(view) => view.value(self, self.table_row(view)?),
         }
     }
@@ -244,12 +232,8 @@ impl App {
     /// Marks or unmarks the row of the cursor, and moves to the next row.
     pub(super) fn mark_row(&mut self) {
         let mark = match self.view.rows() {
-            TuiViewRecordKind::Transactions => {
-                self.entry().map(|entry| MarkedRow::Transaction(entry.row.index))
-            }
-            TuiViewRecordKind::Frames => {
-                (self.frame_list.at > 0).then_some(MarkedRow::Frame(self.frame_list.at))
-            }
+            TuiViewRecordKind::Transactions => self.entry().map(|entry| MarkedRow::Transaction(entry.row.index)),
+            TuiViewRecordKind::Frames => (self.frame_list.at > 0).then_some(MarkedRow::Frame(self.frame_list.at)),
             TuiViewRecordKind::Table(view) => self.table_row(view).and_then(|row| view.mark(self, row)),
         };
         let Some(mark) = mark else { return };
@@ -283,28 +267,21 @@ impl App {
                 })
             }
             TuiViewRecordKind::Frames => {
-                let number =
-                    |mark: &MarkedRow| if let MarkedRow::Frame(frame) = mark { Some(*frame) } else { None };
+                let number = |mark: &MarkedRow| if let MarkedRow::Frame(frame) = mark { Some(*frame) } else { None };
                 let mut frames: BTreeSet<u64> = self.marks.iter().filter_map(number).collect();
                 if frames.is_empty() {
                     frames.extend(Some(self.frame_list.at).filter(|frame| *frame > 0));
                 }
-                if frames.is_empty() {
-                    Err(NOTHING_CHOSEN.to_owned())
-                } else {
-                    Ok(SaveSelection::Frames(frames))
-                }
+                if frames.is_empty() { Err(NOTHING_CHOSEN.to_owned()) } else { Ok(SaveSelection::Frames(frames)) }
             }
             TuiViewRecordKind::Table(view) => {
-                let is_marked =
-                    |row: &usize| view.mark(self, *row).is_some_and(|mark| self.marks.contains(&mark));
+                let is_marked = |row: &usize| view.mark(self, *row).is_some_and(|mark| self.marks.contains(&mark));
                 let mut rows: Vec<usize> = view.order(self).into_iter().filter(is_marked).collect();
                 if rows.is_empty() {
                     rows.extend(self.table_row(view));
                 }
                 if is_once {
-                    let marks: BTreeSet<MarkedRow> =
-                        rows.iter().filter_map(|row| view.mark(self, *row)).collect();
+                    let marks: BTreeSet<MarkedRow> = rows.iter().filter_map(|row| view.mark(self, *row)).collect();
                     if marks.is_empty() {
                         return Err(NOTHING_CHOSEN.to_owned());
                     }
@@ -313,9 +290,7 @@ impl App {
                         let transaction = entry.to_ended_transaction();
                         marks.contains(&MarkedRow::Operation(transaction.operation))
                             || marks.contains(&MarkedRow::Connection(transaction.connection))
-                            || transaction
-                                .path
-                                .is_some_and(|path| marks.contains(&MarkedRow::File(path.to_vec())))
+                            || transaction.path.is_some_and(|path| marks.contains(&MarkedRow::File(path.to_vec())))
                     };
                     return Ok(SaveSelection::for_rows(self.rows().entries().filter(is_wanted)));
                 }
@@ -352,8 +327,7 @@ impl App {
         match self.view.rows() {
             TuiViewRecordKind::Transactions => {
                 let width = usize::from(self.areas.list.width);
-                let columns: Vec<_> =
-                    self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
+                let columns: Vec<_> = self.layout(width).columns.into_iter().map(|(column, _)| column).collect();
                 let (list, rows) = self.list_and_rows();
                 list.sort_by_neighbor(step, &columns, rows);
             }

@@ -41,17 +41,8 @@ impl TransactionReloadKey {
 
 impl From<&TransactionListRow> for TransactionReloadKey {
     fn from(row: &TransactionListRow) -> Self {
-        let TransactionListRow {
-            index,
-            connection,
-            xid,
-            first,
-            last,
-            latency_ns: latency,
-            bytes,
-            is_reverse,
-            ..
-        } = *row;
+        let TransactionListRow { index, connection, xid, first, last, latency_ns: latency, bytes, is_reverse, .. } =
+            *row;
         Self { index, connection, xid, first, last, latency_ns: latency, bytes, is_reverse }
     }
 }

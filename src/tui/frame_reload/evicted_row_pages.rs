@@ -19,9 +19,8 @@ impl FrameReloadWorker {
         let first = number * PAGE_ROWS;
         let mut frames = self.capture.reread(None).ok()?;
         let (mut flow, mut conformance) = self.manner.flow(filter.as_ref(), self.manner.limits.clone());
-        let mut selection = filter.map(|filter| {
-            FilterRunner::with_filehandles(filter, self.manner.filehandles, &self.manner.memory)
-        });
+        let mut selection =
+            filter.map(|filter| FilterRunner::with_filehandles(filter, self.manner.filehandles, &self.manner.memory));
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());
         let mut writer = TuiTransactionRowBuilder::new(self.manner.glyphs);
         let (mut page, mut rows, mut count) = (RowPage::default(), 0, 0);

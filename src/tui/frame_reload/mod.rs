@@ -45,11 +45,8 @@ impl FrameReloadClient {
         let (request_sender, request_receiver) = channel();
         let (response_sender, response_receiver) = channel();
         thread::spawn(move || {
-            let limits = FlowLimits {
-                keep_file_data: true,
-                record_transaction_frames: true,
-                ..settings.limits.clone()
-            };
+            let limits =
+                FlowLimits { keep_file_data: true, record_transaction_frames: true, ..settings.limits.clone() };
             let mut worker = FrameReloadWorker {
                 capture,
                 manner: settings,

@@ -19,11 +19,8 @@ impl FrameReloadWorker {
             return None;
         };
         let mut frames = self.capture.reread(self.resume_point_before(first, CONTEXT_FRAMES)).ok()?;
-        let mut flow = Flow::new(FlowLimits {
-            keep_file_data: false,
-            record_transaction_frames: false,
-            ..self.limits.clone()
-        });
+        let mut flow =
+            Flow::new(FlowLimits { keep_file_data: false, record_transaction_frames: false, ..self.limits.clone() });
         let mut list = FrameListWriter::new(screen, time).with_scroll(left);
         // As in the packet list of a file, names inferred from later frames are not used.
         let mut names = FileNames::new(self.manner.filehandles, self.manner.memory.names_bytes());

@@ -99,11 +99,8 @@ pub(super) fn add_acknowledgements(
                 && ack.packet.goes_to(sender)
                 && sent.psn.distance(ack.packet.psn) >= 0
         };
-        bar.ack = acks
-            .iter()
-            .skip(first_after)
-            .find(covers)
-            .map(|ack| WaterfallAck { time: ack.time, frame: ack.frame });
+        bar.ack =
+            acks.iter().skip(first_after).find(covers).map(|ack| WaterfallAck { time: ack.time, frame: ack.frame });
     }
     for ack in &acks {
         if !matches!(ack.syndrome, Syndrome::Nak(_) | Syndrome::RnrNak { .. }) {

@@ -157,18 +157,13 @@ impl FrameReloadWorker {
     }
 
     /// Builds the details.
-    fn build_detail(
-        &mut self,
-        key: TransactionReloadKey,
-        reloaded: ReloadedTransaction,
-    ) -> DetailPaneContent {
+    fn build_detail(&mut self, key: TransactionReloadKey, reloaded: ReloadedTransaction) -> DetailPaneContent {
         let ReloadedTransaction { mut transaction, steps, packets, frames: held } = reloaded;
         transaction.index = key.index;
         transaction.connection = TransactionConnection { number: key.connection, ..transaction.connection };
         let mut view = FieldTreeTextWriter::new(self.screen).with_literals();
         let transaction = &transaction;
-        let findings =
-            self.manner.findings.as_ref().map(|findings| findings.of(key.index)).unwrap_or_default();
+        let findings = self.manner.findings.as_ref().map(|findings| findings.of(key.index)).unwrap_or_default();
         let lines = self.names.look_up(|names| {
             transaction.with_messages(|messages| {
                 let summary = messages.summary();
@@ -184,19 +179,14 @@ impl FrameReloadWorker {
             let source = match line.origin {
                 TreeLineByteSource::Nothing => continue,
                 TreeLineByteSource::Frame(number) => held.frame(number).map(|frame| frame.bytes.to_vec()),
-                TreeLineByteSource::Message(kind) => {
-                    transaction.message(kind).map(|message| message.bytes.clone())
-                }
-                TreeLineByteSource::Chunk(kind) => {
-                    FieldTreeTextWriter::message_chunk_content(transaction, kind)
-                }
+                TreeLineByteSource::Message(kind) => transaction.message(kind).map(|message| message.bytes.clone()),
+                TreeLineByteSource::Chunk(kind) => FieldTreeTextWriter::message_chunk_content(transaction, kind),
             };
             bytes.insert(line.origin, source.unwrap_or_default());
         }
         let mut frames: Vec<FrameNumber> = steps.iter().map(|step| step.frame).collect();
-        for message in [RpcMessageKind::Call, RpcMessageKind::Reply]
-            .into_iter()
-            .filter_map(|kind| transaction.message(kind))
+        for message in
+            [RpcMessageKind::Call, RpcMessageKind::Reply].into_iter().filter_map(|kind| transaction.message(kind))
         {
             frames.extend(&message.frames);
         }
@@ -226,15 +216,15 @@ impl FrameReloadWorker {
                 let mut bytes: FxHashMap<TreeLineByteSource, Vec<u8>> = FxHashMap::default();
                 bytes.insert(TreeLineByteSource::Frame(number), frame.bytes.to_vec());
                 for content in flow.frame_kinds() {
-                    if let FrameContentKind::Message { key, which }
-                    | FrameContentKind::Retransmission { key, which } = *content
+                    if let FrameContentKind::Message { key, which } | FrameContentKind::Retransmission { key, which } =
+                        *content
                         && let Some(transaction) = flow.transaction(key)
                     {
                         let message = transaction.message(which);
                         let inline = message.map(|message| message.bytes.clone()).unwrap_or_default();
                         bytes.entry(TreeLineByteSource::Message(which)).or_insert(inline);
-                        let content = FieldTreeTextWriter::message_chunk_content(transaction, which)
-                            .unwrap_or_default();
+                        let content =
+                            FieldTreeTextWriter::message_chunk_content(transaction, which).unwrap_or_default();
                         bytes.entry(TreeLineByteSource::Chunk(which)).or_insert(content);
                     }
                 }

@@ -94,8 +94,7 @@ fn recovery_bars(
     transaction.stalls.iter().filter_map(move |stall| {
         let (start, end) = times?;
         let (from, to) = (stall.since.max(start), stall.until.min(end));
-        let end_frame =
-            packets.iter().filter(|(_, packet)| packet.time >= to).map(|(frame, _)| *frame).min()?;
+        let end_frame = packets.iter().filter(|(_, packet)| packet.time >= to).map(|(frame, _)| *frame).min()?;
         (from < to).then_some(WaterfallBar {
             kind: WaterfallBarKind::Recovery,
             from,
@@ -125,9 +124,7 @@ fn add_event(bars: &mut Vec<WaterfallBar>, step: &TransactionFrame, packet: &Wat
     let (kind, is_open) = match step.role {
         FrameRole::RequestedRead { chunk } => (WaterfallBarKind::Read(chunk), true),
         FrameRole::MovedChunkData { kind: ChunkKind::Read, chunk } => (WaterfallBarKind::Read(chunk), false),
-        FrameRole::MovedChunkData { kind: ChunkKind::Write, chunk } => {
-            (WaterfallBarKind::Write(chunk), false)
-        }
+        FrameRole::MovedChunkData { kind: ChunkKind::Write, chunk } => (WaterfallBarKind::Write(chunk), false),
         FrameRole::MovedChunkData { kind: ChunkKind::Reply, .. } => (WaterfallBarKind::ReplyWrite, false),
         FrameRole::Done => (WaterfallBarKind::Done, false),
     };

@@ -29,11 +29,7 @@ pub struct SortedRowNumbers {
 }
 
 /// Compares two rows by a column.
-fn compare(
-    column: TransactionListColumn,
-    a: &TransactionRowWithText<'_>,
-    b: &TransactionRowWithText<'_>,
-) -> Ordering {
+fn compare(column: TransactionListColumn, a: &TransactionRowWithText<'_>, b: &TransactionRowWithText<'_>) -> Ordering {
     let (one, other) = (a.row, b.row);
     match column {
         TransactionListColumn::Time => one.time.cmp(&other.time),

@@ -240,9 +240,8 @@ impl<'p> TransactionRowWithText<'p> {
 
     /// Returns the status followed by the problems of the Transaction, and the length of the status.
     pub fn status(&self) -> (&'p str, usize) {
-        let RowTextPieceLengths {
-            version, label, chunks, short_chunks, status, status_length: split, ..
-        } = self.row.lengths;
+        let RowTextPieceLengths { version, label, chunks, short_chunks, status, status_length: split, .. } =
+            self.row.lengths;
         (self.piece(&[version, label, chunks, short_chunks], status), usize::from(split))
     }
 }
@@ -290,13 +289,8 @@ impl TuiTransactionRowBuilder {
         lengths.chunks = self.take_cell(page);
         transaction_list::chunks(transaction, true, &mut self.cell);
         lengths.short_chunks = self.take_cell(page);
-        let (is_ok, split) = transaction_list::status_and_marks(
-            transaction,
-            summary,
-            STATUS_WIDTH,
-            &self.glyphs,
-            &mut self.cell,
-        );
+        let (is_ok, split) =
+            transaction_list::status_and_marks(transaction, summary, STATUS_WIDTH, &self.glyphs, &mut self.cell);
         if let Some(severity) = transaction_list::marked_severity(findings) {
             let _ = write!(self.cell, " !{}", severity.name());
         }
@@ -319,10 +313,7 @@ impl TuiTransactionRowBuilder {
             is_reverse: transaction.direction == CallDirection::Reverse,
             has_failed: !is_ok,
             is_incomplete: !summary.missing(transaction).is_empty(),
-            has_copies: [&transaction.call, &transaction.reply]
-                .into_iter()
-                .flatten()
-                .any(|message| message.copies > 1),
+            has_copies: [&transaction.call, &transaction.reply].into_iter().flatten().any(|message| message.copies > 1),
             client: page.client(transaction.connection.client.address),
             operation: page.operation(OperationKey::from_summary(summary)),
             text,

@@ -1,9 +1,7 @@
 //! Effects of keys.
 
 use nfsrdma_capture_file::ZstdWindowBudget;
-use ratatui::crossterm::event::{
-    Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
-};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::tui::app::application_state::{FocusPane, TerminalControlRequest};
 use crate::tui::app::marked_row::MarkedRow;
@@ -64,8 +62,7 @@ fn follow_shows_the_same_file_slot_connection_or_xid() {
     ] {
         let mut screen = Screen::open(CAPTURE, 160, 40);
         screen.ask('g', "0xb38df27d").keys("F").keys(&letter.to_string());
-        let printed =
-            screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
+        let printed = screen.app.displayed_pass().filter.as_ref().map(|(_, text)| text.clone()).unwrap_or_default();
         assert!(printed.starts_with(filter), "{letter}: {printed}");
         assert!(screen.app.rows().len() >= least, "{letter}: {}", screen.app.rows().len());
         screen.ask('g', "0xb38df27d");
@@ -254,8 +251,7 @@ fn what_is_chosen_is_saved_with_all_its_frames() {
     let mut source = nfsrdma_capture_file::CaptureFrameSource::open([crate::testing::path(CAPTURE)]).unwrap();
     let mut control = 0;
     while let Some(frame) = source.next().unwrap() {
-        control +=
-            u64::from(frame.bytes.get(36..38) == Some(&[0x12, 0xb7]) && frame.bytes.get(42) == Some(&17));
+        control += u64::from(frame.bytes.get(36..38) == Some(&[0x12, 0xb7]) && frame.bytes.get(42) == Some(&17));
     }
     let (_, frames) = saved(&mut screen, "control.pcapng", " control");
     assert!(control > 100);
@@ -443,8 +439,7 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
             _ => {
                 let mut other = Screen::open(CAPTURE, 120, 40);
                 other.ask('f', filter);
-                let (count, ending) =
-                    (other.app.rows().len(), if other.app.rows().len() == 1 { "" } else { "s" });
+                let (count, ending) = (other.app.rows().len(), if other.app.rows().len() == 1 { "" } else { "s" });
                 assert!(said.starts_with(&format!("saved {count} Transaction{ending} to ")), "{key}: {said}");
             }
         }
@@ -466,8 +461,7 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
     let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::FlowLimits::default());
     let mut naks = Vec::new();
     while let Some(frame) = source.next().unwrap() {
-        let (datagram, _) =
-            flow.process_frame_observed(&frame, &mut nfsrdma_dissectors::field::NullFieldObserver);
+        let (datagram, _) = flow.process_frame_observed(&frame, &mut nfsrdma_dissectors::field::NullFieldObserver);
         if let nfsrdma_dissectors::net::NetworkLayerPayload::Infiniband(packet) = &datagram.payload
             && let Some(aeth) = packet.aeth
             && matches!(aeth.syndrome, nfsrdma_dissectors::infiniband::Syndrome::Nak { .. })
@@ -512,10 +506,8 @@ fn rates_of_a_file_are_those_around_the_cursor() {
     let rows = screen.app.rows();
     let middle = rows.get(99).unwrap().to_ended_transaction().time;
     let (first, last) = screen.app.unfiltered.tables.times.unwrap();
-    for (rate, half_ns) in screen.app.rates().all.iter().zip([500_000_000, 5_000_000_000, 30_000_000_000_u64])
-    {
-        let ended =
-            rows.entries().filter(|entry| entry.to_ended_transaction().time.abs_diff_ns(middle) <= half_ns);
+    for (rate, half_ns) in screen.app.rates().all.iter().zip([500_000_000, 5_000_000_000, 30_000_000_000_u64]) {
+        let ended = rows.entries().filter(|entry| entry.to_ended_transaction().time.abs_diff_ns(middle) <= half_ns);
         let part = middle.nanoseconds_since(first).unwrap().min(half_ns)
             + last.nanoseconds_since(middle).unwrap().min(half_ns);
         let expected = ended.count() as f64 / (part as f64 / 1e9);
@@ -552,8 +544,7 @@ fn numbers_of_tables_are_whole_at_every_width() {
             screen.keys(key);
             let TuiViewRecordKind::Table(table) = view.rows() else { panic!() };
             let order = table.order(&screen.app);
-            let shown: Vec<_> =
-                screen.app.areas.headings.iter().filter(|(_, column)| *column > 0).copied().collect();
+            let shown: Vec<_> = screen.app.areas.headings.iter().filter(|(_, column)| *column > 0).copied().collect();
             assert!(!shown.is_empty(), "{width}");
             let lines = screen.app.areas.list;
             for (line, row) in order.iter().take(usize::from(lines.height)).enumerate() {
@@ -591,14 +582,14 @@ fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
                     _ => panic!("{:?}", app.view),
                 };
                 let text = screen.text();
-                let Some(word) = text.lines().find_map(|line| {
-                    line.split_whitespace().find(|word| word.len() > 3 && word.contains(['▲', '▼']))
-                }) else {
+                let Some(word) = text
+                    .lines()
+                    .find_map(|line| line.split_whitespace().find(|word| word.len() > 3 && word.contains(['▲', '▼'])))
+                else {
                     assert!(!text.contains(['▲', '▼']), "{key} at {width}: {name}\n{text}");
                     continue;
                 };
-                let is_behind =
-                    |name: &str| ['▲', '▼'].iter().any(|sign| text.contains(&format!(" {name}{sign}")));
+                let is_behind = |name: &str| ['▲', '▼'].iter().any(|sign| text.contains(&format!(" {name}{sign}")));
                 let is_name = is_behind(name) || name == "DEST" && is_behind("DESTINATION");
                 assert!(is_name && !name.is_empty(), "{key} at {width}: {word} for {name}\n{text}");
                 seen.insert((key, name));
@@ -618,9 +609,7 @@ fn right_scrolls_to_the_columns_that_have_no_room() {
             let heading = screen
                 .text()
                 .lines()
-                .find(|line| {
-                    line.contains("OPERATION") || line.contains("CONNECTION") || line.contains("FILE")
-                })
+                .find(|line| line.contains("OPERATION") || line.contains("CONNECTION") || line.contains("FILE"))
                 .unwrap()
                 .to_owned();
             seen.extend(heading.split_whitespace().map(|name| name.trim_matches(['▼', '▲']).to_owned()));
@@ -718,10 +707,6 @@ fn the_prompt_for_a_file_says_what_can_be_saved() {
         screen.keys("W");
         assert_eq!(screen.last_line(), text);
         screen.keys("/some/file/with/a/long/name");
-        assert!(
-            screen.text().lines().last().unwrap().starts_with("save to: /some/file"),
-            "{}",
-            screen.text()
-        );
+        assert!(screen.text().lines().last().unwrap().starts_with("save to: /some/file"), "{}", screen.text());
     }
 }

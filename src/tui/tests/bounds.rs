@@ -38,10 +38,8 @@ impl Long {
     fn open(&self, memory: usize) -> Screen {
         // Size of the budget that gives the rows of files this share (`ViewMemoryShares`).
         let budget_bytes = memory as u64 / 14 * 32 * 8 / 6 * 8 / 7;
-        let options = TuiOptions {
-            memory: CommandMemoryBudget::for_interface(budget_bytes, []),
-            ..TuiOptions::default()
-        };
+        let options =
+            TuiOptions { memory: CommandMemoryBudget::for_interface(budget_bytes, []), ..TuiOptions::default() };
         Screen::of(SharedCapture::files(vec![self.0.clone()], ZstdWindowBudget::default()), 80, 24, options)
     }
 }

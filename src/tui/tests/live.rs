@@ -1,8 +1,6 @@
 //! Screens of an interface: the first line and the pending Calls, at each width.
 
-use nfsrdma_capture_file::{
-    CaptureFrameSource, CaptureInterfaceLinkState, CapturePacketCounters, ReadProgress,
-};
+use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterfaceLinkState, CapturePacketCounters, ReadProgress};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use ratatui::Terminal;
@@ -47,10 +45,7 @@ fn set(app: &mut App, link: CaptureInterfaceLinkState, waiting: usize) {
         connection: 12,
         client: nfsrdma_dissectors::address::Address::Unknown,
         xid: entry.row.xid,
-        slot: Some(nfsrdma_analysis::call_session_slots::CallSessionSlot {
-            session: Default::default(),
-            slot: 17,
-        }),
+        slot: Some(nfsrdma_analysis::call_session_slots::CallSessionSlot { session: Default::default(), slot: 17 }),
         phase: match number {
             0 => PendingTransactionPhase::Server,
             _ => PendingTransactionPhase::DataIn { moved_bytes: 8192, offered_bytes: 65536 },
@@ -102,8 +97,7 @@ fn the_first_line_and_the_pending_calls_of_an_interface() {
 #[test]
 fn no_part_of_the_first_line_is_cut() {
     let mut screen = interface();
-    let views =
-        ["Transactions", "Operations", "Connections", "Files", "Frames", "Charts", "Trans", "Ops", "Conn"];
+    let views = ["Transactions", "Operations", "Connections", "Files", "Frames", "Charts", "Trans", "Ops", "Conn"];
     let parts = ["enp65s0f0", "5.32 MiB", "NO LINK", "DOWN", "4 waiting", "4.07 s", "0 dropped"];
     for (link, word) in [
         (CaptureInterfaceLinkState::Up, ""),
@@ -119,8 +113,7 @@ fn no_part_of_the_first_line_is_cut() {
                 let names = line.split(' ').filter(|word| !word.is_empty());
                 let state = names
                     .skip_while(|word| {
-                        word.parse::<u8>().is_ok_and(|number| (1..=6).contains(&number))
-                            || views.contains(word)
+                        word.parse::<u8>().is_ok_and(|number| (1..=6).contains(&number)) || views.contains(word)
                     })
                     .collect::<Vec<_>>()
                     .join(" ");
@@ -134,10 +127,7 @@ fn no_part_of_the_first_line_is_cut() {
                 }
                 assert!(word.is_empty() || line.contains(word), "{key} at {width}: {line:?}");
                 let has_both = word != "NO LINK" || width > 42;
-                assert!(
-                    waiting == 0 || !has_both || line.contains("4 waiting"),
-                    "{key} at {width}: {line:?}"
-                );
+                assert!(waiting == 0 || !has_both || line.contains("4 waiting"), "{key} at {width}: {line:?}");
                 assert!(width < 70 || line.contains("0 dropped"), "{key} at {width}: {line:?}");
                 assert!(width < 90 || line.contains("enp65s0f0"), "{key} at {width}: {line:?}");
             }

@@ -31,13 +31,11 @@ fn no_number_is_cut_at_any_width() {
             screen.settle();
             let text = screen.text();
             // Compare the part above bytes and hints, which format positions differently.
-            let bytes =
-                text.lines().position(|line| line.starts_with("── Call") || line.starts_with("── Frame "));
+            let bytes = text.lines().position(|line| line.starts_with("── Call") || line.starts_with("── Frame "));
             let lines = text.lines().take(bytes.unwrap_or(usize::MAX)).take(39);
             for (at, line) in lines.enumerate().filter(|(_, line)| !line.starts_with("──")) {
                 for number in numbers(line) {
-                    let is_name =
-                        number.contains(['/', '…', '"']) || keys == "w" && at > 1 && !line.contains("READ");
+                    let is_name = number.contains(['/', '…', '"']) || keys == "w" && at > 1 && !line.contains("READ");
                     assert!(is_name || whole.contains(number), "{keys:?} at {width}: {number}\n{text}");
                     // A sign directly after a complete number cuts nothing.
                     let kept = number.trim_end_matches('…').trim_end_matches(',');
@@ -94,8 +92,7 @@ fn sentences_have_the_units_of_the_other_views() {
 #[test]
 fn the_signs_of_the_waterfall_are_explained_in_their_own_characters() {
     for (glyphs, ack) in [(Glyphs::UNICODE, "◂ ACK"), (Glyphs::ASCII, "< ACK")] {
-        let mut screen =
-            Screen::with("rxe-v42.pcap", 120, 40, TuiOptions { glyphs, ..TuiOptions::default() });
+        let mut screen = Screen::with("rxe-v42.pcap", 120, 40, TuiOptions { glyphs, ..TuiOptions::default() });
         screen.ask('g', "0xbc8df27d").keys("w");
         let text = screen.text();
         assert!(text.contains(ack) && text.contains("copy after the Reply"), "{text}");

@@ -35,8 +35,7 @@ fn cell(screen: &str, name: &str, heading: &str) -> String {
     let head = screen.lines().position(|line| line.contains(heading)).unwrap_or_else(|| panic!("{screen}"));
     let at = screen.lines().nth(head).unwrap().find(heading).unwrap();
     let to = screen.lines().nth(head).unwrap()[..at].chars().count() + heading.chars().count();
-    let row =
-        lines.iter().skip(head + 1).find(|line| line.iter().collect::<String>().trim().starts_with(name));
+    let row = lines.iter().skip(head + 1).find(|line| line.iter().collect::<String>().trim().starts_with(name));
     let row: String = row.unwrap_or_else(|| panic!("{name}: {screen}")).iter().take(to).collect();
     let words: Vec<&str> = row.split(' ').filter(|word| !word.is_empty()).collect();
     if row.ends_with(' ') { String::new() } else { words[words.len() - 2..].join(" ") }

@@ -33,10 +33,7 @@ fn transactions_of_every_transport_are_found_again_with_their_bytes() {
             assert!(detail.frames.last() <= Some(&row.last), "{name} {index}");
             for line in detail.lines.iter().filter(|line| line.origin != TreeLineByteSource::Nothing) {
                 let bytes = &detail.bytes[&line.origin];
-                assert!(
-                    line.bytes.as_ref().is_none_or(|range| range.end <= bytes.len()),
-                    "{name} {index} {line:?}"
-                );
+                assert!(line.bytes.as_ref().is_none_or(|range| range.end <= bytes.len()), "{name} {index} {line:?}");
             }
         });
     }

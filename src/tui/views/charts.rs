@@ -97,13 +97,7 @@ fn over_time(app: &App, buffer: &mut Buffer, area: Rect) {
         app.theme.call,
         |rate| ShortNumber(rate).to_string(),
     );
-    draw(
-        below,
-        "Bytes a second",
-        |load| load.bytes,
-        app.theme.data_in,
-        |rate| HumanSize(rate as u64).to_string(),
-    );
+    draw(below, "Bytes a second", |load| load.bytes, app.theme.data_in, |rate| HumanSize(rate as u64).to_string());
 }
 
 /// The time span of a chart, in nanoseconds since the first frame.
@@ -117,8 +111,7 @@ impl ChartTimeAxis {
     /// Returns the time span of a series.
     pub(super) fn for_series<S: TimeSeriesBucket>(app: &App, series: &TimeSeries<S>) -> Self {
         let first = app.displayed_pass().tables.times.map(|(first, _)| first);
-        let from =
-            series.start().zip(first).and_then(|(start, first)| start.nanoseconds_since(first)).unwrap_or(0);
+        let from = series.start().zip(first).and_then(|(start, first)| start.nanoseconds_since(first)).unwrap_or(0);
         Self { from, to: from.saturating_add(series.width().saturating_mul(series.steps().len() as u64)) }
     }
 
@@ -173,8 +166,7 @@ impl ColumnChart<'_> {
         let (area, below) = cut_bottom(area, u16::from(area.height >= 4));
         axis.draw(app, buffer, cut_left(below, margin).1);
         let (labels, chart) = cut_left(area, margin);
-        let label_line =
-            |text: &str| Line::styled(format!("{text:>0$}", usize::from(margin - 1)), app.theme.dim);
+        let label_line = |text: &str| Line::styled(format!("{text:>0$}", usize::from(margin - 1)), app.theme.dim);
         draw_text(buffer, labels, 0, &label_line(&label));
         if area.height > 1 {
             draw_text(buffer, labels, usize::from(area.height) - 1, &label_line("0"));
@@ -185,9 +177,8 @@ impl ColumnChart<'_> {
             let start = column * count / width;
             let end = ((column + 1) * count).div_ceil(width).max(start + 1).min(count);
             // Each column shows the maximum of its steps, so that peaks are visible on a narrow screen too.
-            let largest = |values: &[f64]| {
-                values.get(start..end).unwrap_or_default().iter().copied().fold(0.0, f64::max)
-            };
+            let largest =
+                |values: &[f64]| values.get(start..end).unwrap_or_default().iter().copied().fold(0.0, f64::max);
             let filled = (largest(&self.values) / maximum * (height * levels.len()) as f64).ceil() as usize;
             let is_at_limit = self.is_at_limit.get(start..end).unwrap_or_default().contains(&true);
             let limit = largest(&self.limits);

@@ -55,9 +55,7 @@ impl TableRows for ConnectionsView {
         number("/S 60S", 6, 8, PLAIN, |app, row| rate(app, row, 2)),
         number("BYTES", 8, 3, PLAIN, |_, row| TableCell::Bytes(row.tally.bytes)),
         number("INCOMPLETE", 10, 1, NOTICE, |_, row| TableCell::nonzero_count(row.tally.incomplete)),
-        text("STATE", STATE_COLUMNS, 2, DIM, |_, row| {
-            TableCell::Text(short_state(row.state_name()).to_owned())
-        }),
+        text("STATE", STATE_COLUMNS, 2, DIM, |_, row| TableCell::Text(short_state(row.state_name()).to_owned())),
         number("GRANTED", 7, 2, PLAIN, |_, row| TableCell::nonzero_count(row.tally.granted_credits.into())),
         number("IN USE", 6, 2, PLAIN, |_, row| TableCell::Count(in_use(row))),
         number("AT LIMIT", 8, 4, ERROR, |_, row| TableCell::nonzero_time_ns(row.at_limit_ns().unwrap_or(0))),
@@ -131,11 +129,8 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let title = format!("Connection {}", row.tally.name.number);
     let step = format!("peaks of {}", HumanDuration(credits.0.width(), app.tui_glyphs.glyphs));
     rule(app, buffer, head, &title, &step, false);
-    let parameters = if is_rdma {
-        wrapped(&connections::describe_parameters(row), usize::from(area.width))
-    } else {
-        Vec::new()
-    };
+    let parameters =
+        if is_rdma { wrapped(&connections::describe_parameters(row), usize::from(area.width)) } else { Vec::new() };
     let lines = parameters.len().min(if area.height >= 9 { 2 } else { 0 });
     let (parameters_area, area) = cut_top(area, lines as u16);
     for (line, text) in parameters.into_iter().take(lines).enumerate() {
@@ -191,10 +186,7 @@ impl CreditResourceChart<'_> {
         let at_limit_ns = credits.time_ns(self.at_limit_ns);
         let at_limit = match at_limit_ns {
             0 => Span::styled(", never at the limit", app.theme.dim),
-            ns => Span::styled(
-                format!(", at the limit {}", HumanDuration(ns, app.tui_glyphs.glyphs)),
-                app.theme.error,
-            ),
+            ns => Span::styled(format!(", at the limit {}", HumanDuration(ns, app.tui_glyphs.glyphs)), app.theme.error),
         };
         let text = Line::from(vec![
             Span::styled(format!("{}: at most {max_used} in use", self.name), app.theme.call),

@@ -62,14 +62,7 @@ impl ListAreas {
     }
 
     /// Draws the mark and the cursor of a line.
-    pub(super) fn draw_signs(
-        self,
-        app: &App,
-        buffer: &mut Buffer,
-        line: usize,
-        is_marked: bool,
-        is_at_cursor: bool,
-    ) {
+    pub(super) fn draw_signs(self, app: &App, buffer: &mut Buffer, line: usize, is_marked: bool, is_at_cursor: bool) {
         if is_marked {
             draw_text(buffer, self.marks, line, &Line::styled(app.tui_glyphs.mark, app.theme.notice));
         }

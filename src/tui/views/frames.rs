@@ -57,9 +57,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
         let number = top + line;
         let frame_text = number.checked_sub(page.first.0).and_then(|at| page.lines.get(at as usize));
         match frame_text {
-            Some(frame_text) => {
-                draw_text(buffer, lines, line as usize, &styled_line_parsing::parsed(frame_text))
-            }
+            Some(frame_text) => draw_text(buffer, lines, line as usize, &styled_line_parsing::parsed(frame_text)),
             None => {
                 let is_gone = (page.wanted.0..page.first.0).contains(&number);
                 let reason = if is_gone { "  no longer in memory (--max-memory)" } else { "" };

@@ -28,8 +28,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     app.help = Some(top);
     if max_top > 0 {
         let lines_below = (per_column - usize::from(area.height)).saturating_sub(top);
-        let position =
-            if lines_below > 0 { format!("{lines_below} more below") } else { "the end".to_owned() };
+        let position = if lines_below > 0 { format!("{lines_below} more below") } else { "the end".to_owned() };
         rule(app, buffer, head, "Keys", &position, true);
     }
     for column in 0..columns {
@@ -75,10 +74,7 @@ fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
         ("Reply", theme.reply, "Replies, and what is granted"),
     ];
     for (name, style, meaning) in legend {
-        lines.push(Line::from(vec![
-            Span::styled(format!("  {name:<KEY_COLUMNS$} "), style),
-            Span::raw(meaning),
-        ]));
+        lines.push(Line::from(vec![Span::styled(format!("  {name:<KEY_COLUMNS$} "), style), Span::raw(meaning)]));
     }
     lines
 }

@@ -62,11 +62,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let count = bytes.len().div_ceil(per_line);
     let max_top = count.saturating_sub(height);
     // If the user has not scrolled, the first highlighted byte is a little below the top.
-    let top = app
-        .tree
-        .bytes_top
-        .unwrap_or_else(|| (marked.start / per_line).saturating_sub(height / 4))
-        .min(max_top);
+    let top = app.tree.bytes_top.unwrap_or_else(|| (marked.start / per_line).saturating_sub(height / 4)).min(max_top);
     for line in 0..height.min(count) {
         let start = (top + line) * per_line;
         let Some(part) = bytes.get(start..bytes.len().min(start + per_line)) else { break };
@@ -82,8 +78,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
                 Some(byte) => {
                     text.push(Span::styled(format!("{byte:02x}"), style(position, Some(*byte))));
                     // The gap between two highlighted bytes is highlighted too.
-                    let is_inner =
-                        marked.contains(&position) && marked.contains(&(position + 1)) && at + 1 < per_line;
+                    let is_inner = marked.contains(&position) && marked.contains(&(position + 1)) && at + 1 < per_line;
                     text.push(Span::styled(" ", if is_inner { app.theme.bytes } else { Style::new() }));
                 }
                 None => text.push(Span::raw("   ")),

@@ -30,9 +30,7 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let area = frame.area();
     app.areas = Default::default();
     if area.width < 20 || area.height < 6 {
-        for (line, text) in
-            line_wrap::wrapped("too small: 20x6 at least", usize::from(area.width)).iter().enumerate()
-        {
+        for (line, text) in line_wrap::wrapped("too small: 20x6 at least", usize::from(area.width)).iter().enumerate() {
             draw_text(frame.buffer_mut(), area, line, &Line::from(text.as_str()));
         }
         return;

@@ -50,9 +50,7 @@ impl TableRows for OperationsView {
         number("P90", 7, 7, PLAIN, |_, row| latency(row, |latency| latency.p90)),
         number("P99", 7, 3, PLAIN, |_, row| latency(row, |latency| latency.p99)),
         number("MAX", 7, 5, PLAIN, |_, row| latency(row, |latency| latency.max)),
-        number("TIME%", 5, 7, PLAIN, |app, row| {
-            TableCell::Percentage(app.displayed_pass().tables.totals().share(row))
-        }),
+        number("TIME%", 5, 7, PLAIN, |app, row| TableCell::Percentage(app.displayed_pass().tables.totals().share(row))),
         number("RECOVERY", 8, 8, ERROR, |_, row| TableCell::nonzero_time_ns(row.recovery_ns)),
         number("IN", 8, 6, PLAIN, |_, row| TableCell::Bytes(row.bytes_in)),
         number("OUT", 8, 6, PLAIN, |_, row| TableCell::Bytes(row.bytes_out)),
@@ -133,11 +131,10 @@ pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
 
 /// Draws the summary of the capture and, if live, the packet drops. Returns the rest of the area.
 pub(super) fn draw_head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
-    let mut lines: Vec<_> =
-        wrapped_parts(&summary(&app.displayed_pass().tables, app), usize::from(area.width))
-            .into_iter()
-            .map(|line| Line::styled(line, app.theme.dim))
-            .collect();
+    let mut lines: Vec<_> = wrapped_parts(&summary(&app.displayed_pass().tables, app), usize::from(area.width))
+        .into_iter()
+        .map(|line| Line::styled(line, app.theme.dim))
+        .collect();
     if let Some(counters) = app.unfiltered.progress.counters {
         let [kernel, interface, program] =
             [counters.dropped_by_kernel, counters.dropped_by_interface, counters.dropped_by_program];

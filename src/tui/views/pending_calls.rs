@@ -53,12 +53,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
 
 /// Returns the line of a Call: age, operation with its file, state and connection. What does not fit beside age and
 /// operation is left out whole: first the XID, then the connection, then the phase, then the slot.
-fn call_line(
-    app: &App,
-    activity: &LiveActivitySnapshot,
-    row: &PendingCallRow,
-    width: usize,
-) -> Line<'static> {
+fn call_line(app: &App, activity: &LiveActivitySnapshot, row: &PendingCallRow, width: usize) -> Line<'static> {
     let glyphs = &app.tui_glyphs.glyphs;
     let age_ns = activity.age_ns(row);
     let age = format!("{:>8}", HumanDuration(age_ns, *glyphs).to_string());
@@ -81,21 +76,19 @@ fn call_line(
     let xid = if width >= MIN_WIDTH_WITH_XID { format!("  {}", row.xid) } else { String::new() };
     let mut space = space;
     let mut has_all = true;
-    let [phase, rest, connection, xid] =
-        [format!("  {phase}"), rest.to_owned(), connection, xid].map(|part| {
-            has_all &= min_label_width + width_of(&part) <= space;
-            if !has_all {
-                return String::new();
-            }
-            space -= width_of(&part);
-            part
-        });
+    let [phase, rest, connection, xid] = [format!("  {phase}"), rest.to_owned(), connection, xid].map(|part| {
+        has_all &= min_label_width + width_of(&part) <= space;
+        if !has_all {
+            return String::new();
+        }
+        space -= width_of(&part);
+        part
+    });
     let mut label = row.label.clone();
     shorten(row.path.clone(), space, glyphs, &mut label);
     let label = fit_words(&label, space, glyphs).into_owned();
     let fill = " ".repeat(space.saturating_sub(width_of(&label)));
-    let split =
-        (0..=row.name_length.min(label.len())).rev().find(|at| label.is_char_boundary(*at)).unwrap_or(0);
+    let split = (0..=row.name_length.min(label.len())).rev().find(|at| label.is_char_boundary(*at)).unwrap_or(0);
     let (name, arguments) = label.split_at(split);
     let styles = &app.theme.styles;
     let operation = if row.is_reverse { styles.callback } else { styles.operation };

@@ -58,17 +58,13 @@ pub(super) fn draw_above(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
         && let Some(after) = start.and_then(|start| since.nanoseconds_since(start))
     {
         let after = HumanDuration(after, app.tui_glyphs.glyphs);
-        counts +=
-            &format!("; only since {after}: {} older frames are gone", grouped(side.progress.evicted_frames));
+        counts += &format!("; only since {after}: {} older frames are gone", grouped(side.progress.evicted_frames));
     }
     let width = usize::from(area.width).saturating_sub(width_of(&counts) + 10);
     let (title, text) = text;
     let text = fit(&text, width, &app.tui_glyphs.glyphs).into_owned();
-    let line = spans([
-        (app.theme.notice, format!(" {title} ")),
-        (Style::new(), text),
-        (app.theme.dim, format!("  {counts}")),
-    ]);
+    let line =
+        spans([(app.theme.notice, format!(" {title} ")), (Style::new(), text), (app.theme.dim, format!("  {counts}"))]);
     draw_text(buffer, status_area, 0, &line);
     rest
 }

@@ -93,9 +93,7 @@ impl TableCell {
             Self::TimeNs(ns) => ns.map(|ns| HumanDuration(ns, glyphs).to_string()).unwrap_or_default(),
             Self::Percentage(percent) => format!("{percent:.1}"),
             Self::Rate(rate) => rate.map_or(UNKNOWN.to_owned(), |rate| EventRateText(rate).to_string()),
-            Self::ByteRate(rate) => {
-                rate.map_or(UNKNOWN.to_owned(), |rate| HumanSize(rate as u64).to_string())
-            }
+            Self::ByteRate(rate) => rate.map_or(UNKNOWN.to_owned(), |rate| HumanSize(rate as u64).to_string()),
         }
     }
 
@@ -242,12 +240,7 @@ impl<T: TableRows> TableView for T {
 
 /// Returns the visible columns with their widths: the name and the most important ones, or after scrolling those from
 /// the scroll position on. Numbers are never cut.
-fn layout(
-    columns: &[TableColumnHeading],
-    widths: &[usize],
-    width: usize,
-    scroll: usize,
-) -> Vec<(usize, usize)> {
+fn layout(columns: &[TableColumnHeading], widths: &[usize], width: usize, scroll: usize) -> Vec<(usize, usize)> {
     let mut shown: Vec<usize> = (0..columns.len()).filter(|at| *at == 0 || *at >= scroll).collect();
     let min_width = |shown: &[usize]| -> usize {
         let others = shown.iter().filter(|at| **at > 0).filter_map(|at| widths.get(*at));
@@ -287,8 +280,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
     table.scroll = table.scroll.min(columns.len().saturating_sub(1));
     let rows: Vec<(usize, Vec<(String, Style)>)> =
         order.iter().skip(table.top).take(height).map(|row| (*row, view.cells(app, *row))).collect();
-    let mut widths: Vec<usize> =
-        columns.iter().map(|column| column.width.max(width_of(column.name))).collect();
+    let mut widths: Vec<usize> = columns.iter().map(|column| column.width.max(width_of(column.name))).collect();
     for (_, cells) in &rows {
         for ((width, column), (cell, _)) in widths.iter_mut().zip(&columns).zip(cells) {
             if column.is_number {
@@ -312,8 +304,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
         let is_sorted = table.sort == *number;
         let text = heading(column.name, column.is_number, is_sorted.then_some(sign), *width, app);
         let style = if is_sorted { app.theme.key } else { app.theme.heading };
-        let heading_area =
-            Rect { x, width: (*width as u16).min((lines.x + lines.width).saturating_sub(x)), ..head };
+        let heading_area = Rect { x, width: (*width as u16).min((lines.x + lines.width).saturating_sub(x)), ..head };
         draw_text(buffer, heading_area, 0, &Line::styled(text, style));
         headings.push((heading_area, *number));
         x += *width as u16 + 1;
@@ -328,8 +319,7 @@ pub(super) fn draw(app: &mut App, view: &dyn TableView, buffer: &mut Buffer, are
             };
             let cell = fit_words(cell, *width, &app.tui_glyphs.glyphs).into_owned();
             let fill = " ".repeat(width.saturating_sub(width_of(&cell)));
-            let (before, after) =
-                if column.is_number { (fill, String::new()) } else { (String::new(), fill) };
+            let (before, after) = if column.is_number { (fill, String::new()) } else { (String::new(), fill) };
             text.extend([Span::raw(before), Span::styled(cell, *style), Span::raw(after + " ")]);
         }
         draw_text(buffer, lines, line, &Line::from(text));

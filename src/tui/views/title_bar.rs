@@ -87,9 +87,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let names = wide
         .iter()
         .find(|names| fits(names, TitleBarPartPriority::Name))
-        .or_else(|| {
-            all.iter().skip(WITH_FULL_NAME - 1).find(|names| fits(names, TitleBarPartPriority::Waiting))
-        })
+        .or_else(|| all.iter().skip(WITH_FULL_NAME - 1).find(|names| fits(names, TitleBarPartPriority::Waiting)))
         .copied()
         .unwrap_or((no_name, no_name));
     let (labels, width) = labels(app, names);
@@ -128,9 +126,7 @@ fn fitted(app: &App, parts: &[TitleBarPart], width: usize) -> String {
         let space = remaining.saturating_sub(gap_before);
         let text = match rank {
             // Without the number of waiting Calls, the age has no meaning.
-            TitleBarPartPriority::Age
-                if !kept.iter().any(|(_, rank, _)| *rank == TitleBarPartPriority::Waiting) =>
-            {
+            TitleBarPartPriority::Age if !kept.iter().any(|(_, rank, _)| *rank == TitleBarPartPriority::Waiting) => {
                 continue;
             }
             // The start of a long file name may be cut, but an interface is named or not.
@@ -156,10 +152,8 @@ fn fit_end(text: &str, width: usize, glyphs: &Glyphs) -> String {
         return text.to_owned();
     }
     let max_width = width.saturating_sub(width_of(glyphs.cut));
-    let start = text
-        .char_indices()
-        .map(|(at, _)| at)
-        .find(|at| width_of(text.get(*at..).unwrap_or_default()) <= max_width);
+    let start =
+        text.char_indices().map(|(at, _)| at).find(|at| width_of(text.get(*at..).unwrap_or_default()) <= max_width);
     match start.and_then(|start| text.get(start..)) {
         Some(end) => format!("{}{end}", glyphs.cut),
         None => String::new(),
@@ -182,10 +176,7 @@ fn parts(app: &App) -> Vec<TitleBarPart> {
             }
             // Frames received once are read only by the first pass.
             None => {
-                add(
-                    TitleBarPartPriority::Read,
-                    HumanSize(app.unfiltered.progress.bytes.read_bytes).to_string(),
-                );
+                add(TitleBarPartPriority::Read, HumanSize(app.unfiltered.progress.bytes.read_bytes).to_string());
             }
         }
     }

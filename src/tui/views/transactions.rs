@@ -34,11 +34,8 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
             let height = (area.height * 2 / 5).max(MIN_LIST_LINES);
             // A completed list takes only the lines it needs.
             let needed = app.list.len(app.rows()).saturating_add(1);
-            let needed = if app.displayed_pass().progress.is_over {
-                needed.try_into().unwrap_or(height)
-            } else {
-                height
-            };
+            let needed =
+                if app.displayed_pass().progress.is_over { needed.try_into().unwrap_or(height) } else { height };
             cut_top(area, height.min(needed).max(MIN_LIST_LINES))
         }
         (true, false) => cut_top(area, area.height),
@@ -117,8 +114,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
             }
             None => {
                 let number = app.list.row_number(at).unwrap_or(0) as u64 + 1;
-                let text =
-                    format!("Transaction {} is read again {}", grouped(number), app.tui_glyphs.glyphs.cut);
+                let text = format!("Transaction {} is read again {}", grouped(number), app.tui_glyphs.glyphs.cut);
                 draw_text(buffer, lines, line, &Line::styled(text, app.theme.dim));
             }
         }
@@ -244,8 +240,7 @@ fn cell(
         }
         TransactionListColumn::Bytes => (HumanSize(row.bytes).to_string(), Default::default()),
         TransactionListColumn::Latency => {
-            let text =
-                row.latency_ns.map_or(String::new(), |latency| HumanDuration(latency, glyphs).to_string());
+            let text = row.latency_ns.map_or(String::new(), |latency| HumanDuration(latency, glyphs).to_string());
             let style = if app.is_slow(entry) { app.theme.notice } else { Style::new() };
             (text, (style, usize::MAX, Style::new()))
         }

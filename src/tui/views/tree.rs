@@ -39,10 +39,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
         let mut text =
             vec![Span::raw(" ".repeat(node_line.depth * 2)), Span::styled(format!("{sign} "), app.theme.dim)];
         text.extend(
-            node_line
-                .pieces
-                .iter()
-                .map(|(style, text)| Span::styled(text.clone(), theme::from_anstyle(*style))),
+            node_line.pieces.iter().map(|(style, text)| Span::styled(text.clone(), theme::from_anstyle(*style))),
         );
         if let (Some(false), true) = (is_open, node_line.pieces.is_empty()) {
             text.push(Span::raw(app.tui_glyphs.glyphs.cut));

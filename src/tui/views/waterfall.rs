@@ -129,8 +129,7 @@ fn bar_line(
     line.push(Span::styled(behind, app.theme.dim));
     // An ACK is drawn if its position is free. Otherwise only its column shows it.
     let acknowledged = bar.ack.and_then(|acknowledged| acknowledged.time.nanoseconds_since(start));
-    if let Some(at) = acknowledged.filter(|at| *at <= total).map(column).filter(|at| *at >= end && *at < axis)
-    {
+    if let Some(at) = acknowledged.filter(|at| *at <= total).map(column).filter(|at| *at >= end && *at < axis) {
         line.push(Span::raw(" ".repeat(at - end)));
         line.push(Span::styled(app.tui_glyphs.ack, app.theme.notice));
         end = at + 1;
@@ -144,8 +143,7 @@ fn bar_line(
     let text = format!("  {:>8} {took:>8}", HumanDuration(at, glyphs).to_string());
     line.push(Span::styled(text, Style::new()));
     if has_acks {
-        let ack_delay_ns =
-            bar.ack.map(|acknowledged| acknowledged.time.nanoseconds_since(bar.to).unwrap_or(0));
+        let ack_delay_ns = bar.ack.map(|acknowledged| acknowledged.time.nanoseconds_since(bar.to).unwrap_or(0));
         let ack_delay = ack_delay_ns.map_or(String::new(), |after| HumanDuration(after, glyphs).to_string());
         line.push(Span::styled(format!(" {ack_delay:>8}"), app.theme.notice));
     }

@@ -142,8 +142,7 @@ impl Run {
 /// Returns the number of executed basic blocks in valgrind's statistics: each begins with a check for events.
 fn executed_blocks(log: &str) -> u64 {
     let line = log.lines().find(|line| line.ends_with(" event checks."));
-    let number =
-        line.and_then(|line| line.split_whitespace().rev().nth(2)).unwrap_or_else(|| panic!("{log}"));
+    let number = line.and_then(|line| line.split_whitespace().rev().nth(2)).unwrap_or_else(|| panic!("{log}"));
     number.replace(',', "").parse().unwrap()
 }
 
@@ -156,11 +155,9 @@ fn a_run() {
     let status = Command::new(words.next().unwrap()).args(words).stdout(output).status().unwrap();
     assert!(status.success(), "{status}");
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
-    let times_us =
-        [usage.user_time(), usage.system_time()].map(|time| time.tv_sec() * 1_000_000 + time.tv_usec());
+    let times_us = [usage.user_time(), usage.system_time()].map(|time| time.tv_sec() * 1_000_000 + time.tv_usec());
     let peak_bytes = usage.max_rss() * 1024;
-    std::fs::write(std::env::var_os(COST).unwrap(), format!("{} {peak_bytes}", times_us[0] + times_us[1]))
-        .unwrap();
+    std::fs::write(std::env::var_os(COST).unwrap(), format!("{} {peak_bytes}", times_us[0] + times_us[1])).unwrap();
 }
 
 fn median(values: &mut [f64]) -> f64 {
@@ -171,8 +168,7 @@ fn median(values: &mut [f64]) -> f64 {
 /// Returns the ratios of the CPU time of doubling sizes: of each, the lesser of the median of its ratios and the ratio
 /// of the minimum times.
 fn time_ratios(rounds: &[[Duration; 4]]) -> [f64; 3] {
-    let ratio =
-        |times: &[Duration; 4], step: usize| times[step + 1].as_secs_f64() / times[step].as_secs_f64();
+    let ratio = |times: &[Duration; 4], step: usize| times[step + 1].as_secs_f64() / times[step].as_secs_f64();
     let least = std::array::from_fn(|step| rounds.iter().map(|times| times[step]).min().unwrap());
     std::array::from_fn(|step| {
         let mut ratios: Vec<_> = rounds.iter().map(|times| ratio(times, step)).collect();

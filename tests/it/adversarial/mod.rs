@@ -107,10 +107,7 @@ fn chunk_lists_of_a_thousand_segments() {
         (0..count).try_for_each(|number| {
             let xid = number as u32;
             let segments: Vec<_> = (0..1000).map(|at| (xid << 10 | at, 4096, u64::from(at) << 12)).collect();
-            to.frame(&wire::send(
-                to_server(number),
-                &wire::rdma_msg(xid, &segments, &wire::call(xid, 0, &[])),
-            ))
+            to.frame(&wire::send(to_server(number), &wire::rdma_msg(xid, &segments, &wire::call(xid, 0, &[]))))
         })
     });
 }
@@ -121,10 +118,7 @@ fn chunk_lists_of_one_handle() {
         (0..count).try_for_each(|number| {
             let xid = number as u32;
             let segments: Vec<_> = (0..1000).map(|at| (7, 4096, u64::from(xid << 10 | at) << 12)).collect();
-            to.frame(&wire::send(
-                to_server(number),
-                &wire::rdma_msg(xid, &segments, &wire::call(xid, 0, &[])),
-            ))
+            to.frame(&wire::send(to_server(number), &wire::rdma_msg(xid, &segments, &wire::call(xid, 0, &[]))))
         })
     });
 }
@@ -166,8 +160,7 @@ impl Drop for ScratchFolder {
 
 #[test]
 fn rows_of_exported_tables() {
-    let folder =
-        ScratchFolder(std::env::temp_dir().join(format!("adversarial-{}-tables", std::process::id())));
+    let folder = ScratchFolder(std::env::temp_dir().join(format!("adversarial-{}-tables", std::process::id())));
     let to = folder.0.to_str().unwrap();
     let calls: Frames<'_> = &|to, count| {
         (0..count).try_for_each(|number| {
@@ -249,9 +242,8 @@ fn filehandles_and_names_in_traces() {
 #[test]
 fn a_trace_that_lacks_facts_for_want_of_memory_says_so() {
     let capture = Scratch::new("facts.pcap");
-    let names: Frames<'_> = &|to, count| {
-        (0..count).try_for_each(|number| lookup(to, number, 2 * number as u32, &format!("name {number}")))
-    };
+    let names: Frames<'_> =
+        &|to, count| (0..count).try_for_each(|number| lookup(to, number, 2 * number as u32, &format!("name {number}")));
     write_capture(&capture, names, 40_000);
     let trace = Scratch::new("facts.trace");
     for (memory, is_lacking) in [("16M", true), ("1G", false)] {
@@ -327,9 +319,7 @@ fn transactions_in_baselines() {
 
 #[test]
 fn differences_from_baselines() {
-    hold_check("checked", false, |number, is_baseline| {
-        format!("{number} {}", if is_baseline { 'a' } else { 'b' })
-    });
+    hold_check("checked", false, |number, is_baseline| format!("{number} {}", if is_baseline { 'a' } else { 'b' }));
 }
 
 /// Returns the logarithm of the window of the files: 128 MiB, or half of the small limit.
@@ -374,12 +364,8 @@ fn zstd_files_with_long_windows_that_follow_one_another() {
 fn zstd_files_that_need_more_memory_together_than_there_is_say_what_to_do() {
     let files = zstd_files(2, 10);
     let paths: Vec<_> = files.iter().map(Scratch::path).collect();
-    let output = Command::new(program())
-        .args(["-q", "--summary", "json"])
-        .args(limits(2))
-        .args(&paths)
-        .output()
-        .unwrap();
+    let output =
+        Command::new(program()).args(["-q", "--summary", "json"]).args(limits(2)).args(&paths).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{errors}");
     assert!(errors.contains("needs a window of") && errors.contains("--max-memory"), "{errors}");

@@ -38,8 +38,7 @@ fn answers(python: &Path, folder: &Folder, script: &str, arguments: &[&str]) -> 
     let file = folder.0.join("script.py");
     fs::write(&file, script).unwrap();
     let program = Path::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).parent().unwrap();
-    let path =
-        env::join_paths(env::split_paths(&env::var_os("PATH").unwrap()).chain([program.to_owned()])).unwrap();
+    let path = env::join_paths(env::split_paths(&env::var_os("PATH").unwrap()).chain([program.to_owned()])).unwrap();
     let output = Command::new(python)
         .arg(&file)
         .args(arguments)
@@ -158,9 +157,7 @@ fn hold(answers: &[Vec<Vec<Value>>], lines: &[(String, Transaction)]) {
     let [by_operation, by_file, by_hour] = answers else { panic!("{answers:?}") };
     let whole: Vec<Vec<Value>> = by_operation
         .iter()
-        .map(|row| {
-            row.iter().map(|cell| if cell.is_number() { json!(number(cell)) } else { cell.clone() }).collect()
-        })
+        .map(|row| row.iter().map(|cell| if cell.is_number() { json!(number(cell)) } else { cell.clone() }).collect())
         .collect();
     assert_eq!(whole, latencies(lines));
 

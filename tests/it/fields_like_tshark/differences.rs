@@ -79,10 +79,9 @@ impl<'s> Difference<'s> {
         let mut differences = Vec::new();
         for field in names.into_iter().filter(|field| is_of_message(field) == pair.is_message) {
             let (ours, theirs) = (our_row.get(field), about.values.get(field));
-            let is_there_in_both =
-                matches!(FIELDS.get(field), Some(FilterType::Protocol | FilterType::Structure))
-                    && ours.is_some()
-                    && theirs.is_some();
+            let is_there_in_both = matches!(FIELDS.get(field), Some(FilterType::Protocol | FilterType::Structure))
+                && ours.is_some()
+                && theirs.is_some();
             if ours == theirs || is_there_in_both {
                 agreed(field);
             } else {
@@ -202,8 +201,7 @@ pub(super) const RULES: [Rule; 49] = [
         elsewhere: None,
         explains: |d, _| {
             d.is_only_theirs()
-                && (d.field == "iwarp_mpa.fpdu"
-                    || (d.field == "iwarp_mpa.ulpdulength" && d.theirs() == ["19792"]))
+                && (d.field == "iwarp_mpa.fpdu" || (d.field == "iwarp_mpa.ulpdulength" && d.theirs() == ["19792"]))
         },
     },
     Rule {
@@ -247,8 +245,7 @@ pub(super) const RULES: [Rule; 49] = [
         elsewhere: None,
         explains: |d, known| {
             let is_continuation = d.about.protocols.ends_with(":tcp:rpc");
-            is_continuation
-                && (d.is_only_ours() && d.is_unseen(known) || d.field == "rpc" && d.is_only_theirs())
+            is_continuation && (d.is_only_ours() && d.is_unseen(known) || d.field == "rpc" && d.is_only_theirs())
         },
     },
     Rule {
@@ -277,9 +274,7 @@ pub(super) const RULES: [Rule; 49] = [
         section: "RFC 5044 section 4.4",
         elsewhere: None,
         explains: |d, _| {
-            d.is_one_of(&["iwarp_mpa.crc", "iwarp_mpa.pad"])
-                && d.is_only_theirs()
-                && d.pair.theirs > d.pair.ours
+            d.is_one_of(&["iwarp_mpa.crc", "iwarp_mpa.pad"]) && d.is_only_theirs() && d.pair.theirs > d.pair.ours
         },
     },
     Rule {
@@ -414,9 +409,7 @@ pub(super) const RULES: [Rule; 49] = [
         right: "tshark",
         section: "RFC 8166 section 3.4.4",
         elsewhere: None,
-        explains: |d, _| {
-            d.field == "nfs.data" && d.is_only_theirs() && d.about.protocols.contains("rpcordma")
-        },
+        explains: |d, _| d.field == "nfs.data" && d.is_only_theirs() && d.about.protocols.contains("rpcordma"),
     },
     Rule {
         title: "The version of a program",
@@ -447,8 +440,7 @@ pub(super) const RULES: [Rule; 49] = [
         section: "RFC 8881 section 20: NFS_CB is a program of NFS",
         elsewhere: None,
         explains: |d, _| {
-            let is_callback =
-                first(d.our_row, "rpc.program").is_some_and(|p| Difference::number(p) >= 0x4000_0000);
+            let is_callback = first(d.our_row, "rpc.program").is_some_and(|p| Difference::number(p) >= 0x4000_0000);
             is_callback && d.is_only_ours() && d.is_one_of(&["nfs", "nfs.ops.count"])
         },
     },
@@ -532,8 +524,7 @@ pub(super) const RULES: [Rule; 49] = [
                 let other = others.get(at).map_or("", String::as_str);
                 other.bytes().all(|digit| digit == b'0') || other.bytes().all(|digit| digit == b'f')
             };
-            let parts =
-                ["nfs.stateid.other", "nfs.stateid.seqid", "nfs.stateid.hash", "nfs.stateid.other_hash"];
+            let parts = ["nfs.stateid.other", "nfs.stateid.seqid", "nfs.stateid.hash", "nfs.stateid.other_hash"];
             d.is_one_of(&parts) && d.are_those(|at, _| !is_special(at))
         },
     },
@@ -543,9 +534,7 @@ pub(super) const RULES: [Rule; 49] = [
         right: US,
         section: "RFC 8881 section 18.16.3, RFC 9754",
         elsewhere: None,
-        explains: |d, _| {
-            d.field == "nfs.want" && d.are_those(|_, value| Difference::number(value) & 0xff00 != 0)
-        },
+        explains: |d, _| d.field == "nfs.want" && d.are_those(|_, value| Difference::number(value) & 0xff00 != 0),
     },
     Rule {
         title: "Bits of what OPEN wants of a delegation",
@@ -587,9 +576,7 @@ pub(super) const RULES: [Rule; 49] = [
         right: BOTH,
         section: "RFC 8881 section 18.23.2",
         elsewhere: None,
-        explains: |d, _| {
-            d.field == "nfs.name" && d.is_only_theirs() && d.our_row.get("nfs.entry_name") == d.theirs
-        },
+        explains: |d, _| d.field == "nfs.name" && d.is_only_theirs() && d.our_row.get("nfs.entry_name") == d.theirs,
     },
     Rule {
         title: "Whether attributes are set",
@@ -607,8 +594,7 @@ pub(super) const RULES: [Rule; 49] = [
         elsewhere: None,
         explains: |d, _| {
             let sets = d.our_row.contains_key("nfs.set_it");
-            let both =
-                || [d.our_row.get("nfs.atime"), d.our_row.get("nfs.mtime")].into_iter().flatten().flatten();
+            let both = || [d.our_row.get("nfs.atime"), d.our_row.get("nfs.mtime")].into_iter().flatten().flatten();
             let is_atime = || d.field == "nfs.atime" && both().eq(d.theirs());
             sets && (is_atime() || d.field == "nfs.mtime" && d.is_only_ours())
         },
@@ -728,9 +714,7 @@ pub(super) const RULES: [Rule; 49] = [
         right: BOTH,
         section: "RFC 5665 section 5.2.3",
         elsewhere: Some(NFSTRACE),
-        explains: |d, _| {
-            d.field.starts_with("nfs.universal_address.") && d.is_only_ours() && is_of_rpcbind(d)
-        },
+        explains: |d, _| d.field.starts_with("nfs.universal_address.") && d.is_only_ours() && is_of_rpcbind(d),
     },
     Rule {
         title: "The arguments of RPCBIND",

@@ -140,9 +140,7 @@ fn ours(capture: &str) -> BTreeMap<u64, Row> {
 
 fn row<'t>(cells: impl Iterator<Item = (&'static str, &'t str)>) -> Row {
     let cells = cells.filter(|(_, cell)| !cell.is_empty() && *cell != "<MISSING>");
-    cells
-        .map(|(field, cell)| (field, cell.split(BETWEEN).map(|value| plain(field, value)).collect()))
-        .collect()
+    cells.map(|(field, cell)| (field, cell.split(BETWEEN).map(|value| plain(field, value)).collect())).collect()
 }
 
 /// Normalizes a value: numbers in decimal, bytes in hexadecimal, and a placeholder for a structure or a protocol, of
@@ -203,8 +201,7 @@ impl Shown {
         let mut pairs = Vec::new();
         self.pair(&mut pairs, false, |row| {
             // Fields that identify an FPDU.
-            let names =
-                ["iwarp_mpa.ulpdulength", "iwarp_ddp.stag", "iwarp_ddp.tagged_offset", "iwarp_ddp.msn"];
+            let names = ["iwarp_mpa.ulpdulength", "iwarp_ddp.stag", "iwarp_ddp.tagged_offset", "iwarp_ddp.msn"];
             row.contains_key("iwarp_mpa.fpdu").then(|| names.map(|name| row.get(name).cloned()).to_vec())
         });
         self.pair(&mut pairs, true, |row| {

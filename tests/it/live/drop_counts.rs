@@ -11,8 +11,7 @@ use super::veth_link::{RECEIVER, Wire};
 use crate::program::number;
 
 /// Options for all frames in little memory.
-const NARROW: [&str; 11] =
-    ["-i", RECEIVER, "-f", "", "-T", "json", "-B", "1", "--max-queue-bytes", "1", "-p"];
+const NARROW: [&str; 11] = ["-i", RECEIVER, "-f", "", "-T", "json", "-B", "1", "--max-queue-bytes", "1", "-p"];
 
 /// Received minus dropped by the kernel is captured; decoded plus dropped by the program is captured.
 fn agree(counts: &serde_json::Value, lines: &[String]) {

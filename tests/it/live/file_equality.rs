@@ -169,9 +169,7 @@ fn a_capture_ends_by_itself_after_its_time_without_a_packet() {
     assert!(begin.elapsed() >= Duration::from_millis(300));
     assert_eq!(
         lines,
-        [
-            "0 frames, 0 B. 0 Transactions on 0 connections. 0 packets passed the capture filter, none dropped."
-        ]
+        ["0 frames, 0 B. 0 Transactions on 0 connections. 0 packets passed the capture filter, none dropped."]
     );
 }
 
@@ -184,10 +182,7 @@ fn lint_of_an_interface_without_traffic_is_no_success() {
     for program in [timed, interrupted] {
         let (code, errors) = program.gone();
         assert_eq!(code, Some(2), "{errors}");
-        assert!(
-            errors.ends_with("nothing to judge: no RPC-over-RDMA or NFS traffic in 0 frames\n"),
-            "{errors}"
-        );
+        assert!(errors.ends_with("nothing to judge: no RPC-over-RDMA or NFS traffic in 0 frames\n"), "{errors}");
     }
 }
 

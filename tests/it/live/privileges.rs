@@ -64,10 +64,7 @@ fn what_cannot_be_captured_is_said_in_one_line() {
     };
     assert_eq!(printed(&["-i", "no0"]), "nfsrdma-inspect: no0: no such interface; list them with -D\n");
     let filter = printed(&["-i", RECEIVER, "-f", "udp port nonsense("]);
-    assert!(
-        filter.contains(": -f: ") && filter.contains("pcap-filter") && filter.lines().count() == 1,
-        "{filter}"
-    );
+    assert!(filter.contains(": -f: ") && filter.contains("pcap-filter") && filter.lines().count() == 1, "{filter}");
     let user = printed(&["-i", RECEIVER, "-Z", "no-such-user"]);
     assert!(user.contains("unknown user no-such-user"), "{user}");
     let both = printed(&["-i", RECEIVER, "some.pcap"]);

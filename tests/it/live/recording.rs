@@ -49,11 +49,7 @@ fn sent(name: &'static str) -> Vec<Vec<u8>> {
 #[track_caller]
 fn are_same(found: &[Vec<u8>], expected: &[Vec<u8>]) {
     let first = found.iter().zip(expected).position(|(one, other)| one != other);
-    assert_eq!(
-        (first, found.len()),
-        (None, expected.len()),
-        "the first frame that differs, and how many there are"
-    );
+    assert_eq!((first, found.len()), (None, expected.len()), "the first frame that differs, and how many there are");
 }
 
 struct Folder(PathBuf);
@@ -249,11 +245,7 @@ fn a_file_that_grows_replaces_an_old_one_when_it_begins_and_is_readable_at_any_t
             assert_eq!(fs::read(&file).unwrap(), b"old");
         }
         let program = wire.capture(&[recorder, &["-w", &file]].concat());
-        assert_eq!(
-            frames(CaptureFrameSource::open([&file]).unwrap()).len(),
-            0,
-            "the file is there with its header"
-        );
+        assert_eq!(frames(CaptureFrameSource::open([&file]).unwrap()).len(), 0, "the file is there with its header");
         wire.send("rxe-v42", |player| player.play(1, None));
         let begun = std::time::Instant::now();
         let mut seen = 0;
@@ -304,8 +296,7 @@ fn a_recording_on_a_full_disk_replaces_no_file() {
         // It has a mount namespace of its own.
         let mut command = wire.command("sh");
         command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_nfsrdma-inspect")]);
-        let ended =
-            command.args(recorder).args(["-w", "file"]).current_dir(folder.path("")).output().unwrap();
+        let ended = command.args(recorder).args(["-w", "file"]).current_dir(folder.path("")).output().unwrap();
         let errors = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), Some(2), "{errors}");
         assert!(errors.contains("file: cannot write: no space left on device"), "{errors}");

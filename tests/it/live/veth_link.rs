@@ -76,18 +76,13 @@ impl Wire {
     }
 
     /// Runs `act` with a player of a capture at the sending end.
-    pub(crate) fn send<R: Send>(
-        &self,
-        capture: &'static str,
-        work: impl FnOnce(&mut Player) -> R + Send,
-    ) -> R {
+    pub(crate) fn send<R: Send>(&self, capture: &'static str, work: impl FnOnce(&mut Player) -> R + Send) -> R {
         let namespace = File::open(format!("/run/netns/{}", self.namespace('a'))).unwrap();
         // A namespace is a property of a thread.
         thread::scope(|scope| {
             let sending = scope.spawn(move || {
                 setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
-                let source =
-                    CaptureFrameSource::from_reader(capture, std::io::Cursor::new(captures::bytes(capture)));
+                let source = CaptureFrameSource::from_reader(capture, std::io::Cursor::new(captures::bytes(capture)));
                 work(&mut Player::new(source, SENDER))
             });
             sending.join().unwrap()

@@ -65,8 +65,7 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
     let recording = Passing::new("beside-recorded.trace");
     let path = captures::path("rxe-v3");
     let file = path.to_str().unwrap();
-    let output =
-        program(&["check", "-q", "-T", "json", "--server", &url, "--record", recording.name(), file]);
+    let output = program(&["check", "-q", "-T", "json", "--server", &url, "--record", recording.name(), file]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     // A LOCK was refused in the capture, while the server was in its grace period: tshark counts 3 GETPORT, 2 NULL, MNT
     // and UMNT, and 4 LOCK and 3 UNLOCK.
@@ -86,8 +85,7 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
     assert_eq!(captured.values().sum::<u32>(), 14, "{captured:?}");
     assert_eq!(captured, recorded);
     // They are paired with those of the capture.
-    let compared =
-        program(&["compare", "-T", "json", "--only", "missing,extra,client", file, recording.name()]);
+    let compared = program(&["compare", "-T", "json", "--only", "missing,extra,client", file, recording.name()]);
     let text = String::from_utf8(compared.stdout).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Json>(line).unwrap());
     let of_programs: Vec<_> = lines
@@ -96,16 +94,7 @@ fn mount_and_nlm_are_replayed_and_are_in_the_recording() {
         .collect();
     assert!(of_programs.is_empty(), "{of_programs:#?}");
     // The captured path was mounted; in each replay it is below the replay's directory.
-    let again = program(&[
-        "replay",
-        "run",
-        "-T",
-        "json",
-        recording.name(),
-        "--allow-source-server",
-        "--server",
-        &url,
-    ]);
+    let again = program(&["replay", "run", "-T", "json", recording.name(), "--allow-source-server", "--server", &url]);
     let report: Json = serde_json::from_slice(&again.stdout).unwrap();
     assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
     assert_eq!(steps(&report, "MOUNT 3 MNT", "unreplayable"), 0, "{report:#}");
@@ -147,9 +136,7 @@ fn a_program_that_is_not_registered_for_a_second_is_called_afterwards() {
         if is_query_for(call, Program::NLM) {
             let mut queries = queries.lock().unwrap();
             // The first is the step of the trace.
-            if queries.get(1).is_none_or(|first| first.elapsed() < Duration::from_secs(1))
-                && !queries.is_empty()
-            {
+            if queries.get(1).is_none_or(|first| first.elapsed() < Duration::from_secs(1)) && !queries.is_empty() {
                 let port = message.len() - 4;
                 message[port..].fill(0);
             }
@@ -183,9 +170,9 @@ fn a_lock_is_requested_again_until_the_grace_period_ends() {
         let is_in_grace = log.first().is_none_or(|first| first.elapsed() < Duration::from_secs(1));
         let mut answer = MockReply::default();
         let message = RpcMsg::decode(&mut Cursor::new(call), &mut NullFieldObserver).unwrap();
-        let is_lock = message.call().is_some_and(|asked| {
-            (asked.prog, asked.vers, asked.proc) == (Program::NLM, 4, nlm::Procedure::LOCK.0)
-        });
+        let is_lock = message
+            .call()
+            .is_some_and(|asked| (asked.prog, asked.vers, asked.proc) == (Program::NLM, 4, nlm::Procedure::LOCK.0));
         if !(is_lock && is_in_grace) {
             behind.lock().unwrap().call(Cursor::new(call), &mut answer);
             return answer.complete_message();
@@ -227,8 +214,7 @@ fn a_removal_that_is_refused_is_exit_code_3() {
         // No step lists this directory.
         let place: [&[u8]; 4] = [directory.as_bytes(), b"tree", b"export", b"priv"];
         foreign.map(|name| server.lock().unwrap().tree.add_name_below(&place, name));
-        let output =
-            program(&[&["replay", "run", "-q", "--seeded", "--remove", trace.name()][..], &run[..]].concat());
+        let output = program(&[&["replay", "run", "-q", "--seeded", "--remove", trace.name()][..], &run[..]].concat());
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{said}");
         assert_eq!(said.contains("not removed: it contains"), code == 3, "{said}");

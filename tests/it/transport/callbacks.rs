@@ -9,9 +9,9 @@ use std::time::{Duration, SystemTime};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Aceflag4, Acemask4, Acetype4, Args, Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall,
-    CbCompoundCallHead, CbCompoundReply, CbGetattr4Args, CbRecall4Args, CbResults, CompoundCall,
-    CompoundReply, Nfsace4, Nfstime4, OpenDelegation4, OpenReadDelegation4, Results, Stateid4,
+    Aceflag4, Acemask4, Acetype4, Args, Attribute, Attributes, Bitmap4, CbArgs, CbCompoundCall, CbCompoundCallHead,
+    CbCompoundReply, CbGetattr4Args, CbRecall4Args, CbResults, CompoundCall, CompoundReply, Nfsace4, Nfstime4,
+    OpenDelegation4, OpenReadDelegation4, Results, Stateid4,
 };
 use nfsrdma_dissectors::rpc::{self, universal_address};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -158,8 +158,7 @@ fn delegated(whole: &[u8]) -> Option<Vec<u8>> {
     })?;
     let permissions =
         Nfsace4 { r#type: Acetype4(0), flag: Aceflag4(0), access_mask: Acemask4(1), who: Text(b"EVERYONE@") };
-    open.delegation =
-        OpenDelegation4::Read(OpenReadDelegation4 { stateid: DELEGATION, recall: false, permissions });
+    open.delegation = OpenDelegation4::Read(OpenReadDelegation4 { stateid: DELEGATION, recall: false, permissions });
     CompoundReply::new(reply.head, &results).encode(&mut encoder);
     Some(encoder.finish().0)
 }
@@ -258,11 +257,10 @@ fn opened_file(reply: &[u8]) -> Option<(Vec<u8>, u64)> {
             Results::OPEN(StatusUnion::Ok(_)) => is_open = true,
             Results::GETFH(StatusUnion::Ok(ok)) => handle = Some(ok.object.0.to_vec()),
             Results::GETATTR(StatusUnion::Ok(ok)) => {
-                change =
-                    ok.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
-                        Attribute::CHANGE(change) => Some(change),
-                        _ => None,
-                    });
+                change = ok.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                    Attribute::CHANGE(change) => Some(change),
+                    _ => None,
+                });
             }
             _ => {}
         }
@@ -346,11 +344,7 @@ fn rfc8881_section_20_1_a_server_that_asks_for_attributes_gets_those_of_the_capt
     let answers = answers.lock().unwrap();
     // The file had 5,000 bytes when the captured server asked first.
     let (given, attributes) = answers.last().unwrap();
-    assert_eq!(
-        attributes.get(..2),
-        Some(&[Attribute::CHANGE(*given), Attribute::SIZE(5000)][..]),
-        "{answers:?}"
-    );
+    assert_eq!(attributes.get(..2), Some(&[Attribute::CHANGE(*given), Attribute::SIZE(5000)][..]), "{answers:?}");
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
     let is_recent = |time: &Nfstime4| time.seconds.cast_unsigned().abs_diff(now) < 60;
     match attributes.get(2..) {

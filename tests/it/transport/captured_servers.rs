@@ -51,11 +51,7 @@ fn a_trace_of_two_servers_is_refused_unless_the_filter_selects_one() {
         assert_eq!(report["states"]["mismatched"], 0, "{filter}: {report:#}");
         let count = |state: &str| report["states"][state].as_u64().unwrap();
         // The other half is of the other server.
-        assert_eq!(
-            (count("matched") + count("tolerated"), count("skipped")),
-            (225, 240),
-            "{filter}: {report:#}"
-        );
+        assert_eq!((count("matched") + count("tolerated"), count("skipped")), (225, 240), "{filter}: {report:#}");
         assert_eq!(report["own_faults"], Json::Array(Vec::new()), "{filter}");
     }
 }
@@ -101,11 +97,9 @@ fn a_url_with_another_minor_version_than_the_trace_is_refused() {
 
 #[test]
 fn the_path_of_a_missing_capture_is_not_proposed_as_an_output() {
-    for (path, is_proposed) in [
-        ("/nonexistent/work.pcap", false),
-        ("/nonexistent/work.pcapng.gz", false),
-        ("/nonexistent/work.trace", true),
-    ] {
+    for (path, is_proposed) in
+        [("/nonexistent/work.pcap", false), ("/nonexistent/work.pcapng.gz", false), ("/nonexistent/work.trace", true)]
+    {
         let output = program(&["replay", "run", path, "--server", "tcp://127.0.0.1:1/export"]);
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{said}");

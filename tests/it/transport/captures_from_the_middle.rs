@@ -17,8 +17,7 @@ use crate::captures;
 fn compiled_from(capture: &str, first: u32, test: &str) -> Passing {
     let trace = Passing::new(&format!("{test}-from-{first}.trace"));
     let (path, filter) = (captures::path(capture), format!("frame.number >= {first}"));
-    let output =
-        program(&["replay", "compile", "-q", "-Y", &filter, path.to_str().unwrap(), "-o", trace.name()]);
+    let output = program(&["replay", "compile", "-q", "-Y", &filter, path.to_str().unwrap(), "-o", trace.name()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     trace
 }
@@ -48,12 +47,7 @@ fn a_delegation_from_before_the_capture_is_replaced_by_an_open() {
     assert!(plan.contains("DELEGRETURN") && !plan.contains("unreplayable"), "{plan}");
     let work = Work::of_trace(MockServer::default(), "rxe-v42-database", 4, fs::read(trace.name()).unwrap());
     let (report, server) = replayed(&work, [], |_| {});
-    assert_eq!(
-        (report.mismatched(), &report.protocol.own),
-        (0, &Vec::new()),
-        "{:#?}",
-        report.steps.mismatches
-    );
+    assert_eq!((report.mismatched(), &report.protocol.own), (0, &Vec::new()), "{:#?}", report.steps.mismatches);
     let walked = report.tree_check.as_ref().unwrap();
     assert_eq!((walked.differing, &walked.failed), (0, &None), "{:#?}", walked.mismatches);
     // The mock server has no delegations of directories.
@@ -77,8 +71,7 @@ fn the_refusal_of_an_open_from_before_the_capture_is_in_the_report_and_in_the_re
     let work = Work::of_trace(MockServer::default(), "rxe-v42-database", 4, fs::read(trace.name()).unwrap());
     let what = MockServerFaultKind::WrongStatus(Nfsstat4::NFS4ERR_ACCESS.0);
     let fault = MockServerFault { version: 4, operation: "OPEN", what };
-    let (report, _) =
-        replayed(&work, [], |server| server.fault_injector = Some(MockFaultInjector::new(fault)));
+    let (report, _) = replayed(&work, [], |server| server.fault_injector = Some(MockFaultInjector::new(fault)));
     let refusals: Vec<_> = report.refused.iter().filter(|why| why.contains("before the capture")).collect();
     let [refusal] = refusals[..] else { panic!("{:?}", report.refused) };
     assert!(refusal.contains("OPEN: NFS4ERR_ACCESS"), "{refusal}");
@@ -105,14 +98,10 @@ fn a_refused_client_from_before_the_capture_costs_no_step_of_another() {
 
     let what = MockServerFaultKind::WrongStatus(Nfsstat4::NFS4ERR_SERVERFAULT.0);
     let fault = MockServerFault { version: 4, operation: "EXCHANGE_ID", what };
-    let (report, _) =
-        replayed(&work, [], |server| server.fault_injector = Some(MockFaultInjector::new(fault)));
+    let (report, _) = replayed(&work, [], |server| server.fault_injector = Some(MockFaultInjector::new(fault)));
     assert_eq!(report.synthesized.clients, 1);
     let [refusal] = &report.refused[..] else { panic!("{:?}", report.refused) };
-    assert!(
-        refusal.contains("a client from before the capture: EXCHANGE_ID: NFS4ERR_SERVERFAULT"),
-        "{refusal}"
-    );
+    assert!(refusal.contains("a client from before the capture: EXCHANGE_ID: NFS4ERR_SERVERFAULT"), "{refusal}");
     assert_eq!(of(&report, "NFS 4.2"), 0, "{:#?}", report.steps.reasons);
     assert!(of(&report, "NFS 4.1") > 100, "{:#?}", report.steps.reasons);
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v4::{
     Args, Bitmap4, CallbackSecParms4, CbClient4, ChannelAttrs4, ClientOwner4, Close4Args, CompoundReply,
-    CreateSession4Args, CreateSessionFlags, Createhow4, DestroyClientid4Args, DestroySession4Args,
-    ExchangeId4Args, ExchangeIdFlags, Fattr4, Lookup4Args, Netaddr4, NfsClientId4, Nfsstat4, Open4Args,
-    OpenClaim4, OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Read4Args, Readdir4Args,
-    ReclaimComplete4Args, Remove4Args, Results, Sequence4Args, Setclientid4Args, SetclientidConfirm,
-    ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args,
+    CreateSession4Args, CreateSessionFlags, Createhow4, DestroyClientid4Args, DestroySession4Args, ExchangeId4Args,
+    ExchangeIdFlags, Fattr4, Lookup4Args, Netaddr4, NfsClientId4, Nfsstat4, Open4Args, OpenClaim4, OpenConfirm4Args,
+    OpenOwner4, OpenRflags, Openflag4, Opentype4, Read4Args, Readdir4Args, ReclaimComplete4Args, Remove4Args, Results,
+    Sequence4Args, Setclientid4Args, SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, StateProtect4A, Stateid4,
+    UniversalAddress, Write4Args,
 };
 use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Ddp, Opaque, Text, Void, XdrArray};
@@ -20,8 +20,7 @@ use nfsrdma_rpc::{
 
 /// Lengths around padding, thresholds, segments and records.
 pub(super) const LENGTHS: [usize; 19] = [
-    0, 1, 2, 3, 4, 5, 511, 1023, 1024, 1025, 4095, 4096, 4097, 65_535, 65_537, 262_143, 1_048_573, 1_048_575,
-    1_048_576,
+    0, 1, 2, 3, 4, 5, 511, 1023, 1024, 1025, 4095, 4096, 4097, 65_535, 65_537, 262_143, 1_048_573, 1_048_575, 1_048_576,
 ];
 
 /// Returns bytes without short-range repetition.
@@ -63,17 +62,12 @@ impl<'t> Client<'t> {
     ) -> Self {
         let connection = transport.connect(target).unwrap_or_else(|e| panic!("{e}"));
         let xid = Xid(0x1000_0000 * (minor + 1));
-        let mut line =
-            RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.options.timeout);
+        let mut line = RpcClient::new(transport, connection, AuthSysCredential::default(), xid, target.options.timeout);
         let held = if minor == 0 { set_clientid(&mut line) } else { create_session(&mut line, minor) };
         let directory = directory.iter().map(|name| (*name).to_owned()).collect();
         let mut client = Self { line, minor, held, directory };
         if minor > 0 {
-            client.run(
-                &[Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false })],
-                &more(),
-                |_| (),
-            );
+            client.run(&[Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false })], &more(), |_| ());
         }
         client
     }
@@ -201,12 +195,7 @@ impl<'t> Client<'t> {
         });
     }
 
-    pub(super) fn read(
-        &mut self,
-        open: &(Stateid4, Vec<u8>),
-        count: u32,
-        shape: RequestedCallForm<'_>,
-    ) -> Vec<u8> {
+    pub(super) fn read(&mut self, open: &(Stateid4, Vec<u8>), count: u32, shape: RequestedCallForm<'_>) -> Vec<u8> {
         let read = Read4Args { stateid: open.0.clone(), offset: 0, count };
         let more = SynchronousProcedureCall { max_payload_bytes: &[count], shape, ..more() };
         let mut data = Vec::new();
@@ -292,10 +281,7 @@ fn set_clientid(line: &mut RpcClient<'_>) -> Held {
         client: NfsClientId4 { verifier: [7; 8], id: Opaque(id.as_bytes()) },
         callback: CbClient4 {
             cb_program: Program::NFS_CB.0,
-            cb_location: Netaddr4 {
-                na_r_netid: Text(b"tcp"),
-                na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")),
-            },
+            cb_location: Netaddr4 { na_r_netid: Text(b"tcp"), na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")) },
         },
         callback_ident: 1,
     });
@@ -354,8 +340,7 @@ fn create_session(line: &mut RpcClient<'_>, minor: u32) -> Held {
 
 /// Writes files of every length, reads them back, lists and removes them.
 pub(super) fn every_length(client: &mut Client<'_>) {
-    let name =
-        |length: usize| format!("a file of {length} bytes, with a name that makes the list of files long");
+    let name = |length: usize| format!("a file of {length} bytes, with a name that makes the list of files long");
     for length in LENGTHS {
         let data = content(length);
         let open = client.open(&name(length), true);
@@ -387,12 +372,7 @@ pub(super) fn every_length(client: &mut Client<'_>) {
 
 /// Sends NULL of NFSv4 many times, with as many in flight as the transport accepts but at most `most`. Returns the
 /// maximum in flight.
-pub(super) fn many_nulls(
-    transport: &mut dyn RpcClientTransport,
-    target: &ConnectTarget,
-    count: u32,
-    most: u32,
-) -> u32 {
+pub(super) fn many_nulls(transport: &mut dyn RpcClientTransport, target: &ConnectTarget, count: u32, most: u32) -> u32 {
     let connection = transport.connect(target).unwrap_or_else(|e| panic!("{e}"));
     let (mut sent, mut done, mut highest) = (0, 0, 0);
     let mut has_come = vec![false; count as usize];
@@ -402,12 +382,7 @@ pub(super) fn many_nulls(
                 .iter()
                 .flat_map(|word| word.to_be_bytes())
                 .collect();
-            let call = OutgoingRpcCall::without_payloads(
-                Xid(0xabcd_0000 + sent),
-                CallTag(sent.into()),
-                &message,
-                100,
-            );
+            let call = OutgoingRpcCall::without_payloads(Xid(0xabcd_0000 + sent), CallTag(sent.into()), &message, 100);
             match transport.submit(connection, &call) {
                 Ok(_) => sent += 1,
                 Err(SubmitError::Busy(_)) => break,

@@ -34,8 +34,7 @@ fn run(made: &Made, transport: &mut MockTransport, copies: usize) -> ReplayRepor
 #[test]
 fn copies_have_connections_of_their_own_and_are_reported_together() {
     let made = reads(50);
-    let mut transport =
-        MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = run(&made, &mut transport, 4);
     assert_eq!(
         (report.steps.states, report.connections),
@@ -52,8 +51,7 @@ fn copies_have_connections_of_their_own_and_are_reported_together() {
 #[test]
 fn a_mismatch_tells_the_copy() {
     let made = reads(10);
-    let mut transport =
-        MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     // One Call of each of the three is among every three.
     [3, 4, 5].into_iter().for_each(|after| transport.inject(after, MockTransportFault::OtherByte));
     let report = run(&made, &mut transport, 3);
@@ -68,10 +66,8 @@ fn a_mismatch_tells_the_copy() {
 #[test]
 fn credits_and_inline_thresholds_reach_the_transport() {
     let made = reads(100);
-    let wish =
-        ConnectOptions { credits: 5, send_size: 2048, receive_size: 1024, ..ConnectOptions::default() };
-    let mut transport =
-        MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
+    let wish = ConnectOptions { credits: 5, send_size: 2048, receive_size: 1024, ..ConnectOptions::default() };
+    let mut transport = MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     let report = made.run_over(&mut transport, &wish, &super::auxiliary_programs::none());
     assert_eq!(report.steps.states.matched, 100, "{report:?}");
     let rdma = transport.params(RpcClientConnectionId(0)).unwrap().rdma.clone().unwrap();

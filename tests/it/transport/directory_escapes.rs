@@ -70,10 +70,8 @@ impl Capture {
     }
 
     fn write(&self, path: &std::path::Path) {
-        let mut bytes: Vec<u8> = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65535, 1]
-            .iter()
-            .flat_map(|word: &u32| word.to_be_bytes())
-            .collect();
+        let mut bytes: Vec<u8> =
+            [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65535, 1].iter().flat_map(|word: &u32| word.to_be_bytes()).collect();
         for (at, frame) in self.frames.iter().enumerate() {
             let length = frame.len() as u32;
             bytes.extend(words(&[1_700_000_000, at as u32 * 1000, length, length]));
@@ -140,12 +138,7 @@ fn leaves_the_victim(name: &str, capture: &Capture, has_v3: bool, because: &str)
     let output = program(&["replay", "compile", "-q", pcap.name(), "-o", trace.name()]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let url = match has_v3 {
-        true => format!(
-            "tcp://localhost:{}{}?vers=3&mountport={}",
-            server.port,
-            export.display(),
-            server.mount_port
-        ),
+        true => format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port),
         false => format!("tcp://localhost:{}/export?vers=4.0", server.port),
     };
     let output = program(&["replay", "run", trace.name(), "--server", &url, "-T", "json"]);

@@ -11,17 +11,14 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::mount;
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
-use nfsrdma_dissectors::nfs::v3::{
-    self, Createhow3, Diropargs3, Sattr3, SetAtime, SetMtime, StableHow, Symlinkdata3,
-};
+use nfsrdma_dissectors::nfs::v3::{self, Createhow3, Diropargs3, Sattr3, SetAtime, SetMtime, StableHow, Symlinkdata3};
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, Attributes, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead,
-    Copy4Args, CopyNotify4Args, Create4Args, Createhow4, Createtype4, DestroyClientid4Args,
-    DestroySession4Args, ExchangeId4Args, ExchangeIdFlags, Fattr4, FreeStateid4Args, Getattr4Args,
-    Getattr4Resok, Link4Args, Lookup4Args, Mode4, Netaddr4, Netloc4, NfsClientId4, NfsFtype4, ObjectFh4,
-    Open4Args, OpenClaim4, OpenOwner4, Openflag4, Read4Args, Readdir4Args, Remove4Args, Rename4Args,
-    Renew4Args, Secinfo4Args, Sequence4Args, Setattr4Args, Setclientid4Args, ShareAccess, ShareDeny,
-    StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args, mask_and_values, words_for_bits,
+    self, Args, Attribute, Attributes, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead, Copy4Args,
+    CopyNotify4Args, Create4Args, Createhow4, Createtype4, DestroyClientid4Args, DestroySession4Args, ExchangeId4Args,
+    ExchangeIdFlags, Fattr4, FreeStateid4Args, Getattr4Args, Getattr4Resok, Link4Args, Lookup4Args, Mode4, Netaddr4,
+    Netloc4, NfsClientId4, NfsFtype4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Read4Args, Readdir4Args,
+    Remove4Args, Rename4Args, Renew4Args, Secinfo4Args, Sequence4Args, Setattr4Args, Setclientid4Args, ShareAccess,
+    ShareDeny, StableHow4, StateProtect4A, Stateid4, UniversalAddress, Write4Args, mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Encoder, Opaque, Text, Void, XdrArray};
@@ -39,10 +36,10 @@ use nfsrdma_replay::trace::file_format::{
 };
 use nfsrdma_replay::trace::value_substitution::{MessageSlotValueSource, ReplayedRpcHeader, emit};
 use nfsrdma_replay::trace::{
-    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
-    PayloadContentState, ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks,
-    TraceCallConnectionAndSession, TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure,
-    TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
+    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
+    ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession,
+    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind,
+    TraceStep, TraceStepOrigin, VariableUseKind,
 };
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcClientTransport};
@@ -119,13 +116,7 @@ fn base() -> Base {
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     let mut all = Containment::for_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
     let connection = transport.connect(&target()).unwrap();
-    let line = RpcClient::new(
-        &mut transport,
-        connection,
-        AuthSysCredential::default(),
-        Xid(1),
-        Duration::from_secs(1),
-    );
+    let line = RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(1), Duration::from_secs(1));
     let mut files = Nfs3Client::new(ContainmentCheckedRpcClient::new(line, &mut all), root.clone());
     let victim = files.lookup(&root, b"victim").unwrap().unwrap();
     let other = files.make(&root, b"other", NewObjectKind::Directory, 0o755).unwrap();
@@ -137,19 +128,11 @@ fn base() -> Base {
     let file = files.make(&directory, b"file", NewObjectKind::File, 0o644).unwrap();
     let unnamed = files.make(&nameless, b"7", NewObjectKind::Directory, 0o755).unwrap();
     drop(files);
-    let line = RpcClient::new(
-        &mut transport,
-        connection,
-        AuthSysCredential::default(),
-        Xid(1000),
-        Duration::from_secs(1),
-    );
-    let mut client = Nfs4Client::new(
-        ContainmentCheckedRpcClient::new(line, &mut all),
-        str::from_utf8(VICTIM).unwrap(),
-        &[2],
-    )
-    .unwrap();
+    let line =
+        RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(1000), Duration::from_secs(1));
+    let mut client =
+        Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut all), str::from_utf8(VICTIM).unwrap(), &[2])
+            .unwrap();
     let stateid = client.open(&victim, 1, 3).unwrap();
     let ClientidAndSessionState::Session { clientid, id: session, .. } = client.hand_over() else {
         panic!("no session")
@@ -212,11 +195,7 @@ struct Unchecked<'s>(&'s SeededTree);
 
 impl MessageSlotValueSource for Unchecked<'_> {
     fn value(&mut self, slot: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
-        self.0
-            .handles
-            .get(&slot.variable)
-            .map(Vec::as_slice)
-            .filter(|_| slot.holds == TraceSlotValueKind::FILEHANDLE)
+        self.0.handles.get(&slot.variable).map(Vec::as_slice).filter(|_| slot.holds == TraceSlotValueKind::FILEHANDLE)
     }
 }
 
@@ -299,14 +278,8 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
                         if number % 100 == 0 {
                             let (mut out, mut placed) = (Vec::new(), Vec::new());
                             let seeded = &base.seeded[0];
-                            if emit(
-                                call,
-                                ReplayedRpcHeader::Captured,
-                                &mut Unchecked(seeded),
-                                &mut out,
-                                &mut placed,
-                            )
-                            .is_ok()
+                            if emit(call, ReplayedRpcHeader::Captured, &mut Unchecked(seeded), &mut out, &mut placed)
+                                .is_ok()
                             {
                                 calls.push(out);
                             }

@@ -40,14 +40,10 @@ fn replayed(
     server.fault_injector = injector;
     let server = Arc::new(Mutex::new(server));
     let mut transport = MockTransport::for_server(Arc::clone(&server), settings);
-    let options = ReplayOptions {
-        order: ReplayOrder::Serial,
-        max_shown_mismatches: 1000,
-        ..super::auxiliary_programs::none()
-    };
+    let options =
+        ReplayOptions { order: ReplayOrder::Serial, max_shown_mismatches: 1000, ..super::auxiliary_programs::none() };
     let (target, mut watch) = (target(20049), StopAfterLastStep(&server));
-    let report =
-        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
+    let report = run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
     let server = server.lock().unwrap().clone();
     (report, server)
 }
@@ -79,11 +75,7 @@ fn checked_after_change(
 }
 
 fn serial_options() -> ReplayOptions {
-    ReplayOptions {
-        order: ReplayOrder::Serial,
-        max_shown_mismatches: 1000,
-        ..super::auxiliary_programs::none()
-    }
+    ReplayOptions { order: ReplayOrder::Serial, max_shown_mismatches: 1000, ..super::auxiliary_programs::none() }
 }
 
 /// Injects a status in each READ of the final check.
@@ -150,8 +142,7 @@ fn a_hard_link_that_is_a_copy_is_found() {
             server.tree.separate_hard_links();
         });
         let check = report.tree_check.as_ref().unwrap();
-        let paths: Vec<_> =
-            check.mismatches.iter().flat_map(|of| &of.differences).map(|of| &of.path).collect();
+        let paths: Vec<_> = check.mismatches.iter().flat_map(|of| &of.differences).map(|of| &of.path).collect();
         assert!(paths.iter().any(|path| *path == "fileid (one)"), "{capture}: {paths:?}");
     }
 }
@@ -169,9 +160,7 @@ fn an_additional_name_is_found_in_each_directory() {
     ] {
         let work = Work::of(capture, version, "additional-name");
         // It was there before the run.
-        let add = |server: &mut MockServer, name: &[u8]| {
-            server.tree.add_name_below(&[b"run", top.as_bytes()], name)
-        };
+        let add = |server: &mut MockServer, name: &[u8]| server.tree.add_name_below(&[b"run", top.as_bytes()], name);
         add(&mut work.server.lock().unwrap(), b"seen before");
         let work = work.seeded_again();
         let mut count = 0;
@@ -259,17 +248,11 @@ fn names_of_the_server_are_no_differences() {
 /// Reply are uncertain.
 #[test]
 fn a_capture_that_ends_in_the_middle_leaves_most_files_to_be_checked() {
-    for (capture, frames) in
-        [("rxe-v42-credits", 2240), ("rxe-v42-database", 1430), ("rxe-v42-maildir", 1900)]
-    {
+    for (capture, frames) in [("rxe-v42-credits", 2240), ("rxe-v42-database", 1430), ("rxe-v42-maildir", 1900)] {
         let work = part_of(capture, 4, &format!("frame.number < {frames}"), "ends");
         let report = checked_after_change(&work, &work.seeded, &serial_options(), |_| {});
         let check = report.tree_check.as_ref().unwrap();
-        assert_eq!(
-            (report.mismatched(), check.differing, &check.failed),
-            (0, 0, &None),
-            "{capture}: {check:?}"
-        );
+        assert_eq!((report.mismatched(), check.differing, &check.failed), (0, 0, &None), "{capture}: {check:?}");
         assert!(check.coverage() > 0.9 && check.bytes > 0, "{capture}: {} {check:?}", check.coverage());
     }
 }
@@ -279,9 +262,7 @@ struct StopAfterLastStep<'s>(&'s Mutex<MockServer>);
 
 impl ReplayMonitor for StopAfterLastStep<'_> {
     fn report_progress(&mut self, report: &ReplayReport, total: u64, _: Duration) {
-        if let Some(injector) =
-            self.0.lock().unwrap().fault_injector.as_mut().filter(|_| report.steps.total >= total)
-        {
+        if let Some(injector) = self.0.lock().unwrap().fault_injector.as_mut().filter(|_| report.steps.total >= total) {
             injector.stop();
         }
     }
@@ -293,11 +274,8 @@ fn unfound(work: &Work, lie: MockServerFault, is_detected: bool) -> (usize, Vec<
     let (mut skip, mut times, mut unfound) = (0, 0, Vec::new());
     let (_, honest) = replayed(work, MockConnectionSettings::default(), None);
     loop {
-        let (report, server) = replayed(
-            work,
-            MockConnectionSettings::default(),
-            Some(MockFaultInjector::new(lie).with_skips(skip)),
-        );
+        let (report, server) =
+            replayed(work, MockConnectionSettings::default(), Some(MockFaultInjector::new(lie).with_skips(skip)));
         if server.fault_injector.as_ref().is_none_or(|injector| injector.injections() == 0) {
             return (times, unfound);
         }
@@ -340,8 +318,7 @@ fn a_rule_about_an_attribute_holds_in_the_final_check() {
 fn no_call_of_the_check_offers_a_reply_chunk_beside_a_write_chunk() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "one-kind");
-        let settings =
-            MockConnectionSettings { refuses_both_chunks: true, ..MockConnectionSettings::default() };
+        let settings = MockConnectionSettings { refuses_both_chunks: true, ..MockConnectionSettings::default() };
         let (report, _) = replayed(&work, settings, None);
         let walked = report.tree_check.as_ref().unwrap();
         assert_eq!((&walked.failed, walked.differing), (&None, 0), "{capture}: {:#?}", walked.mismatches);
@@ -356,11 +333,7 @@ fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsup
     let work = Work::of("rxe-v42", 4, "touched");
     let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
     let tolerated = honest.steps.reasons.keys().filter(|(_, reason)| reason == "after-difference").count();
-    assert_eq!(
-        tolerated, 1,
-        "no step differs because of an unsupported operation: {:#?}",
-        honest.steps.reasons
-    );
+    assert_eq!(tolerated, 1, "no step differs because of an unsupported operation: {:#?}", honest.steps.reasons);
     // NFS4ERR_IO, NFS4ERR_NOENT.
     for status in [5, 2] {
         let (times, unfound) = unfound(
@@ -393,8 +366,7 @@ fn a_step_that_only_reads_leaves_no_file_out_of_the_check() {
         let work = Work::of(capture, version, "only-reads");
         let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
         let fault = MockServerFault { version, operation: "READ", what: MockServerFaultKind::WrongStatus(5) };
-        let (report, _) =
-            replayed(&work, MockConnectionSettings::default(), Some(MockFaultInjector::new(fault)));
+        let (report, _) = replayed(&work, MockConnectionSettings::default(), Some(MockFaultInjector::new(fault)));
         assert_eq!(report.steps.states.mismatched, 1, "{capture}");
         let [honest, checked] = [&honest, &report].map(|report| report.tree_check.as_ref().unwrap());
         assert_eq!(
@@ -442,12 +414,7 @@ fn another_owner_is_found_without_a_change_of_times() {
             tree.new_object_owner = [65_534; 2];
         }
         let report = checked_after_change(&work, &work.seeded, &serial_options(), |_| {});
-        assert_eq!(
-            report.tree_check.as_ref().map(|check| check.differing),
-            Some(0),
-            "{:#?}",
-            report.tree_check
-        );
+        assert_eq!(report.tree_check.as_ref().map(|check| check.differing), Some(0), "{:#?}", report.tree_check);
         let report = checked_after_change(&work, &work.seeded, &serial_options(), |server| {
             server.tree.change_owners([7, 7]);
         });
@@ -458,10 +425,7 @@ fn another_owner_is_found_without_a_change_of_times() {
         // Files whose last operation is CLOSE, after the last reply with their owners, and one whose owners were set.
         let found: BTreeSet<_> = check.mismatches.iter().map(|of| of.operation.as_str()).collect();
         for file in ["s8k", "s64k", "s256k", "sparse"] {
-            assert!(
-                found.iter().any(|path| path.ends_with(&format!("/{file}"))),
-                "{capture}: {file} of {found:#?}"
-            );
+            assert!(found.iter().any(|path| path.ends_with(&format!("/{file}"))), "{capture}: {file} of {found:#?}");
         }
     }
 }

@@ -61,8 +61,7 @@ impl Ganesha {
             skip_without("ganesha.nfsd");
             return None;
         };
-        let Some(plugins) = PLUGINS.iter().find(|folder| Path::new(folder).join("libfsalvfs.so").is_file())
-        else {
+        let Some(plugins) = PLUGINS.iter().find(|folder| Path::new(folder).join("libfsalvfs.so").is_file()) else {
             skip("nfs-ganesha-vfs", "nfs-ganesha has no libfsalvfs.so");
             return None;
         };
@@ -102,8 +101,7 @@ impl Ganesha {
             .stdout(output.try_clone().expect("the same file"))
             .stderr(output);
         let child = spawned(&mut command);
-        let mut server =
-            Self { command, child, rpcbind: rpcbind.flatten(), _alone: alone, folder, port, mount_port };
+        let mut server = Self { command, child, rpcbind: rpcbind.flatten(), _alone: alone, folder, port, mount_port };
         server.wait();
         Some(server)
     }
@@ -119,9 +117,7 @@ impl Ganesha {
     }
 
     fn log(&self) -> String {
-        ["log", "output"]
-            .map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default())
-            .join("\n")
+        ["log", "output"].map(|name| fs::read_to_string(self.folder.join(name)).unwrap_or_default()).join("\n")
     }
 
     /// Returns the exported folder.

@@ -16,15 +16,15 @@ use nfsrdma_replay::seed::file_server_client::{NewObjectKind, VersionIndependent
 use nfsrdma_replay::seed::v3::Nfs3Client;
 use nfsrdma_replay::trace::file_format::{TraceFileDataRetention, TraceProvenance};
 use nfsrdma_replay::trace::{
-    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
-    PayloadContentState, ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks,
-    TraceCallConnectionAndSession, TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure,
-    TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
+    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
+    ReplayTraceReader, ReplayTraceWriter, SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession,
+    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind,
+    TraceStep, TraceStepOrigin, VariableUseKind,
 };
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
 use nfsrdma_rpc::{
-    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, ReplySizeLimits, RequestedCallForm,
-    RpcClientTransport, RpcClientTransportEvent,
+    CallTag, ConnectOptions, ConnectTarget, OutgoingRpcCall, ReplySizeLimits, RequestedCallForm, RpcClientTransport,
+    RpcClientTransportEvent,
 };
 
 /// Bytes of one READ.
@@ -94,8 +94,7 @@ fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Ve
     transport.submit(connection, &call).unwrap();
     loop {
         if let RpcClientTransportEvent::Reply(reply) = transport.poll(None).unwrap().unwrap() {
-            let data =
-                reply.payloads.items().first().and_then(|item| item.bytes).unwrap_or_default().to_vec();
+            let data = reply.payloads.items().first().and_then(|item| item.bytes).unwrap_or_default().to_vec();
             return (reply.message.to_vec(), data);
         }
     }
@@ -106,15 +105,8 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let root = transport.server().lock().unwrap().root().to_vec();
     let connection = transport.connect(&target(ConnectOptions::default())).unwrap();
-    let line = RpcClient::new(
-        &mut transport,
-        connection,
-        AuthSysCredential::default(),
-        Xid(7),
-        Duration::from_secs(5),
-    );
-    let mut containment =
-        Containment::for_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
+    let line = RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(7), Duration::from_secs(5));
+    let mut containment = Containment::for_run(&SeededTree { root: root.clone(), ..SeededTree::default() }, "");
     let mut files = Nfs3Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), root.clone());
     let file = files.make(&root, b"file", NewObjectKind::File, 0o644).unwrap();
     let content: Vec<u8> = (0..FILE).map(|at| (at / 4096 + at) as u8).collect();
@@ -240,8 +232,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
 impl Made {
     /// Replays the trace on its server.
     pub(crate) fn run(&self, options: &ReplayOptions) -> ReplayReport {
-        let mut transport =
-            MockTransport::for_server(Arc::clone(&self.server), MockConnectionSettings::default());
+        let mut transport = MockTransport::for_server(Arc::clone(&self.server), MockConnectionSettings::default());
         self.run_over(&mut transport, &ConnectOptions::default(), options)
     }
 

@@ -24,9 +24,7 @@ fn signed_calls_are_sent_as_root_or_skipped() {
         let reasons = plan["reasons"].as_array().unwrap();
         reasons.iter().map(|reason| (of(reason, "reason"), of(reason, "state"))).collect()
     };
-    let has = |plan: &Json, reason: &str, state: &str| {
-        reasons(plan).contains(&(reason.to_owned(), state.to_owned()))
-    };
+    let has = |plan: &Json, reason: &str, state: &str| reasons(plan).contains(&(reason.to_owned(), state.to_owned()));
     let sys = plan(trace.name(), &[]);
     assert!(has(&sys, "secured", "synthesized"), "{sys:#}");
     assert_eq!(sys, plan(trace.name(), &["--sec", "sys"]));

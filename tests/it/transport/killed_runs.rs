@@ -135,9 +135,7 @@ fn a_run_that_is_killed_touches_nothing_outside_of_its_directory() {
         let is_whole = has_marker("trace-");
         let what = match is_whole {
             true => "it was seeded for this trace",
-            false if run.join("tree").is_dir() || has_marker("seeding-") => {
-                "a run ended before its tree was complete"
-            }
+            false if run.join("tree").is_dir() || has_marker("seeding-") => "a run ended before its tree was complete",
             false => "its content is not that of a run",
         };
         assert!(error.contains(what) && error.contains("name another directory"), "{error}");

@@ -40,8 +40,7 @@ fn a_read_comes_in_the_segments_that_a_capture_had() {
     let data = content(100_000);
     let open = client.open("f", true);
     client.write(&open, &data);
-    let captured =
-        CapturedCallChunkLayout { writes: &[&[65_536, 1, 65_536]], ..CapturedCallChunkLayout::default() };
+    let captured = CapturedCallChunkLayout { writes: &[&[65_536, 1, 65_536]], ..CapturedCallChunkLayout::default() };
     assert_eq!(client.read(&open, 131_072, RequestedCallForm::Captured(captured)), data);
     // Only as a Long Reply: the capture had no Write chunk.
     let captured = CapturedCallChunkLayout { reply: &[131_072 + 4096], ..CapturedCallChunkLayout::default() };
@@ -50,8 +49,7 @@ fn a_read_comes_in_the_segments_that_a_capture_had() {
 
 #[test]
 fn rfc8166_section_3_3_1_100_000_calls_with_all_credits_in_flight() {
-    let mut transport =
-        MockTransport::new(MockConnectionSettings { credits: 64, ..MockConnectionSettings::default() });
+    let mut transport = MockTransport::new(MockConnectionSettings { credits: 64, ..MockConnectionSettings::default() });
     assert_eq!(many_nulls(&mut transport, &target(20049), 100_000, u32::MAX), 64);
 }
 
@@ -74,8 +72,7 @@ fn a_probe_shows_what_was_agreed_on() {
     assert_eq!(v4.session.map(|session| session.fore.max_requests), Some(64));
 
     // The only value that differs each time.
-    found.null =
-        NullCallLatency { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
+    found.null = NullCallLatency { calls: 32, fastest: Duration::from_nanos(1500), median: Duration::from_micros(2) };
     let view = ProbeReportView { url: &url, probe: &found, screen: TerminalProfile::pipe() };
     let (mut json, mut text) = (Vec::new(), Vec::new());
     view.json(&mut json).unwrap();
@@ -111,18 +108,13 @@ fn probed_at(export: &str, transport: &mut MockTransport) -> String {
 
 #[test]
 fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
-    let iwarp = MockConnectionSettings {
-        kind: TransportKind::Rdma(RdmaFabric::Iwarp),
-        ..MockConnectionSettings::default()
-    };
+    let iwarp =
+        MockConnectionSettings { kind: TransportKind::Rdma(RdmaFabric::Iwarp), ..MockConnectionSettings::default() };
     let mut transport = MockTransport::new(iwarp.clone());
     assert!(!probed(&mut transport).contains("abandoned"));
     transport.inject(0, MockTransportFault::NoReply);
     let said = probed(&mut transport);
-    assert!(
-        said.contains("  abandoned       1 earlier connection without a Reply to its first Call\n"),
-        "{said}"
-    );
+    assert!(said.contains("  abandoned       1 earlier connection without a Reply to its first Call\n"), "{said}");
     assert!(said.contains("NFSv4.2\n  READ "), "{said}");
 
     let mut transport = MockTransport::new(iwarp);
@@ -163,8 +155,7 @@ fn a_probe_names_the_directory_that_is_not_there() {
 fn a_probe_says_of_remote_invalidation_who_announced_it_and_whether_it_was_used() {
     let url: ServerUrl = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
     let mut found =
-        probe(&mut MockTransport::new(MockConnectionSettings::default()), &url, &ConnectOptions::default())
-            .unwrap();
+        probe(&mut MockTransport::new(MockConnectionSettings::default()), &url, &ConnectOptions::default()).unwrap();
     let mut said = |asked, announced, by_server, used| {
         found.asked_for_invalidation = asked;
         found.invalidations = (used, 40);
@@ -173,9 +164,7 @@ fn a_probe_says_of_remote_invalidation_who_announced_it_and_whether_it_was_used(
         rdma.received.as_mut().unwrap().remote_invalidation = by_server;
         rdma.remote_invalidation = announced && by_server;
         let mut text = Vec::new();
-        ProbeReportView { url: &url, probe: &found, screen: TerminalProfile::pipe() }
-            .text(&mut text)
-            .unwrap();
+        ProbeReportView { url: &url, probe: &found, screen: TerminalProfile::pipe() }.text(&mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         text.lines().find_map(|line| line.strip_prefix("  remote inval.   ")).unwrap().to_owned()
     };

@@ -63,25 +63,14 @@ impl Work {
         Self::seeded(server, capture, version, file.into(), SeedMode::Make)
     }
 
-    fn seeded(
-        server: MockServer,
-        capture: &'static str,
-        version: u32,
-        file: Arc<[u8]>,
-        mode: SeedMode,
-    ) -> Self {
+    fn seeded(server: MockServer, capture: &'static str, version: u32, file: Arc<[u8]>, mode: SeedMode) -> Self {
         let server = Arc::new(Mutex::new(server));
         let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
         let target = target(20049);
         let connection = transport.connect(&target).unwrap();
         let root = server.lock().unwrap().root().to_vec();
-        let line = RpcClient::new(
-            &mut transport,
-            connection,
-            AuthSysCredential::default(),
-            Xid(1),
-            target.options.timeout,
-        );
+        let line =
+            RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(1), target.options.timeout);
         let mut containment = Containment::for_seeding("/", "run");
         containment.set_export_handle(&root);
         let line = ContainmentCheckedRpcClient::new(line, &mut containment);
@@ -160,9 +149,9 @@ fn replayed_with(
     let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
-    let may_be_silent = injector.as_ref().is_some_and(|injector| {
-        matches!(injector.injected_fault().what, MockServerFaultKind::WrongTransport(_))
-    });
+    let may_be_silent = injector
+        .as_ref()
+        .is_some_and(|injector| matches!(injector.injected_fault().what, MockServerFaultKind::WrongTransport(_)));
     server.fault_injector = injector;
     let server = Arc::new(Mutex::new(server));
     let programs = auxiliary_programs::serve(&server, super::proxy::injected_faults::FaultInjector::honest());
@@ -181,8 +170,7 @@ fn replayed_with(
         auxiliary_ports: auxiliary_programs::of(&programs),
         ..ReplayOptions::default()
     };
-    let report =
-        run(&mut steps, &mut contents, &mut transport, &target, seeded, &options, &mut watch).unwrap();
+    let report = run(&mut steps, &mut contents, &mut transport, &target, seeded, &options, &mut watch).unwrap();
     let printed = server.lock().unwrap().fault_injector.as_ref().map_or(0, MockFaultInjector::injections);
     (report, printed)
 }
@@ -233,13 +221,7 @@ fn an_honest_server_raises_no_alarm_in_twenty_runs() {
         let mut report = ReplayReport::default();
         for _ in 0..5 {
             report = replayed(&work, None, &[], false).0;
-            assert!(
-                !is_detected(&report),
-                "{}: {:#?} {:#?}",
-                work.capture,
-                report.steps.mismatches,
-                report.tree_check
-            );
+            assert!(!is_detected(&report), "{}: {:#?} {:#?}", work.capture, report.steps.mismatches, report.tree_check);
             assert!(report.is_consistent());
         }
         let walked = report.tree_check.as_ref().unwrap();
@@ -291,8 +273,7 @@ fn run_with_fault(fault: &MockServerFault, first: usize, works: &[Work]) -> Faul
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
         // A Reply that is lost once is no fault, and the Call is retried; a server that never answers is at fault.
-        let is_silent =
-            matches!(fault.what, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
+        let is_silent = matches!(fault.what, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
         let injector = MockFaultInjector::new(*fault);
         let injector = if is_silent { injector.with_repetition() } else { injector };
         let (report, printed) = replayed_with(work, Some(injector), &[], true, walk);
@@ -321,9 +302,7 @@ fn lies_are_found(version: u32) {
     let unfound: BTreeSet<_> = unfound.map(|(fault, _)| fault.as_str()).collect();
     let by_exit_code = outcomes.values().flatten().filter(|(_, is_different)| *is_different).count();
     let (count, unfound_count) = (outcomes.len(), unfound.len());
-    println!(
-        "{count} faults injected, {by_exit_code} end a run with code 1, {unfound_count} are not detected"
-    );
+    println!("{count} faults injected, {by_exit_code} end a run with code 1, {unfound_count} are not detected");
     let of_version = NOT_FOUND.iter().copied().filter(|fault| fault.starts_with(&format!("NFSv{version} ")));
     assert_eq!(unfound, of_version.collect::<BTreeSet<_>>());
 }
@@ -341,11 +320,7 @@ fn faults_of_nfs_v4_are_detected_except_those_listed() {
 #[test]
 fn of_100_lies_99_are_found() {
     let faults = fault_injection::all().len();
-    assert!(
-        faults > 400 && NOT_FOUND.len() * 100 <= faults,
-        "{} of {faults} are not detected",
-        NOT_FOUND.len()
-    );
+    assert!(faults > 400 && NOT_FOUND.len() * 100 <= faults, "{} of {faults} are not detected", NOT_FOUND.len());
 }
 
 /// A Reply that overlapped with a change of files may show the size before or after it, but no other size.
@@ -382,8 +357,7 @@ fn the_walk_finds_what_no_reply_tells() {
         let work = works.iter().find(|work| work.version == version).unwrap();
         // Files that are read again are detected by that.
         let alone = (0..24).find(|skip| {
-            let (report, printed) =
-                replayed(work, Some(MockFaultInjector::new(fault).with_skips(*skip)), &[], false);
+            let (report, printed) = replayed(work, Some(MockFaultInjector::new(fault).with_skips(*skip)), &[], false);
             let walked = report.tree_check.as_ref().map_or(0, |walked| walked.differing);
             // The attributes of the directory show that it has not changed.
             let mut differences = report.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);

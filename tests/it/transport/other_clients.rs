@@ -72,18 +72,13 @@ fn a_size_that_no_step_explains_is_unreplayable_and_no_mismatch() {
             println!("size {old} at {place}: {:?}", report.steps.states);
             if is_found {
                 assert_eq!(report.mismatched(), 0, "{:#?}", report.steps.mismatches);
-                let walked =
-                    report.tree_check.as_ref().map(|walked| (walked.differing, walked.failed.clone()));
+                let walked = report.tree_check.as_ref().map(|walked| (walked.differing, walked.failed.clone()));
                 assert_eq!(walked, walk.then_some((0, None)));
             }
         }
         capture[size].copy_from_slice(&old.to_be_bytes());
     }
-    assert!(
-        found > 0 && found % 2 == 0,
-        "{found} none of {} GETATTR, with the check and without",
-        places.len()
-    );
+    assert!(found > 0 && found % 2 == 0, "{found} none of {} GETATTR, with the check and without", places.len());
 }
 
 /// A capture in which a GETATTR returns NFS3ERR_STALE, though no step removes the file.
@@ -180,9 +175,8 @@ fn a_refusal_of_set_up_is_reported_in_a_sentence() {
             };
             let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
             let place = ServerRunDirectory { export: "/", directory: "other" };
-            let error = seed(&mut contents, &mut *files, &place, SeedMode::Make, |_, _| Ok(()))
-                .unwrap_err()
-                .to_string();
+            let error =
+                seed(&mut contents, &mut *files, &place, SeedMode::Make, |_, _| Ok(())).unwrap_err().to_string();
             assert!(error.contains(expected) && error.lines().count() == 1, "{error}");
             drop(files);
             if version == 4 {
@@ -195,18 +189,11 @@ fn a_refusal_of_set_up_is_reported_in_a_sentence() {
                 );
                 let mut containment = Containment::for_seeding("/no/such", "other");
                 containment.add_client_name("missing");
-                let mut files = Nfs4Client::new(
-                    ContainmentCheckedRpcClient::new(line, &mut containment),
-                    "missing",
-                    &[1],
-                )
-                .unwrap();
+                let mut files =
+                    Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "missing", &[1]).unwrap();
                 let missing = files.export("/no/such").unwrap_err();
                 assert!(matches!(missing, FileServerClientError::Refused(..)));
-                assert!(
-                    missing.to_string().contains("no such file or directory: check the URL"),
-                    "{missing}"
-                );
+                assert!(missing.to_string().contains("no such file or directory: check the URL"), "{missing}");
             }
         }
     }

@@ -57,17 +57,13 @@ fn a_server_that_is_gone_in_the_middle_is_reported() {
     let connection = tcp.connect(&target(server.port)).unwrap();
     server.kill();
     let event = tcp.poll(Some(Instant::now() + Duration::from_secs(10))).unwrap();
-    let Some(RpcClientTransportEvent::Disconnected { connection: gone, reason, lost_calls: [] }) = event
-    else {
+    let Some(RpcClientTransportEvent::Disconnected { connection: gone, reason, lost_calls: [] }) = event else {
         panic!("{event:?}")
     };
     assert_eq!(gone, connection);
     assert!(matches!(reason, DisconnectReason::Closed | DisconnectReason::Reset), "{reason}");
     let refused = tcp.connect(&target(server.port)).unwrap_err().to_string();
-    assert!(
-        refused.ends_with("connection refused; check the port and that the server is running"),
-        "{refused}"
-    );
+    assert!(refused.ends_with("connection refused; check the port and that the server is running"), "{refused}");
 }
 
 #[test]
@@ -107,9 +103,8 @@ fn an_unreachable_server_is_reported_in_one_line_with_exit_code_4() {
     let output = probe(&["--timeout", "0.2", "--server", &format!("tcp://127.0.0.1:{port}/")]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{said}");
-    let expected = format!(
-        "nfsrdma-inspect: 127.0.0.1 (127.0.0.1:{port}): no Reply within 0.2 s; check that the server runs\n"
-    );
+    let expected =
+        format!("nfsrdma-inspect: 127.0.0.1 (127.0.0.1:{port}): no Reply within 0.2 s; check that the server runs\n");
     assert_eq!(said, expected);
     // A server that does not listen.
     drop(listener);

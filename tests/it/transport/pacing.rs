@@ -33,8 +33,7 @@ pub(super) struct Timed {
 
 impl Timed {
     pub(super) fn new(made: &Made, patience: u32) -> Self {
-        let inner =
-            MockTransport::for_server(std::sync::Arc::clone(&made.server), MockConnectionSettings::default());
+        let inner = MockTransport::for_server(std::sync::Arc::clone(&made.server), MockConnectionSettings::default());
         Self {
             inner,
             sent: Vec::new(),
@@ -63,10 +62,7 @@ impl RpcClientTransport for Timed {
     fn counts(&self, connection: RpcClientConnectionId) -> Option<&RpcClientConnectionCounters> {
         self.inner.counts(connection)
     }
-    fn share(
-        &mut self,
-        memory: &std::sync::Arc<[u8]>,
-    ) -> Result<RegisteredPayloadMemoryId, RpcClientTransportError> {
+    fn share(&mut self, memory: &std::sync::Arc<[u8]>) -> Result<RegisteredPayloadMemoryId, RpcClientTransportError> {
         self.inner.share(memory)
     }
     fn submit(
@@ -83,12 +79,7 @@ impl RpcClientTransport for Timed {
         self.polls = 0;
         Ok(submitted)
     }
-    fn answer(
-        &mut self,
-        connection: RpcClientConnectionId,
-        xid: Xid,
-        message: &[u8],
-    ) -> Result<(), SubmitError> {
+    fn answer(&mut self, connection: RpcClientConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         self.inner.answer(connection, xid, message)
     }
     fn flush(&mut self) {
@@ -153,10 +144,7 @@ fn assert_in_time(transport: &Timed, report: &ReplayReport, intended: impl Itera
         let after = *sent - first;
         // The first may itself have been late, and a histogram has two digits.
         assert!(after + latest.mul_f64(1.01) + EARLY >= intended, "{after:?} and not {intended:?}");
-        assert!(
-            after <= intended + latest.mul_f64(1.01) + SLACK,
-            "{after:?} and not {intended:?}: {latest:?}"
-        );
+        assert!(after <= intended + latest.mul_f64(1.01) + SLACK, "{after:?} and not {intended:?}: {latest:?}");
     }
     assert_eq!(report.timing.issue_delay.count() as usize, transport.sent.len());
     assert!(report.timing.issue_delay.quantile_ns(0.5) <= report.timing.issue_delay.max_ns());
@@ -193,10 +181,7 @@ fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
         assert!(*sent - *replied + EARLY >= Duration::from_millis(3), "{:?}", *sent - *replied);
     }
     let took = *transport.sent.last().unwrap() - transport.sent[0];
-    assert!(
-        took < Duration::from_millis(1500),
-        "the server answers at once, and 20 times 100 ms are spared: {took:?}"
-    );
+    assert!(took < Duration::from_millis(1500), "the server answers at once, and 20 times 100 ms are spared: {took:?}");
 }
 
 #[test]

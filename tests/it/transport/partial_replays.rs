@@ -86,17 +86,15 @@ fn a_report_is_one_page_that_fetches_nothing_and_runs_nothing() {
     for forbidden in ["<script", "src=", "http://", "https://", "@import", "url(", "a<b>", "onload"] {
         assert!(!text.contains(forbidden), "{forbidden}");
     }
-    for wanted in
-        ["a&lt;b&gt;&amp;c&quot;d&apos;", "prefers-color-scheme: dark", "<svg", "99th percentile", "viewport"]
+    for wanted in ["a&lt;b&gt;&amp;c&quot;d&apos;", "prefers-color-scheme: dark", "<svg", "99th percentile", "viewport"]
     {
         assert!(text.contains(wanted), "{wanted}");
     }
     // Every opened element is closed.
-    for element in [
-        "main", "section", "table", "thead", "tbody", "tr", "td", "th", "ul", "li", "dl", "div", "svg", "bdi",
-    ] {
-        let opened =
-            text.matches(&format!("<{element}>")).count() + text.matches(&format!("<{element} ")).count();
+    for element in
+        ["main", "section", "table", "thead", "tbody", "tr", "td", "th", "ul", "li", "dl", "div", "svg", "bdi"]
+    {
+        let opened = text.matches(&format!("<{element}>")).count() + text.matches(&format!("<{element} ")).count();
         assert_eq!(opened, text.matches(&format!("</{element}>")).count(), "{element}");
     }
 }

@@ -44,8 +44,7 @@ pub(crate) fn compiled(capture: &str, test: &str) -> Passing {
 pub(crate) fn compiled_with(capture: &str, test: &str, data: &str) -> Passing {
     let trace = Passing::new(&format!("{test}-{}-{data}.trace", capture.replace('/', "-")));
     let capture = captures::path(capture);
-    let arguments =
-        ["replay", "compile", "-q", "--data", data, capture.to_str().unwrap(), "-o", trace.name()];
+    let arguments = ["replay", "compile", "-q", "--data", data, capture.to_str().unwrap(), "-o", trace.name()];
     let output = program(&arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     trace

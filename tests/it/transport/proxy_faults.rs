@@ -28,19 +28,14 @@ use super::proxy::Proxy;
 use super::proxy::injected_faults::{FaultInjector, Kind, kinds};
 
 /// Capture of each version.
-const CAPTURES: [(u32, &str, u32); 4] =
-    [(3, "rxe-v3", 3), (40, "rxe-v40", 4), (41, "rxe-v41", 4), (42, "rxe-v42", 4)];
+const CAPTURES: [(u32, &str, u32); 4] = [(3, "rxe-v3", 3), (40, "rxe-v40", 4), (41, "rxe-v41", 4), (42, "rxe-v42", 4)];
 
 fn is_full() -> bool {
     std::env::var_os("NFSRDMA_INSPECT_PROXY").is_some_and(|value| value == "full")
 }
 
 /// Replays a trace over TCP on the mock server, through a proxy with this fault.
-fn replayed(
-    work: &Work,
-    injector: FaultInjector,
-    order: ReplayOrder,
-) -> (ReplayReport, Arc<Mutex<FaultInjector>>) {
+fn replayed(work: &Work, injector: FaultInjector, order: ReplayOrder) -> (ReplayReport, Arc<Mutex<FaultInjector>>) {
     let server = Arc::new(Mutex::new(work.server.lock().unwrap().clone()));
     let proxy = auxiliary_programs::serve(&server, injector);
     let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
@@ -57,8 +52,7 @@ fn replayed(
         ..ReplayOptions::default()
     };
     let (target, mut watch) = (target(proxy.port), StopAfterLastStep(Arc::clone(&proxy.injector)));
-    let report =
-        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
+    let report = run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut watch).unwrap();
     (report, Arc::clone(&proxy.injector))
 }
 
@@ -75,9 +69,8 @@ impl ReplayMonitor for StopAfterLastStep {
 
 /// Returns `true` if a run is without fault: it ends with exit code 0, and has checked the files.
 fn is_clean(report: &ReplayReport) -> bool {
-    let is_checked = |check: &FinalTreeCheckReport| {
-        check.failed.is_none() && check.bytes > 0 && check.bytes == check.written_bytes
-    };
+    let is_checked =
+        |check: &FinalTreeCheckReport| check.failed.is_none() && check.bytes > 0 && check.bytes == check.written_bytes;
     !is_detected(report)
         && !is_recovered(report)
         && !report.is_different()
@@ -182,16 +175,14 @@ fn faults_are_detected(order: ReplayOrder, (first, step): (usize, usize), allowe
     let kinds = kinds();
     assert!(kinds.len() >= 100);
     let is_chosen = |at: usize| is_full() || at % step == first;
-    let chosen: Vec<Kind> =
-        kinds.iter().enumerate().filter(|(at, _)| is_chosen(*at)).map(|(_, kind)| *kind).collect();
+    let chosen: Vec<Kind> = kinds.iter().enumerate().filter(|(at, _)| is_chosen(*at)).map(|(_, kind)| *kind).collect();
     let found = Mutex::new(Vec::new());
     each(&chosen, |kind| found.lock().unwrap().extend(outcomes(*kind, order, &works)));
     let found = found.into_inner().unwrap();
     let of = |wanted: FaultResult| {
         found.iter().filter(|(_, result)| *result == wanted).map(|(lie, _)| lie).collect::<Vec<_>>()
     };
-    let [detected, recovered, missed] =
-        [FaultResult::Detected, FaultResult::Recovered, FaultResult::Missed].map(of);
+    let [detected, recovered, missed] = [FaultResult::Detected, FaultResult::Recovered, FaultResult::Missed].map(of);
     println!(
         "{order:?}: {} faults of {} kinds: {} detected, {} recovered: {recovered:#?}, {} not detected: {missed:#?}",
         found.len(),
@@ -252,11 +243,7 @@ fn differing_fields(report: &Json) -> BTreeSet<String> {
         for difference in mismatch["differences"].as_array().into_iter().flatten() {
             let word = |key: &str| difference[key].as_str().unwrap_or_default().to_owned();
             let live = if difference["kind"] == "relation" { String::new() } else { word("live") };
-            printed.insert(format!(
-                "{} {} {live}",
-                mismatch["operation"].as_str().unwrap_or_default(),
-                word("path")
-            ));
+            printed.insert(format!("{} {} {live}", mismatch["operation"].as_str().unwrap_or_default(), word("path")));
         }
     }
     printed
@@ -264,9 +251,7 @@ fn differing_fields(report: &Json) -> BTreeSet<String> {
 
 /// Returns `true` if a report shows a disturbance that the run has recovered from.
 fn has_recovered(report: &Json) -> bool {
-    ["disconnects", "discarded", "recovered"]
-        .iter()
-        .any(|key| report[key].as_u64().is_some_and(|count| count > 0))
+    ["disconnects", "discarded", "recovered"].iter().any(|key| report[key].as_u64().is_some_and(|count| count > 0))
 }
 
 /// Outcome of a replay through a proxy.
@@ -348,8 +333,7 @@ fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike
         let turns = if is_full() { 10 } else { 2 };
         for turn in 0..turns {
             number += 1;
-            let RealReplay { differing: printed, has_recovered, .. } =
-                real.replayed(FaultInjector::honest(), number);
+            let RealReplay { differing: printed, has_recovered, .. } = real.replayed(FaultInjector::honest(), number);
             assert!(!has_recovered, "{label}: disturbed");
             let relations: Vec<_> = printed.iter().filter(|printed| printed.contains('(')).collect();
             assert!(relations.is_empty(), "{label}: {relations:#?}");
@@ -357,11 +341,9 @@ fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike
             honest = printed;
         }
         let kinds: Vec<_> = kinds().into_iter().filter(|kind| kind.version == label).collect();
-        for kind in kinds.iter().enumerate().filter(|(at, _)| is_full() || at % 8 == 4).map(|(_, kind)| *kind)
-        {
+        for kind in kinds.iter().enumerate().filter(|(at, _)| is_full() || at % 8 == 4).map(|(_, kind)| *kind) {
             // The first Replies are those of locating the tree: filehandles, and in NFSv3 attributes with each LOOKUP.
-            let RealReplay { occasions, .. } =
-                real.replayed(FaultInjector::of(Some(kind), usize::MAX), number + 1);
+            let RealReplay { occasions, .. } = real.replayed(FaultInjector::of(Some(kind), usize::MAX), number + 1);
             let is_of_finding = label == 3 || kind.field == "object";
             let skip = if is_of_finding { occasions * 9 / 10 } else { occasions * 2 / 3 };
             let replay = real.replayed(FaultInjector::of(Some(kind), skip), number + 2);
@@ -380,10 +362,7 @@ fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike
             }
         }
     }
-    println!(
-        "nfs-ganesha: {recovered} disturbances recovered, {lies} lies, {} not found: {missed:#?}",
-        missed.len()
-    );
+    println!("nfs-ganesha: {recovered} disturbances recovered, {lies} lies, {} not found: {missed:#?}", missed.len());
     // Without the final check, nothing verifies the last values of an object: nine of ten must be detected.
     assert!(lies > 0 && missed.len() * 10 <= lies, "{missed:#?}");
 }

@@ -14,9 +14,7 @@ use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::trace_recording::{ReplayMessageRecorder, ReplayRunTraceRecorder};
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{
-    SeedMode, ServerRunDirectory, file_server_client::VersionIndependentNfsClient, seed,
-};
+use nfsrdma_replay::seed::{SeedMode, ServerRunDirectory, file_server_client::VersionIndependentNfsClient, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 use nfsrdma_rpc::RpcClientTransport;
@@ -116,8 +114,7 @@ fn recordings_of_nfsv4_have_no_difference_to_their_captures_but_those_of_the_ser
 fn recordings_of_nfsv3_have_no_difference_to_their_captures_but_those_of_the_server() {
     let Some(server) = Ganesha::start(true) else { return };
     let export = server.export();
-    let url =
-        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    let url = format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
     recorded("rxe-v3", &url);
 }
 
@@ -139,33 +136,22 @@ fn recorded_over_rdma(capture: &str, order: ReplayOrder) -> Vec<Json> {
     let open = || ReplayTraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
     let (mut transport, target) = (MockTransport::new(MockConnectionSettings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
-    let line = RpcClient::new(
-        &mut transport,
-        connection,
-        AuthSysCredential::default(),
-        Xid(77),
-        Duration::from_secs(5),
-    );
+    let line =
+        RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(77), Duration::from_secs(5));
     let mut containment = Containment::for_seeding("/", "run");
     let mut files =
-        Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "recordings", &[2])
-            .unwrap();
+        Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "recordings", &[2]).unwrap();
     let place = ServerRunDirectory { export: "/", directory: "run" };
     let seeded = seed(&mut open(), &mut files, &place, SeedMode::Make, |_, _| Ok(())).unwrap();
     files.close();
     drop(files);
     let to = BufWriter::new(File::create(&recording.0).unwrap());
     let tape = ReplayRunTraceRecorder::new(to, TraceFileDataRetention::KEPT, "a run").unwrap();
-    let options = ReplayOptions {
-        order,
-        captured_chunks: true,
-        tag: "recordings".into(),
-        ..super::auxiliary_programs::none()
-    };
+    let options =
+        ReplayOptions { order, captured_chunks: true, tag: "recordings".into(), ..super::auxiliary_programs::none() };
     let mut watch = Taped(Some(Box::new(tape)));
     let (mut steps, mut contents) = (open(), open());
-    let report =
-        run(&mut steps, &mut contents, &mut transport, &target, &seeded, &options, &mut watch).unwrap();
+    let report = run(&mut steps, &mut contents, &mut transport, &target, &seeded, &options, &mut watch).unwrap();
     let recorded = report.recording.unwrap().unwrap();
     assert_eq!((recorded.steps, recorded.dropped_bytes), (report.calls, 0));
     differences(captures::path(capture).to_str().unwrap(), recording.name())
@@ -178,9 +164,7 @@ fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
         // Linux answers by a Reply chunk wherever one is offered; the mock server only if it must (RFC 8166 section
         // 3.5.1 allows both).
         let is_choice = |one: &&Json| {
-            one["difference"] == "chunk-kind"
-                && one["a"]["value"] == "RDMA_NOMSG"
-                && one["b"]["value"] == "RDMA_MSG"
+            one["difference"] == "chunk-kind" && one["a"]["value"] == "RDMA_NOMSG" && one["b"]["value"] == "RDMA_MSG"
         };
         let others = found.iter().filter(|one| !is_choice(one));
         let of = |kind: &str| others.clone().filter(|one| one["difference"] == kind).collect::<Vec<_>>();
@@ -270,10 +254,7 @@ fn a_recording_of_copies_has_the_clients_of_each_and_runs_again() {
     // them.
     let again = run(recording.name(), &["--directory", "again", "--allow-source-server"]);
     let good = |report: &Json| {
-        ["matched", "tolerated", "substituted"]
-            .iter()
-            .map(|state| number(&report["states"][*state]))
-            .sum::<u64>()
+        ["matched", "tolerated", "substituted"].iter().map(|state| number(&report["states"][*state])).sum::<u64>()
     };
     assert_eq!(again["own_faults"].as_array().map(Vec::len), Some(0), "{again:#}");
     assert_eq!(number(&again["states"]["mismatched"]), number(&twice["states"]["mismatched"]), "{again:#}");
@@ -286,13 +267,8 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
     let open = || ReplayTraceReader::open(BufReader::new(File::open(&trace.0).unwrap())).unwrap();
     let (mut transport, target) = (MockTransport::new(MockConnectionSettings::default()), target(20049));
     let connection = transport.connect(&target).unwrap();
-    let line = RpcClient::new(
-        &mut transport,
-        connection,
-        AuthSysCredential::default(),
-        Xid(77),
-        Duration::from_secs(5),
-    );
+    let line =
+        RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(77), Duration::from_secs(5));
     let mut containment = Containment::for_seeding("/", "run");
     let mut files =
         Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut containment), "one less", &[2]).unwrap();
@@ -301,11 +277,8 @@ fn with_one_reply_less(after: u64) -> ReplayReport {
     files.close();
     drop(files);
     transport.inject(after, MockTransportFault::NoReply);
-    let options = ReplayOptions {
-        timeout: Duration::from_millis(100),
-        checks_tree: false,
-        ..super::auxiliary_programs::none()
-    };
+    let options =
+        ReplayOptions { timeout: Duration::from_millis(100), checks_tree: false, ..super::auxiliary_programs::none() };
     run(&mut open(), &mut open(), &mut transport, &target, &seeded, &options, &mut ()).unwrap()
 }
 
@@ -316,14 +289,8 @@ fn rfc8881_section_2_10_6_1_no_slot_is_out_of_step_after_a_reply_that_did_not_co
         assert_eq!(report.protocol.own, [""; 0], "after {after}");
         // It was retried once, on its slot.
         let given_up = report.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
-        let given_up =
-            given_up.filter(|one| one.b.value.as_deref().is_some_and(|what| what.contains("no Reply")));
-        assert_eq!(
-            (given_up.count(), report.recovery.resent),
-            (0, 1),
-            "after {after}: {:#?}",
-            report.steps.mismatches
-        );
+        let given_up = given_up.filter(|one| one.b.value.as_deref().is_some_and(|what| what.contains("no Reply")));
+        assert_eq!((given_up.count(), report.recovery.resent), (0, 1), "after {after}: {:#?}", report.steps.mismatches);
     }
 }
 
@@ -365,8 +332,7 @@ fn a_change_that_the_captured_server_delayed_is_replayed_once() {
             assert_eq!(report.mismatched(), 0, "{what}: {:#?}", report.steps.mismatches);
             let walked = report.tree_check.as_ref().unwrap();
             assert_eq!((walked.differing, &walked.failed), (0, &None), "{what}: {:#?}", walked.mismatches);
-            let because =
-                report.steps.reasons.iter().filter(|((_, reason), _)| reason.starts_with("delayed"));
+            let because = report.steps.reasons.iter().filter(|((_, reason), _)| reason.starts_with("delayed"));
             assert_eq!(
                 because.map(|(_, because)| because.steps).sum::<u64>(),
                 1,
@@ -382,18 +348,14 @@ fn a_change_that_the_captured_server_delayed_is_replayed_once() {
 /// Replays a trace on a server, and records that.
 fn replayed(work: &Work, server: MockServer, recording: Option<&Passing>) -> ReplayReport {
     let open = || ReplayTraceReader::open(std::io::Cursor::new(Arc::clone(&work.file))).unwrap();
-    let mut transport =
-        MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
     let tape = recording.map(|recording| {
         let to = BufWriter::new(File::create(&recording.0).unwrap());
         let tape = ReplayRunTraceRecorder::new(to, TraceFileDataRetention::KEPT, "a run").unwrap();
         Box::new(tape) as Box<dyn ReplayMessageRecorder>
     });
-    let options = ReplayOptions {
-        order: ReplayOrder::Serial,
-        tag: "delayed".into(),
-        ..super::auxiliary_programs::none()
-    };
+    let options =
+        ReplayOptions { order: ReplayOrder::Serial, tag: "delayed".into(), ..super::auxiliary_programs::none() };
     let (mut steps, mut contents) = (open(), open());
     let target = target(20049);
     run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut Taped(tape)).unwrap()

@@ -45,14 +45,10 @@ fn replayed_on(
     let server = Arc::new(Mutex::new(server));
     let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
     faults.into_iter().for_each(|(after, fault)| transport.inject(after, fault));
-    let options = ReplayOptions {
-        order: ReplayOrder::Serial,
-        max_shown_mismatches: 1000,
-        ..super::auxiliary_programs::none()
-    };
+    let options =
+        ReplayOptions { order: ReplayOrder::Serial, max_shown_mismatches: 1000, ..super::auxiliary_programs::none() };
     let target = target(20049);
-    let report =
-        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
+    let report = run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
     let begun = server.lock().unwrap().operation_counts.clone();
     (report, begun)
 }
@@ -115,11 +111,7 @@ fn rfc7530_section_9_1_7_calls_of_nfs_4_0_and_3_are_sent_again_with_their_xid_an
         is_as_recorded(&report, capture);
         assert_eq!((report.recovery.disconnects, report.recovery.reconnects), (20, 20), "{capture}");
         let printed = because(&report, "sent-again");
-        assert!(
-            printed >= 15 && report.recovery.resent >= printed,
-            "{capture}: {printed} {:#?}",
-            report.steps.reasons
-        );
+        assert!(printed >= 15 && report.recovery.resent >= printed, "{capture}: {printed} {:#?}", report.steps.reasons);
     }
 }
 
@@ -187,10 +179,7 @@ fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_ha
             is_as_recorded(&report, &format!("{capture} {fault:?}"));
             assert_eq!(report.refused, Vec::<String>::new(), "{capture} {fault:?}");
             assert!(report.recovery.recovered >= 10, "{capture} {fault:?}: {}", report.recovery.recovered);
-            assert!(
-                report.recovery.reclaimed > 0 && report.recovery.not_reclaimed == 0,
-                "{capture} {fault:?}"
-            );
+            assert!(report.recovery.reclaimed > 0 && report.recovery.not_reclaimed == 0, "{capture} {fault:?}");
             assert!(because(&report, "server-restarted") >= 10, "{capture}: {:#?}", report.steps.reasons);
         }
     }
@@ -219,11 +208,7 @@ fn rfc8881_section_10_4_delegations_that_the_capture_does_not_have_are_returned(
                 assert_eq!(report.refused, Vec::<String>::new(), "{what}");
                 let busy = report.steps.reasons.keys().filter(|(_, reason)| reason.contains("BUSY")).count();
                 assert_eq!(busy, 0, "{what}: {:#?}", report.steps.reasons);
-                assert!(
-                    !is_returned || report.returned_delegations > 10,
-                    "{what}: {}",
-                    report.returned_delegations
-                );
+                assert!(!is_returned || report.returned_delegations > 10, "{what}: {}", report.returned_delegations);
             }
         }
     }
@@ -300,21 +285,12 @@ fn rfc8881_section_18_36_3_a_session_of_the_prologues_client_has_the_next_csa_se
 #[test]
 fn rfc8881_section_8_4_3_what_is_not_given_back_is_told_and_what_needs_it_is_not_sent() {
     let work = Work::of("rxe-v41", 4, "no-grace");
-    let (report, _) = replayed_on(&work, restarts(MockTransportFault::Forget), |server| {
-        server.loses_clients_on_restart = true
-    });
+    let (report, _) =
+        replayed_on(&work, restarts(MockTransportFault::Forget), |server| server.loses_clients_on_restart = true);
     assert!(report.is_consistent());
     assert_eq!(report.protocol.own, Vec::<String>::new());
-    assert!(
-        report.recovery.recovered >= 10 && report.recovery.reclaimed == 0,
-        "{}",
-        report.recovery.recovered
-    );
-    assert!(
-        report.recovery.not_reclaimed > 0 && because(&report, "not-reclaimed") > 0,
-        "{:#?}",
-        report.steps.reasons
-    );
+    assert!(report.recovery.recovered >= 10 && report.recovery.reclaimed == 0, "{}", report.recovery.recovered);
+    assert!(report.recovery.not_reclaimed > 0 && because(&report, "not-reclaimed") > 0, "{:#?}", report.steps.reasons);
     let printed = "OPEN with CLAIM_PREVIOUS: NFS4ERR_NO_GRACE";
     assert!(report.refused.iter().any(|what| what == printed), "{:#?}", report.refused);
 }

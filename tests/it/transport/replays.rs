@@ -44,8 +44,7 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
 ];
 
 fn is_listed(operation: &str, difference: &Json) -> bool {
-    let (path, live) =
-        (difference["path"].as_str().unwrap(), difference["live"].as_str().unwrap_or_default());
+    let (path, live) = (difference["path"].as_str().unwrap(), difference["live"].as_str().unwrap_or_default());
     OTHERWISE.iter().any(|(name, what, answer)| {
         operation.ends_with(name) && path.starts_with(what) && (answer.is_empty() || live == *answer)
             || operation.ends_with(name) && path == "SEQUENCE.sr_status_flags"
@@ -55,18 +54,14 @@ fn is_listed(operation: &str, difference: &Json) -> bool {
 /// Replays a capture on a server, and compares the report with the lists above.
 fn replayed(capture: &str, server: &str) {
     let path = captures::path(capture);
-    hold(
-        capture,
-        program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]),
-    );
+    hold(capture, program(&["check", "--server", server, "-c", "1000", "-T", "json", path.to_str().unwrap()]));
 }
 
 /// Compares a report with the lists above.
 fn hold(capture: &str, output: std::process::Output) {
     let error = String::from_utf8_lossy(&output.stderr);
     let text = String::from_utf8(output.stdout).unwrap();
-    let report: Json =
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("{capture}: {e}: {text} {error}"));
+    let report: Json = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{capture}: {e}: {text} {error}"));
     assert_keeps(&validator("replay.schema.json"), &report, capture);
     let states = report["states"].as_object().unwrap();
     let of = |state: &str| states[state].as_u64().unwrap();
@@ -106,8 +101,7 @@ fn real_captures_run_again_on_nfs_ganesha_over_tcp() {
     }
     // The export contains only the directories of the replays.
     assert_eq!(fs::read_to_string(server.export().join("bystander")).unwrap(), "not of any run");
-    let names =
-        fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let names = fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let others: Vec<_> =
         names.filter(|name| !["rxe-v4", "siw-v4", "tcp-v4"].iter().any(|of| name.starts_with(of))).collect();
     assert_eq!(others, ["bystander"]);
@@ -134,8 +128,7 @@ fn max_time_ends_a_run_with_exit_code_3_and_says_so() {
     let trace = compiled("rxe-v41", "max-time");
     // At a tenth of the captured speed, the capture takes a minute.
     let junit = Passing::new("max-time-junit");
-    let arguments =
-        ["-T", "json", "--server", &url, "--pace", "x0.1", "--max-time", "2", "--junit", junit.name()];
+    let arguments = ["-T", "json", "--server", &url, "--pace", "x0.1", "--max-time", "2", "--junit", junit.name()];
     let started = std::time::Instant::now();
     let output = program(&[&["replay", "run", trace.0.to_str().unwrap()], &arguments[..]].concat());
     assert!(started.elapsed().as_secs() < 30, "{:?}", started.elapsed());
@@ -164,8 +157,7 @@ fn copies_of_the_captured_clients_run_on_nfs_ganesha_each_in_its_directory() {
     let report: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert_keeps(&validator("replay.schema.json"), &report, "copies");
     let of = |state: &str| report["states"][state].as_u64().unwrap();
-    let (steps, done) =
-        (report["steps"].as_u64().unwrap(), of("matched") + of("tolerated") + of("substituted"));
+    let (steps, done) = (report["steps"].as_u64().unwrap(), of("matched") + of("tolerated") + of("substituted"));
     assert!(steps % 3 == 0 && done * 100 >= steps * 93, "{report:#}");
     assert_eq!(report["own_faults"].as_array().map(Vec::len), Some(0), "{report:#}");
     for mismatch in report["mismatches"].as_array().unwrap() {
@@ -174,8 +166,7 @@ fn copies_of_the_captured_clients_run_on_nfs_ganesha_each_in_its_directory() {
         assert!(differences.all(|difference| is_listed(operation, difference)), "{mismatch:#}");
         assert!((1..=3).contains(&mismatch["client"].as_u64().unwrap()));
     }
-    let mut names: Vec<_> =
-        fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let mut names: Vec<_> = fs::read_dir(server.export()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["d", "d-2", "d-3"]);
 }
@@ -184,21 +175,16 @@ fn copies_of_the_captured_clients_run_on_nfs_ganesha_each_in_its_directory() {
 fn real_captures_of_nfsv3_run_again_on_nfs_ganesha_over_tcp() {
     let Some(server) = Ganesha::start(true) else { return };
     let export = server.export();
-    let url =
-        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    let url = format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
     for capture in ["rxe-v3", "siw-v3", "tcp-v3"] {
         // Of 200 steps 7 to 10 are MOUNT, PORTMAP and NLM.
         let path = captures::path(capture);
-        let output =
-            program(&["check", "--server", &url, "-c", "1000", "-T", "json", path.to_str().unwrap()]);
+        let output = program(&["check", "--server", &url, "-c", "1000", "-T", "json", path.to_str().unwrap()]);
         let report: Json = serde_json::from_slice(&output.stdout).unwrap();
         for mismatch in report["mismatches"].as_array().unwrap() {
             let operation = mismatch["operation"].as_str().unwrap();
             let mut differences = mismatch["differences"].as_array().unwrap().iter();
-            assert!(
-                differences.all(|difference| is_listed(operation, difference)),
-                "{capture}: {mismatch:#}"
-            );
+            assert!(differences.all(|difference| is_listed(operation, difference)), "{capture}: {mismatch:#}");
         }
         let of = |state: &str| report["states"][state].as_u64().unwrap();
         assert!(of("matched") + of("tolerated") > 170, "{capture}: {report:#}");
@@ -210,8 +196,7 @@ fn real_captures_of_nfsv3_run_again_on_nfs_ganesha_over_tcp() {
 fn differences_of_nfs_ganesha_are_learnt_reviewed_and_tolerated() {
     let Some(server) = Ganesha::start(true) else { return };
     let export = server.export();
-    let url =
-        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    let url = format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
     let trace = compiled("rxe-v3", "learns");
     let rules = Passing(trace.0.with_extension("rules"));
     let (trace, rules) = (trace.0.to_str().unwrap(), rules.0.to_str().unwrap());
@@ -271,26 +256,9 @@ fn has_directory(below: &Path, name: &str) -> bool {
 
 /// Replays a trace slowly, calls `disturb` as soon as the run has made the directory `w`, and returns the exit code
 /// with the report.
-fn disturbed(
-    server: &str,
-    export: &Path,
-    trace: &str,
-    disturb: impl FnOnce(u32),
-) -> (Option<i32>, Json, String) {
+fn disturbed(server: &str, export: &Path, trace: &str, disturb: impl FnOnce(u32)) -> (Option<i32>, Json, String) {
     let child = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
-        .args([
-            "replay",
-            "run",
-            trace,
-            "--server",
-            server,
-            "--pace",
-            "rate=60",
-            "--timeout",
-            "2",
-            "-T",
-            "json",
-        ])
+        .args(["replay", "run", trace, "--server", server, "--pace", "rate=60", "--timeout", "2", "-T", "json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -403,13 +371,11 @@ fn a_capture_and_its_trace_are_replayed_with_all_steps_by_one_command() {
 fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
     let Some(server) = Ganesha::start(true) else { return };
     let export = server.export();
-    let v3 =
-        format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
+    let v3 = format!("tcp://localhost:{}{}?vers=3&mountport={}", server.port, export.display(), server.mount_port);
     let v4 = format!("tcp://localhost:{}/export", server.port);
     fs::write(export.join("bystander"), "not of any run").unwrap();
     let left = || {
-        let names =
-            fs::read_dir(&export).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let names = fs::read_dir(&export).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<_> = names.collect();
         names.sort();
         names
@@ -424,9 +390,7 @@ fn the_directory_of_a_run_is_removed_if_nothing_else_is_in_it() {
         // Files of others stay, however deep, and the marker of another trace does not count.
         for (directory, precious) in [("kept", "precious"), ("deep", "tree/precious")] {
             let of_this = ["--server", url, "--directory", directory];
-            assert!(
-                program(&[&["replay", "seed", "-q", trace.name()], &of_this[..]].concat()).status.success()
-            );
+            assert!(program(&[&["replay", "seed", "-q", trace.name()], &of_this[..]].concat()).status.success());
             let path = export.join(directory).join(precious);
             fs::write(&path, "of somebody").unwrap();
             // nfs-ganesha may list the directories of the tree from its cache, which does not have the file.

@@ -120,8 +120,8 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
         let mut trace = ReplayTraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
         let mut data = ReplayTraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         while let Some(step) = trace.next_step().unwrap() {
-            let is_whole = step.reply.seen == MessageCaptureCompleteness::WHOLE
-                && step.asked.protection == GssProtection::PLAIN;
+            let is_whole =
+                step.reply.seen == MessageCaptureCompleteness::WHOLE && step.asked.protection == GssProtection::PLAIN;
             let Some(procedure) = step.asked.find_description().filter(|_| is_whole) else { continue };
             let Some(contents) = contents(&step, &mut data) else { continue };
             let message = step.reply.head.0;
@@ -208,14 +208,13 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
         let mut data = ReplayTraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
         while let Some(step) = trace.next_step().unwrap() {
-            let is_whole = step.reply.seen == MessageCaptureCompleteness::WHOLE
-                && step.asked.protection == GssProtection::PLAIN;
+            let is_whole =
+                step.reply.seen == MessageCaptureCompleteness::WHOLE && step.asked.protection == GssProtection::PLAIN;
             if !is_whole || step.asked.find_description().is_none() {
                 continue;
             }
             let Some(contents) = contents(&step, &mut data) else { continue };
-            let known: Vec<_> =
-                contents.iter().map(|content| (content.len() as u32, Some(hash(content)))).collect();
+            let known: Vec<_> = contents.iter().map(|content| (content.len() as u32, Some(hash(content)))).collect();
             let message = step.reply.head.0;
             for _ in 0..2 {
                 let verdict = held(&mut judge, &step, [message; 2], &known, &contents);

@@ -110,8 +110,7 @@ fn rfc2203_section_5_3_3_3_a_context_that_is_denied_is_set_up_anew_and_the_call_
         // If nfs-ganesha supports the operation of the Call, the step reports it.
         let printed = because(&report, "context-renewed");
         assert!(0 < printed && printed <= denied.len() as u64, "{order}: {} {report:#}", denied.len());
-        let handles: BTreeSet<_> =
-            seen.iter().filter(|call| call.gss_proc == DATA).map(|call| &call.handle).collect();
+        let handles: BTreeSet<_> = seen.iter().filter(|call| call.gss_proc == DATA).map(|call| &call.handle).collect();
         let renewed = report["contexts_renewed"].as_u64().unwrap() as usize;
         assert!(renewed >= forgets.len(), "{order}: {renewed}");
         // A denied Call is retried with another XID, and no sequence number is used twice with a context.

@@ -10,9 +10,7 @@ use std::time::Duration;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_mock_server::server::fault_injection::{
-    self, MockFaultInjector, MockServerFault, MockServerFaultKind,
-};
+use nfsrdma_mock_server::server::fault_injection::{self, MockFaultInjector, MockServerFault, MockServerFaultKind};
 use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
@@ -67,8 +65,7 @@ fn replayed_with(
     };
     choose(&mut options);
     let target = target(20049);
-    let report =
-        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
+    let report = run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
     let server = server.lock().unwrap().clone();
     (report, server)
 }
@@ -124,8 +121,7 @@ fn rfc8881_section_10_4_6_a_delegation_that_is_held_at_the_end_is_returned() {
     assert!(program(&["replay", "compile", "-q", cut.name(), "-o", trace.name()]).status.success());
     let file = fs::read(trace.name()).unwrap();
     let work = Work::of_trace(MockServer::default(), "rxe-v42-deleg", 4, file);
-    let (report, server) =
-        replayed(&work, [], |server| server.delegations = MockDelegationPolicy::UnlessRefused);
+    let (report, server) = replayed(&work, [], |server| server.delegations = MockDelegationPolicy::UnlessRefused);
     is_as_recorded(&report, "rxe-v42-deleg");
     // One delegation is returned by a step. The mock server grants another type than the captured one of the second
     // file, so that it is returned at once. That of the third file is held.
@@ -277,11 +273,7 @@ fn pieces_are_sent_again_when_their_connection_goes_away_and_after_a_restart() {
         let faults = (0..12).map(|n| (30 + n * 23, fault));
         let (report, server) = replayed(&work, faults, |_| {});
         is_as_recorded(&report, &format!("{fault:?}"));
-        assert!(
-            because(&report, "split") + because(&report, "server-restarted") > 0,
-            "{:#?}",
-            report.steps.reasons
-        );
+        assert!(because(&report, "split") + because(&report, "server-restarted") > 0, "{:#?}", report.steps.reasons);
         assert_eq!(server.exceeded, 0, "{fault:?}");
     }
 }
@@ -316,13 +308,7 @@ fn seeded(
     let target = target(20049);
     let connection = transport.connect(&target).unwrap();
     let root = server.lock().unwrap().root().to_vec();
-    let line = RpcClient::new(
-        &mut transport,
-        connection,
-        AuthSysCredential::default(),
-        Xid(1),
-        target.options.timeout,
-    );
+    let line = RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(1), target.options.timeout);
     let mut containment = Containment::for_seeding("/", "run");
     containment.set_export_handle(&root);
     let line = ContainmentCheckedRpcClient::new(line.with_reconnect(&target), &mut containment);
@@ -424,12 +410,7 @@ fn a_name_that_the_server_does_not_take_costs_its_own_steps() {
         let lost = because(&report, "not-seeded");
         assert!(lost > 3, "{capture}: {:#?}", report.steps.reasons);
         is_as_recorded(&report, capture);
-        assert_eq!(
-            because(&report, "no-value"),
-            because(&whole, "no-value"),
-            "{capture}: {:#?}",
-            report.steps.reasons
-        );
+        assert_eq!(because(&report, "no-value"), because(&whole, "no-value"), "{capture}: {:#?}", report.steps.reasons);
         assert!(
             report.steps.states.unreplayable <= whole.steps.states.unreplayable + lost,
             "{capture}: {:#?}",
@@ -450,8 +431,7 @@ fn a_size_that_the_server_does_not_take_costs_its_own_steps() {
         server.tree.file_bytes = 4_999;
         let (made, mut server) = seeded(&work, minor, &[], server);
         assert_eq!(made.refusals.len(), 3, "{capture}: {:?}", made.refusals);
-        let is_detected =
-            |refused: &String| refused.contains(", 5000 bytes: ") && refused.ends_with("4ERR_FBIG");
+        let is_detected = |refused: &String| refused.contains(", 5000 bytes: ") && refused.ends_with("4ERR_FBIG");
         assert!(made.refusals.iter().all(is_detected), "{:?}", made.refusals);
         // Another test covers files that the replay itself writes.
         server.tree.file_bytes = u64::MAX;
@@ -479,12 +459,8 @@ fn rfc8881_section_5_8_1_12_a_listing_with_an_entry_that_is_delayed_is_asked_for
         assert_eq!((whole.delayed, report.delayed, server.delayed_entries), (0, 4, 0), "{capture}");
         assert!(because(&report, "delayed") >= 1, "{capture}: {:#?}", report.steps.reasons);
         // Retries after a delay error are limited.
-        let (report, _) = replayed_with(
-            &work,
-            [],
-            |server| server.delayed_entries = 1000,
-            |options| options.max_delay_retries = 2,
-        );
+        let (report, _) =
+            replayed_with(&work, [], |server| server.delayed_entries = 1000, |options| options.max_delay_retries = 2);
         assert!(report.mismatched() > 0 && report.is_consistent(), "{capture}: {:?}", report.steps.states);
     }
 }
@@ -622,9 +598,7 @@ fn a_squashed_root_is_reported_in_nfs_v4_too() {
 /// An export that refuses Calls during the replay is reported in one sentence, once.
 #[test]
 fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
-    for (capture, version, operation) in
-        [("rxe-v3", 3, "WRITE"), ("rxe-v41", 4, "WRITE"), ("rxe-v42", 4, "CREATE")]
-    {
+    for (capture, version, operation) in [("rxe-v3", 3, "WRITE"), ("rxe-v41", 4, "WRITE"), ("rxe-v42", 4, "CREATE")] {
         for (status, expected) in [(30, "read-only file system"), (28, "no space left on device")] {
             let work = Work::of(capture, version, "refusing");
             let injector = fault_injection::MockFaultInjector::new(MockServerFault {

@@ -29,13 +29,11 @@ fn replayed(
     let (mut steps, mut contents) = (open(), open());
     let mut server = work.server.lock().unwrap().clone();
     server.fault_injector = lie.map(|lie| MockFaultInjector::new(lie).with_repetition());
-    let mut transport =
-        MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
+    let mut transport = MockTransport::for_server(Arc::new(Mutex::new(server)), MockConnectionSettings::default());
     faults.for_each(|(after, fault)| transport.inject(after, fault));
     let options = ReplayOptions { order: ReplayOrder::Serial, ..options };
     let (target, begin) = (target(20049), Instant::now());
-    let report =
-        run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
+    let report = run(&mut steps, &mut contents, &mut transport, &target, &work.seeded, &options, &mut ()).unwrap();
     assert!(report.is_consistent());
     (report, begin.elapsed())
 }
@@ -45,8 +43,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
     for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "silent");
         let options = ReplayOptions { timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
-        let (report, took) =
-            replayed(&work, None, (100..5000).map(|at| (at, MockTransportFault::NoReply)), options);
+        let (report, took) = replayed(&work, None, (100..5000).map(|at| (at, MockTransportFault::NoReply)), options);
         let why = report.end.unreachable.as_deref().unwrap();
         assert!(why.contains("no Reply within 2 s, 3 times in a row"), "{why}");
         let walked = report.tree_check.as_ref().unwrap();
@@ -59,8 +56,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
             report.steps.states
         );
         assert!(
-            report.steps.states.matched + report.steps.states.tolerated > 50
-                && report.steps.states.unreplayable > 90,
+            report.steps.states.matched + report.steps.states.tolerated > 50 && report.steps.states.unreplayable > 90,
             "{capture}: {:?}",
             report.steps.states
         );
@@ -76,8 +72,7 @@ fn a_server_that_delays_or_is_in_grace_for_ever_ends_the_run() {
     ] {
         let work = Work::of(capture, version, "delays");
         let lie = MockServerFault { version, operation, what: MockServerFaultKind::WrongStatus(status) };
-        let options =
-            ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
+        let options = ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
         let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
         let why = report.end.unreachable.as_deref().unwrap_or_default();
         assert!(why.contains(name), "{capture}: {why}");
@@ -90,8 +85,7 @@ fn a_server_that_delays_or_is_in_grace_for_ever_ends_the_run() {
 #[test]
 fn one_operation_that_is_always_delayed_costs_less_each_time() {
     let work = Work::of("rxe-v3", 3, "one-delay");
-    let lie =
-        MockServerFault { version: 3, operation: "ACCESS", what: MockServerFaultKind::WrongStatus(DELAY) };
+    let lie = MockServerFault { version: 3, operation: "ACCESS", what: MockServerFaultKind::WrongStatus(DELAY) };
     let options = ReplayOptions { max_delay_retries: 4, ..super::auxiliary_programs::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!(report.end.unreachable, None);
@@ -104,8 +98,7 @@ fn one_operation_that_is_always_delayed_costs_less_each_time() {
 #[test]
 fn a_run_ends_at_its_limit() {
     let work = Work::of("rxe-v41", 4, "limit");
-    let lie =
-        MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
+    let lie = MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
     let limit = Duration::from_secs(1);
     let options = ReplayOptions { max_time: Some(limit), ..super::auxiliary_programs::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);

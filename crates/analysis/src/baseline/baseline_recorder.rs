@@ -113,9 +113,8 @@ impl BaselineRecorder {
         self.counts.record(&record);
         let length = self.buffer.len();
         let offset = self.text.append(&self.buffer)?;
-        let call_findings = (0..u32::BITS)
-            .zip(&record.findings)
-            .fold(0, |bits, (at, finding)| bits | u32::from(finding.is_call) << at);
+        let call_findings =
+            (0..u32::BITS).zip(&record.findings).fold(0, |bits, (at, finding)| bits | u32::from(finding.is_call) << at);
         let location = record.location;
         let entry = BaselineTransactionTextIndexEntry { location, offset, length, headers, call_findings };
         self.transactions.push(entry);
@@ -142,10 +141,7 @@ impl BaselineRecorder {
     /// # Errors
     /// Returns [`BaselineRecordingError::TooLarge`] if the baseline did not fit into its memory, or an error if the
     /// temporary file cannot be written.
-    pub fn finish(
-        mut self,
-        totals: &ComparedCaptureSummary,
-    ) -> Result<CurrentCaptureBaseline, BaselineRecordingError> {
+    pub fn finish(mut self, totals: &ComparedCaptureSummary) -> Result<CurrentCaptureBaseline, BaselineRecordingError> {
         if self.is_full() {
             let needed_bytes = self.needed_bytes.max(self.largest_bytes) as u64;
             return Err(BaselineRecordingError::TooLarge { needed_bytes });
@@ -241,16 +237,13 @@ impl CurrentCaptureBaseline {
 
     /// Returns a function that returns the next record, with the place of its Transaction in the capture; `None` at the
     /// end, or an error if the temporary file cannot be read.
-    pub(super) fn records(
-        &self,
-    ) -> impl FnMut() -> Result<Option<ComparableTransactionWithClient>, BaselineReadError> {
+    pub(super) fn records(&self) -> impl FnMut() -> Result<Option<ComparableTransactionWithClient>, BaselineReadError> {
         let mut parser = BaselineRecordParser::new(&self.fields, &self.names, &self.settings);
         let (mut text, mut last_frame) = (String::new(), 0);
         let mut transactions = (1..).zip(&self.transactions);
         move || {
             let Some((number, transaction)) = transactions.next() else { return Ok(None) };
-            let read_error =
-                |reason: String| BaselineReadError::new(number, format!("Transaction {number}: {reason}"));
+            let read_error = |reason: String| BaselineReadError::new(number, format!("Transaction {number}: {reason}"));
             self.transaction_text(transaction, &mut last_frame, &mut text)
                 .map_err(|error| read_error(error.to_string()))?;
             text.lines().try_for_each(|line| parser.line(line)).map_err(read_error)?;

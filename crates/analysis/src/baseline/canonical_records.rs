@@ -6,12 +6,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use crate::comparison::field_equality::{
-    FieldEqualityRequirement, MappedIdentifierType, OPERATION_COUNT_FIELD,
-};
+use crate::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType, OPERATION_COUNT_FIELD};
 use crate::comparison::record::{
-    ComparableMessageField, ComparableTransaction, ComparedChunkKind, ComparedFieldValue,
-    ComparedOperationOrHeaders, hash,
+    ComparableMessageField, ComparableTransaction, ComparedChunkKind, ComparedFieldValue, ComparedOperationOrHeaders,
+    hash,
 };
 
 /// Number of fields with one path in one operation from which they are folded as a list.
@@ -93,10 +91,8 @@ fn fold(section: &mut ComparedOperationOrHeaders) {
         let text = texts.entry(key(&entry)).or_default();
         let _ = write!(text, "{} ", entry.datum);
         if is_first {
-            entries.push(ComparableMessageField {
-                path: Rc::clone(&entry.path),
-                datum: ComparedFieldValue::Fold(0, 0),
-            });
+            entries
+                .push(ComparableMessageField { path: Rc::clone(&entry.path), datum: ComparedFieldValue::Fold(0, 0) });
         }
     }
     for entry in &mut entries {

@@ -52,8 +52,7 @@ impl BaselineFieldNamesByPath {
     /// Adds the fields of a record, and returns the number of new ones.
     pub(super) fn record(&mut self, record: &ComparableTransaction) -> usize {
         let program = program(&record.title);
-        self.message(&program, true, record.call.as_ref())
-            + self.message(&program, false, record.reply.as_ref())
+        self.message(&program, true, record.call.as_ref()) + self.message(&program, false, record.reply.as_ref())
     }
 
     fn message(&mut self, program: &str, is_call: bool, message: Option<&ComparableMessage>) -> usize {
@@ -61,8 +60,7 @@ impl BaselineFieldNamesByPath {
         for section in message.iter().flat_map(|message| &message.sections) {
             let operation = word(&section.name);
             for entry in &section.entries {
-                let is_rpc =
-                    section.name.is_empty() && field_names::protocol(entry.path.field) == field_names::RPC;
+                let is_rpc = section.name.is_empty() && field_names::protocol(entry.path.field) == field_names::RPC;
                 let program = if is_rpc { RPC } else { program };
                 match self.get(program, is_call, &operation, &entry.path.text) {
                     Some(known) if *known.name == *entry.path.field || &*known.name == AMBIGUOUS_FIELD => {}
@@ -92,13 +90,7 @@ impl BaselineFieldNamesByPath {
         );
     }
 
-    fn get(
-        &self,
-        program: &str,
-        is_call: bool,
-        operation: &str,
-        path: &str,
-    ) -> Option<&BaselineFieldDescriptor> {
+    fn get(&self, program: &str, is_call: bool, operation: &str, path: &str) -> Option<&BaselineFieldDescriptor> {
         let [calls, replies] = self.programs.get(program)?;
         (if is_call { calls } else { replies }).get(operation)?.get(path)
     }

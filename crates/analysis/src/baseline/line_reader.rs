@@ -62,9 +62,8 @@ impl<'f> BaselineLineReader<'f> {
         let max_bytes = (self.max_line_bytes as u64).saturating_add(1);
         self.line.clear();
         let read = self.input.by_ref().take(max_bytes).read_until(b'\n', &mut self.line);
-        let read = read.map_err(|error| {
-            BaselineReadError::new(number, format!("cannot read: {error}; check the file"))
-        })?;
+        let read =
+            read.map_err(|error| BaselineReadError::new(number, format!("cannot read: {error}; check the file")))?;
         if read as u64 == max_bytes {
             return Err(BaselineReadError::too_large(number));
         }
@@ -82,9 +81,9 @@ impl<'f> BaselineLineReader<'f> {
         let Some(line) = self.next_bytes()? else { return Ok(None) };
         // No baseline contains bytes that are not UTF-8.
         match str::from_utf8(line) {
-            Ok(line) if is_conflict(line) => Err(read_error(
-                "unresolved merge conflict; rewrite with check --bless, which keeps the settings",
-            )),
+            Ok(line) if is_conflict(line) => {
+                Err(read_error("unresolved merge conflict; rewrite with check --bless, which keeps the settings"))
+            }
             Ok(line) if !line.contains(char::is_control) => Ok(Some(line)),
             _ => Err(read_error(&format!("a control character; {REWRITE_ADVICE}"))),
         }

@@ -16,9 +16,7 @@ use super::baseline_read_error::{BaselineReadError, REWRITE_ADVICE, begin, contr
 use super::baseline_recorder::CurrentCaptureBaseline;
 use super::capture_counts::BaselineCounts;
 use super::field_path_filter_names::BaselineFieldNamesByPath;
-use super::line_reader::{
-    BaselineLineReader, BaselineReadPosition, PositionalFileReader, for_each_line_length,
-};
+use super::line_reader::{BaselineLineReader, BaselineReadPosition, PositionalFileReader, for_each_line_length};
 use super::memory_cost::line_bytes;
 use super::message_header_texts::BaselineHeaderTextDictionary;
 use super::record_parser::{BaselineRecordParser, BaselineTransaction, ComparableTransactionWithClient};
@@ -239,10 +237,7 @@ impl OpenBaselineFile {
 }
 
 fn not_a_baseline() -> BaselineReadError {
-    BaselineReadError::new(
-        1,
-        "not a baseline; move or remove it, and write one with check --bless".to_owned(),
-    )
+    BaselineReadError::new(1, "not a baseline; move or remove it, and write one with check --bless".to_owned())
 }
 
 fn truncated(line: u64) -> BaselineReadError {
@@ -257,8 +252,7 @@ fn check_version(line: Option<&str>) -> Result<(), BaselineReadError> {
     match line.strip_prefix(FORMAT_NAME).map(|rest| rest.trim().parse::<u32>()) {
         Some(Ok(VERSION)) => Ok(()),
         Some(Ok(version)) => {
-            let reason =
-                format!("baseline version {version}, expected {VERSION}; rewrite with check --bless");
+            let reason = format!("baseline version {version}, expected {VERSION}; rewrite with check --bless");
             Err(BaselineReadError::new(1, reason))
         }
         _ => Err(not_a_baseline()),
@@ -370,9 +364,7 @@ impl<'h> BaselineRoundTripVerifier<'h> {
         if line.starts_with('[') {
             if !line.starts_with(LAST_LINE_PREFIX) {
                 let line = begin(line);
-                return Err(read_error(format!(
-                    "unexpected {line:?} among the Transactions; {REWRITE_ADVICE}"
-                )));
+                return Err(read_error(format!("unexpected {line:?} among the Transactions; {REWRITE_ADVICE}")));
             }
             self.has_end = true;
             self.lines += line;
@@ -400,8 +392,7 @@ impl<'h> BaselineRoundTripVerifier<'h> {
         if let Some(parsed) = self.parser.take_transaction() {
             let BaselineTransaction { client, record, headers } = &parsed;
             if !self.titles.contains(&*record.title) {
-                let reason =
-                    format!("{:?} is not under [operations]; {REWRITE_ADVICE}", begin(&record.title));
+                let reason = format!("{:?} is not under [operations]; {REWRITE_ADVICE}", begin(&record.title));
                 return Err(BaselineReadError::new(self.first_line, reason));
             }
             let headers = headers.each_ref().map(|text| text.as_ref().map(|text| self.name(text)));
@@ -533,9 +524,7 @@ impl Baseline {
 
     /// Returns a function that returns the next record; `None` at the end, or an error if the file cannot be read or
     /// was changed since it was checked.
-    pub(super) fn records(
-        &self,
-    ) -> impl FnMut() -> Result<Option<ComparableTransactionWithClient>, BaselineReadError> {
+    pub(super) fn records(&self) -> impl FnMut() -> Result<Option<ComparableTransactionWithClient>, BaselineReadError> {
         let mut lines = BaselineLineReader::new(&self.file, self.first, self.max_bytes);
         let mut parser = BaselineRecordParser::new(&self.fields, &self.headers, &self.settings);
         move || {

@@ -78,9 +78,7 @@ impl<'b> BaselineRecordParser<'b> {
             Some(line) => self.read_detail(line),
             None => self.begin(line).ok_or(None),
         };
-        result.map_err(|reason| {
-            reason.unwrap_or_else(|| format!("unexpected {:?}; {REWRITE_ADVICE}", begin(line)))
-        })
+        result.map_err(|reason| reason.unwrap_or_else(|| format!("unexpected {:?}; {REWRITE_ADVICE}", begin(line))))
     }
 
     /// Ends the current Transaction, and returns it without the keys that pair its record.
@@ -197,11 +195,7 @@ impl<'b> BaselineRecordParser<'b> {
     }
 
     /// Reads a message, and returns it with the text of its header.
-    fn message(
-        &mut self,
-        text: &str,
-        is_call: bool,
-    ) -> BaselineRecordParseResult<(ComparableMessage, Rc<str>)> {
+    fn message(&mut self, text: &str, is_call: bool) -> BaselineRecordParseResult<(ComparableMessage, Rc<str>)> {
         let mut words = text.split(' ');
         let mut next_word = || words.next().ok_or(None);
         let (proc, length, header) = (next_word()?, next_word()?, next_word()?);
@@ -223,11 +217,7 @@ impl<'b> BaselineRecordParser<'b> {
         Ok((message, header))
     }
 
-    fn header(
-        &mut self,
-        name: &str,
-        is_call: bool,
-    ) -> Result<(Rc<str>, Vec<ComparableMessageField>), String> {
+    fn header(&mut self, name: &str, is_call: bool) -> Result<(Rc<str>, Vec<ComparableMessageField>), String> {
         let key = (self.program.clone(), is_call, name.to_owned());
         if let Some(decoded) = self.decoded_headers.get(&key) {
             return Ok(decoded.clone());
@@ -250,12 +240,7 @@ impl<'b> BaselineRecordParser<'b> {
     }
 
     /// Reads the fields of a line: `offset=0 name="a b"`.
-    fn entries(
-        &self,
-        is_call: bool,
-        operation: &str,
-        text: &str,
-    ) -> Result<Vec<ComparableMessageField>, String> {
+    fn entries(&self, is_call: bool, operation: &str, text: &str) -> Result<Vec<ComparableMessageField>, String> {
         let mut entries = Vec::new();
         let mut rest = text.trim_start();
         while !rest.is_empty() {

@@ -156,8 +156,6 @@ mod tests {
         );
         assert_eq!(error("ignore \u{1b}[31m"), "line 2: a control character; remove it");
         assert_eq!(error("ignore data,data"), "line 2: data is ignored twice; remove one of them");
-        assert!(
-            error("tolerate frames 1\ntolerate frames 2").starts_with("line 3: frames is tolerated twice")
-        );
+        assert!(error("tolerate frames 1\ntolerate frames 2").starts_with("line 3: frames is tolerated twice"));
     }
 }

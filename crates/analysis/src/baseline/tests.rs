@@ -16,8 +16,7 @@ use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::field_equality::FieldEqualityRequirement;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
-    ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedFieldValue,
-    ComparedOperationOrHeaders,
+    ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedFieldValue, ComparedOperationOrHeaders,
 };
 use crate::memory_budget_shares::BaselineCheckMemoryShares;
 use crate::testing::{drained, read_but, read_damaged, transactions};
@@ -130,11 +129,7 @@ fn the_records_of_a_baseline_are_at_the_places_where_they_were() {
             records.iter().map(|record| (record.location.call, record.location.reply)).collect()
         };
         let recorded = of_capture(name);
-        assert_eq!(
-            locations(records_of(&read_again(&recorded))),
-            locations(canonical_records(name)),
-            "{name}"
-        );
+        assert_eq!(locations(records_of(&read_again(&recorded))), locations(canonical_records(name)), "{name}");
         assert!(file(&written(&recorded)).has_text(&recorded).unwrap());
     }
 }
@@ -166,11 +161,8 @@ fn the_baseline_of_a_damaged_capture_can_be_read() {
 fn a_path_that_is_read_is_the_field_that_it_was() {
     let fields = |records: Vec<ComparableTransaction>| -> Vec<_> {
         let sections = records.iter().flat_map(|record| record.call.iter().chain(&record.reply));
-        let entries =
-            sections.flat_map(|message| &message.sections).flat_map(|section| section.entries.clone());
-        entries
-            .map(|entry| (entry.path.text.clone(), entry.path.field, entry.path.class, entry.datum))
-            .collect()
+        let entries = sections.flat_map(|message| &message.sections).flat_map(|section| section.entries.clone());
+        entries.map(|entry| (entry.path.text.clone(), entry.path.field, entry.path.class, entry.datum)).collect()
     };
     let after = fields(records_of(&read_again(&of_capture("rxe-v42.pcap"))));
     let before = fields(canonical_records("rxe-v42.pcap"));
@@ -192,8 +184,7 @@ fn no_path_is_two_fields() {
 #[test]
 fn an_identity_is_the_beginning_of_its_hash() {
     let text = written(&of_capture("rxe-v42.pcap"));
-    let line =
-        text.lines().find(|line| line.starts_with("  GETFH -> status=NFS4_OK object=filehandle:")).unwrap();
+    let line = text.lines().find(|line| line.starts_with("  GETFH -> status=NFS4_OK object=filehandle:")).unwrap();
     let name = line.rsplit('=').next().unwrap();
     assert_eq!(name.len(), "filehandle:".len() + 8);
     assert!(text.contains(&format!("  PUTFH object={name} -> status=NFS4_OK\n")));
@@ -276,8 +267,7 @@ fn comments_in_other_words_are_no_difference() {
     let text = small();
     let comments: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(comments.len(), 2);
-    let other =
-        comments.iter().fold(text.clone(), |text, comment| text.replacen(comment, "# Other words.", 1));
+    let other = comments.iter().fold(text.clone(), |text, comment| text.replacen(comment, "# Other words.", 1));
     assert_ne!(other, text);
     let recorded = of_capture("rxe-v42-deleg.pcap");
     assert!(differences(&read(&other).unwrap(), &recorded).is_empty());
@@ -288,9 +278,7 @@ fn what_is_there_twice_or_against_another_line_is_refused() {
     let text = small();
     let twice = |line: &str| text.replacen(line, &format!("{line}{line}"), 1);
     let call = text.lines().find(|line| line.starts_with("  call ")).unwrap();
-    for line in
-        [&format!("{call}\n"), "transactions 37\n", "[headers]\n", "NFS 4 reply GETFH object nfs.fhandle\n"]
-    {
+    for line in [&format!("{call}\n"), "transactions 37\n", "[headers]\n", "NFS 4 reply GETFH object nfs.fhandle\n"] {
         assert!(refused(&twice(line)).contains("restore it, or write it again with check --bless"), "{line}");
     }
     let other = text.replacen("calls 3,", "calls 4,", 1);
@@ -326,10 +314,7 @@ fn a_conflict_another_version_and_control_characters_are_told_with_a_remedy() {
     let conflict = text.replacen("[operations]\n", "<<<<<<< HEAD\n[operations]\n", 1);
     assert!(refused(&conflict).contains("unresolved merge conflict; rewrite with check --bless"));
     assert!(refused(&format!("<<<<<<< HEAD\n{text}")).starts_with("line 1: unresolved merge conflict"));
-    assert!(
-        refused(&text.replacen("baseline 2", "baseline 1", 1))
-            .contains("baseline version 1, expected 2; rewrite")
-    );
+    assert!(refused(&text.replacen("baseline 2", "baseline 1", 1)).contains("baseline version 1, expected 2; rewrite"));
     assert!(refused(&text.replacen("NFS4_OK", "NFS4\u{1b}[31m_OK", 1)).contains("a control character"));
     assert!(refused("").starts_with("line 1: the file is empty"));
     assert!(refused("Dear Bob,\n").starts_with("line 1: not a baseline"));
@@ -337,10 +322,8 @@ fn a_conflict_another_version_and_control_characters_are_told_with_a_remedy() {
 
 #[test]
 fn a_field_that_is_gone_is_known_for_what_it_was() {
-    let text = small().replace(
-        "NFS 4 reply READ eof nfs.eof\n",
-        "NFS 4 reply READ eof nfs.eof\nNFS 4 reply READ gone nfs.count4\n",
-    );
+    let text = small()
+        .replace("NFS 4 reply READ eof nfs.eof\n", "NFS 4 reply READ eof nfs.eof\nNFS 4 reply READ gone nfs.count4\n");
     let text = text.replace(" eof=true data=", " eof=true gone=7 data=");
     let found = checked(&text, "rxe-v42-deleg.pcap");
     let first = found.first().unwrap();
@@ -352,8 +335,7 @@ fn a_field_that_is_gone_is_known_for_what_it_was() {
 
 /// Returns a record with one operation that has these texts.
 fn record_of(names: &[Vec<u8>]) -> ComparableTransaction {
-    let path =
-        Rc::new(FieldPath::new("objname", "nfs.name", FieldEqualityRequirement::Equal(DifferenceKind::Name)));
+    let path = Rc::new(FieldPath::new("objname", "nfs.name", FieldEqualityRequirement::Equal(DifferenceKind::Name)));
     let entries = names
         .iter()
         .map(|name| ComparableMessageField {
@@ -415,17 +397,12 @@ fn lookups(
     count: u64,
     is_unanswered: impl Fn(u64) -> bool,
 ) -> Vec<(ClientAddressAndCallDirection, ComparableTransaction)> {
-    let client =
-        ClientAddressAndCallDirection { address: "10.9.0.2".into(), direction: CallDirection::Forward };
-    let path = Rc::new(FieldPath::new(
-        "body.xid",
-        "rpc.auth.uid",
-        FieldEqualityRequirement::Equal(DifferenceKind::Header),
-    ));
+    let client = ClientAddressAndCallDirection { address: "10.9.0.2".into(), direction: CallDirection::Forward };
+    let path =
+        Rc::new(FieldPath::new("body.xid", "rpc.auth.uid", FieldEqualityRequirement::Equal(DifferenceKind::Header)));
     let record = |number: u64| {
         let mut record = record_of(&[format!("name {number}").into_bytes()]);
-        let entry =
-            ComparableMessageField { path: Rc::clone(&path), datum: ComparedFieldValue::Number(number) };
+        let entry = ComparableMessageField { path: Rc::clone(&path), datum: ComparedFieldValue::Number(number) };
         record.call.iter_mut().for_each(|call| call.sections[0].entries.push(entry.clone()));
         record.location.index = number;
         record.location.call = Some(FrameNumber(2 * number));
@@ -462,10 +439,7 @@ fn calls_without_replies_are_in_their_place_however_many_they_are() {
     assert!(call_lines.iter().skip(1).all(|line| line.contains("# call +2")));
     let changed = text.replacen("\"name 7\"", "\"name 8\"", 1);
     let found = differences(&read(&changed).unwrap(), &recorded);
-    assert_eq!(
-        (found.len(), found[0].kind, found[0].b.location.unwrap().index),
-        (1, DifferenceKind::Name, 7)
-    );
+    assert_eq!((found.len(), found[0].kind, found[0].b.location.unwrap().index), (1, DifferenceKind::Name, 7));
 }
 
 #[test]

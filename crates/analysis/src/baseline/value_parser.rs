@@ -6,10 +6,7 @@ use crate::filter::catalog::FilterFieldCatalogEntry;
 use crate::filter::filter_type::FilterType;
 
 /// Parses the value of a field with this catalogue entry; returns `None` if the text is not in canonical form.
-pub(super) fn value(
-    text: &str,
-    entry: Option<&'static FilterFieldCatalogEntry>,
-) -> Option<ComparedFieldValue> {
+pub(super) fn value(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<ComparedFieldValue> {
     let value = match text.bytes().next()? {
         b'"' => ComparedFieldValue::Text(unquoted(text)?.into()),
         b'0'..=b'9' | b'-' => number(text, entry)?,
@@ -65,9 +62,7 @@ fn word(text: &str, entry: Option<&'static FilterFieldCatalogEntry>) -> Option<C
 
 fn hex(text: &str) -> Option<Vec<u8>> {
     let pairs = text.as_bytes().chunks(2);
-    pairs
-        .map(|pair| u8::from_str_radix(str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?, 16).ok())
-        .collect()
+    pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?, 16).ok()).collect()
 }
 
 fn unquoted(text: &str) -> Option<Vec<u8>> {

@@ -44,8 +44,7 @@ use super::settings::{BaselineSettings, SETTINGS_HEAD};
 use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
-    ComparableTransaction, ComparedChunk, ComparedChunkKind, ComparedOperationOrHeaders,
-    MessageDecodeCompleteness,
+    ComparableTransaction, ComparedChunk, ComparedChunkKind, ComparedOperationOrHeaders, MessageDecodeCompleteness,
 };
 
 pub(super) const FORMAT_NAME: &str = "nfsrdma-inspect baseline";
@@ -122,9 +121,7 @@ pub(super) fn transaction_text(
     };
     let ComparableTransaction { status, title, .. } = record;
     let _ = writeln!(text, "{} {direction} {status} {title}{frames}", client.address);
-    for ((word, message), header) in
-        [("call", &record.call), ("reply", &record.reply)].into_iter().zip(headers)
-    {
+    for ((word, message), header) in [("call", &record.call), ("reply", &record.reply)].into_iter().zip(headers) {
         let Some(message) = message else { continue };
         let proc = message.proc.as_deref().unwrap_or("-");
         let end = match message.completeness {

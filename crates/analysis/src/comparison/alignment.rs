@@ -9,11 +9,7 @@ const MAX_MATRIX_CELLS: usize = 1 << 16;
 
 /// Returns the common subsequence with the largest weight, as pairs of ascending indices. Pairs of weight 0 do not
 /// count.
-pub(super) fn heaviest_subsequence(
-    a: usize,
-    b: usize,
-    weight: impl Fn(usize, usize) -> u32,
-) -> Vec<(usize, usize)> {
+pub(super) fn heaviest_subsequence(a: usize, b: usize, weight: impl Fn(usize, usize) -> u32) -> Vec<(usize, usize)> {
     // sums[i * (b + 1) + j]: weight of the heaviest common subsequence from i and j on.
     let width = b + 1;
     let mut sums = vec![0u32; (a + 1) * width];
@@ -116,17 +112,12 @@ const MIN_RESYNC_PAIRS: usize = 32;
 
 /// Aligns two sequences whose pairs are all known, in the order of A. Unless `is_all`, records that later pairs may
 /// need are left.
-pub(super) fn align_by_steps(
-    pairs: Vec<(usize, usize)>,
-    lengths: (usize, usize),
-    is_all: bool,
-) -> SequenceAlignment {
+pub(super) fn align_by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_all: bool) -> SequenceAlignment {
     let mut end = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
     // No pair is split: both its records are covered.
     loop {
         let is_covered = |pair: &&(usize, usize)| pair.0 < end.0 || pair.1 < end.1;
-        let (i, j) =
-            pairs.iter().filter(is_covered).fold(end, |(i, j), pair| (i.max(pair.0 + 1), j.max(pair.1 + 1)));
+        let (i, j) = pairs.iter().filter(is_covered).fold(end, |(i, j), pair| (i.max(pair.0 + 1), j.max(pair.1 + 1)));
         if is_all || (i, j) == end {
             break;
         }
@@ -229,8 +220,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
         for (i, key) in a.iter().enumerate().take(end.0) {
             if free_a.get(i).copied().unwrap_or(false)
                 && let Some(positions) = positions.get_mut(key)
-                && let Some(at) =
-                    positions.iter().position(|j| !paired.contains(&(i, *j)) && (self.is_same)(i, *j))
+                && let Some(at) = positions.iter().position(|j| !paired.contains(&(i, *j)) && (self.is_same)(i, *j))
             {
                 moved.push((i, positions.remove(at)));
             }
@@ -270,18 +260,14 @@ mod tests {
             (true, _) => 100,
             (_, alike) => u32::from(alike),
         };
-        let rows = SequenceAlignmentInput {
-            keys: [&keys[0], &keys[1]],
-            weight,
-            is_same: |i: usize, j: usize| a[i] == b[j],
-        };
+        let rows =
+            SequenceAlignmentInput { keys: [&keys[0], &keys[1]], weight, is_same: |i: usize, j: usize| a[i] == b[j] };
         rows.align(true, true).unwrap()
     }
 
     fn numbers(a: &[u64], b: &[u64], is_all: bool, must: bool) -> Option<SequenceAlignment> {
         let is_same = |i: usize, j: usize| a[i] == b[j];
-        SequenceAlignmentInput { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }
-            .align(is_all, must)
+        SequenceAlignmentInput { keys: [a, b], weight: |i, j| u32::from(is_same(i, j)), is_same }.align(is_all, must)
     }
 
     #[test]

@@ -7,8 +7,8 @@ use super::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use super::identity_map::CrossCaptureIdentityMap;
 use super::options::ComparisonOptions;
 use super::pairing_queue::{
-    ClientAddressAndCallDirection, ComparisonFilehandleOrigins, ComparisonPairingQueue,
-    FILEHANDLE_ORIGIN_BYTES, MAX_UNPAIRED, QueuedComparisonRecord,
+    ClientAddressAndCallDirection, ComparisonFilehandleOrigins, ComparisonPairingQueue, FILEHANDLE_ORIGIN_BYTES,
+    MAX_UNPAIRED, QueuedComparisonRecord,
 };
 use super::record::{ComparableTransaction, class};
 use super::record_comparison::{ComparedFieldAndByteCounts, RecordComparer, difference_side};
@@ -224,11 +224,7 @@ impl CaptureComparator {
         self.has_waiting(side, MAX_WAITING_RECORDS)
     }
 
-    pub(super) fn with_queue(
-        &mut self,
-        at: usize,
-        work: impl FnOnce(&mut Self, &mut ComparisonPairingQueue),
-    ) {
+    pub(super) fn with_queue(&mut self, at: usize, work: impl FnOnce(&mut Self, &mut ComparisonPairingQueue)) {
         #[cfg(test)]
         {
             self.visited += 1;
@@ -308,23 +304,15 @@ impl CaptureComparator {
         }
     }
 
-    fn compare_records(
-        &mut self,
-        a: &ComparableTransaction,
-        b: &ComparableTransaction,
-        differs_in_rdma: bool,
-    ) {
+    fn compare_records(&mut self, a: &ComparableTransaction, b: &ComparableTransaction, differs_in_rdma: bool) {
         self.pairs += 1;
         if differs_in_rdma && a.is_connection_setup && !a.is_null {
             self.setup_calls += 1;
             return;
         }
-        let differences = RecordComparer {
-            options: &self.options,
-            identities: &mut self.identities,
-            compared: &mut self.compared,
-        }
-        .compare(a, b);
+        let differences =
+            RecordComparer { options: &self.options, identities: &mut self.identities, compared: &mut self.compared }
+                .compare(a, b);
         for difference in differences {
             self.report(difference);
         }
@@ -350,12 +338,7 @@ impl CaptureComparator {
         records
     }
 
-    pub(super) fn report_unpaired(
-        &mut self,
-        record: &ComparableTransaction,
-        side: usize,
-        differs_in_rdma: bool,
-    ) {
+    pub(super) fn report_unpaired(&mut self, record: &ComparableTransaction, side: usize, differs_in_rdma: bool) {
         // The number of connection attempts is up to the transport.
         if differs_in_rdma && record.is_connection_setup {
             self.setup_calls += 1;
@@ -367,13 +350,7 @@ impl CaptureComparator {
     }
 
     /// Reports a difference of the whole captures.
-    pub fn report_capture_difference(
-        &mut self,
-        kind: DifferenceKind,
-        path: &str,
-        a: impl ToString,
-        b: impl ToString,
-    ) {
+    pub fn report_capture_difference(&mut self, kind: DifferenceKind, path: &str, a: impl ToString, b: impl ToString) {
         let sides = [a.to_string(), b.to_string()]
             .map(|value| DifferenceSideValue { value: Some(value), ..DifferenceSideValue::default() });
         self.report(Difference::without_field(kind, "capture", path, sides));

@@ -53,20 +53,14 @@ impl ComparedCaptureSummary {
 
     /// Takes the counts of undecoded frames and evicted state at the end of the capture.
     pub fn record_flow_counts(&mut self, flow: &Flow) {
-        self.undecoded = flow
-            .stats()
-            .undecoded_counts()
-            .map(|(reason, count)| (UndecodedReason::key(reason), count))
-            .collect();
-        self.evicted =
-            flow.evicted_counts().map(|(state, count)| (EvictedState::key(state), count)).collect();
+        self.undecoded =
+            flow.stats().undecoded_counts().map(|(reason, count)| (UndecodedReason::key(reason), count)).collect();
+        self.evicted = flow.evicted_counts().map(|(state, count)| (EvictedState::key(state), count)).collect();
     }
 
     /// Takes the counts of violations in no Transaction at the end of the capture.
     pub fn record_findings(&mut self, counts: &FindingCounts) {
-        for (_, rule, count) in
-            counts.iter().filter(|(severity, ..)| *severity >= ReportedFindingSeverity::Warning)
-        {
+        for (_, rule, count) in counts.iter().filter(|(severity, ..)| *severity >= ReportedFindingSeverity::Warning) {
             *self.findings.entry(rule).or_default() += count;
         }
     }

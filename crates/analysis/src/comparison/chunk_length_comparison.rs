@@ -22,11 +22,7 @@ impl RecordComparer<'_> {
         }
         let fixed_length = |message: &ComparableMessage| {
             let is_inline = message.length >= message.varying;
-            if comparison.policy.is_strict || !is_inline {
-                message.length
-            } else {
-                message.length - message.varying
-            }
+            if comparison.policy.is_strict || !is_inline { message.length } else { message.length - message.varying }
         };
         // Fields that differ explain different lengths.
         if comparison.has_field_difference(is_call) && !comparison.policy.is_strict
@@ -74,13 +70,7 @@ impl RecordComparer<'_> {
             }
             if one.segments.len() != other.segments.len() {
                 let (of_a, of_b) = (one.segments.len(), other.segments.len());
-                comparison.add_length_difference(
-                    DifferenceKind::ChunkShape,
-                    true,
-                    path + " segments",
-                    of_a,
-                    of_b,
-                );
+                comparison.add_length_difference(DifferenceKind::ChunkShape, true, path + " segments", of_a, of_b);
                 continue;
             }
             // The length of a whole message in a chunk depends on its names, and it fills the segments in order.
@@ -88,11 +78,9 @@ impl RecordComparer<'_> {
                 let varying = if comparison.policy.is_strict { 0 } else { chunk.varying };
                 sum.saturating_sub(varying)
             };
-            let offered =
-                |chunk: &ComparedChunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
-            let returned = |chunk: &ComparedChunk| -> Option<u64> {
-                chunk.segments.iter().map(|segment| segment.returned).sum()
-            };
+            let offered = |chunk: &ComparedChunk| chunk.segments.iter().map(|segment| segment.length).sum::<u64>();
+            let returned =
+                |chunk: &ComparedChunk| -> Option<u64> { chunk.segments.iter().map(|segment| segment.returned).sum() };
             let is_same_call = matches!(one.kind, ComparedChunkKind::Read(0, _))
                 && net(one, offered(one)) == net(other, offered(other));
             let sums = returned(one).zip(returned(other));
@@ -124,13 +112,7 @@ impl RecordComparer<'_> {
                     && !is_same_reply
                     && !self.options.tolerates_count(DifferenceKind::ChunkBytes.word(), bytes, other_bytes)
                 {
-                    comparison.add_length_difference(
-                        DifferenceKind::ChunkBytes,
-                        false,
-                        path,
-                        bytes,
-                        other_bytes,
-                    );
+                    comparison.add_length_difference(DifferenceKind::ChunkBytes, false, path, bytes, other_bytes);
                 }
             }
         }

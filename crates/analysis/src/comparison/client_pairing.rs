@@ -68,8 +68,7 @@ impl CaptureComparator {
             let is_idle = is_crowded && queue.sides.iter().all(ComparisonPairingQueueSide::is_idle);
             let is_alone = queue.sides.iter().any(|queue_side| queue_side.client.is_none());
             let rows = queue.sides.iter().enumerate().filter(|_| is_idle);
-            differences
-                .extend(rows.filter_map(|(side, queue_side)| client_difference(queue_side, side, is_alone)));
+            differences.extend(rows.filter_map(|(side, queue_side)| client_difference(queue_side, side, is_alone)));
             queue.sides.iter().any(|queue_side| queue_side.client.is_some()) && !is_idle
         });
         self.clients.iter_mut().for_each(HashMap::clear);
@@ -92,11 +91,7 @@ impl CaptureComparator {
 }
 
 /// Returns the difference for a client that is on one side only, or began long before it did on the other.
-fn client_difference(
-    queue_side: &ComparisonPairingQueueSide,
-    side: usize,
-    is_alone: bool,
-) -> Option<Difference> {
+fn client_difference(queue_side: &ComparisonPairingQueueSide, side: usize, is_alone: bool) -> Option<Difference> {
     let (client, (location, title)) = queue_side.client.as_ref().zip(queue_side.first.as_ref())?;
     let (count, suffix) = match (is_alone, queue_side.dropped) {
         (true, _) => (queue_side.records, ""),

@@ -139,8 +139,7 @@ impl ComparableTransactionRecorder {
                 arguments: hash_of_call(PairingHashFields::All),
                 subject_hash: hash_of_call(PairingHashFields::NamesOffsetsCounts),
                 is_null: summary.procedure == Some(0),
-                is_connection_setup: summary.procedure == Some(0)
-                    || summary.program == Some(Program::PORTMAP),
+                is_connection_setup: summary.procedure == Some(0) || summary.program == Some(Program::PORTMAP),
                 chunks: chunks(transaction, call.as_ref(), reply.as_ref(), &call_spans),
                 call,
                 reply,
@@ -322,13 +321,12 @@ fn chunks(
     }
     chunks.extend(transaction.write_chunks.iter().map(|chunk| new_chunk(ComparedChunkKind::Write, chunk, 0)));
     let varying = nomsg_varying(transaction.reply.as_ref(), reply);
+    chunks.extend(transaction.reply_chunk.iter().map(|chunk| new_chunk(ComparedChunkKind::Reply, chunk, varying)));
     chunks.extend(
-        transaction.reply_chunk.iter().map(|chunk| new_chunk(ComparedChunkKind::Reply, chunk, varying)),
-    );
-    chunks.extend(
-        transaction.reply_read_chunks.iter().map(|chunk| {
-            new_chunk(ComparedChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)
-        }),
+        transaction
+            .reply_read_chunks
+            .iter()
+            .map(|chunk| new_chunk(ComparedChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
     );
     chunks
 }
@@ -401,9 +399,7 @@ impl<'r, 'a> ComparableFieldObserver<'r, 'a> {
             is_hole: false,
         });
         match (field.name, value) {
-            (field_names::NFS_CONTENT_TYPE, FieldValue::Enum(content_type, _)) => {
-                plus.is_hole = content_type == 1
-            }
+            (field_names::NFS_CONTENT_TYPE, FieldValue::Enum(content_type, _)) => plus.is_hole = content_type == 1,
             (field_names::NFS_DATA, FieldValue::Bytes(bytes)) => {
                 plus.hasher.write(bytes);
                 plus.length += bytes.len() as u64;
@@ -488,8 +484,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         }
         let path_id = self.recorder.child(self.above, field, self.is_call);
         let Some(path) = self.recorder.paths.get(path_id as usize).map(Rc::clone) else { return };
-        if let (FieldEqualityRequirement::Varies(_), Some(section)) = (path.class, self.sections.first_mut())
-        {
+        if let (FieldEqualityRequirement::Varies(_), Some(section)) = (path.class, self.sections.first_mut()) {
             let datum = Self::datum(&path, field, value);
             section.entries.push(ComparableMessageField { path, datum });
         }
@@ -498,9 +493,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
     /// Returns the XDR padding after the bytes (RFC 4506 section 4.10) if it is not zero.
     fn fill(&self, content: &[u8]) -> Option<ComparedFieldValue> {
         let length = content.len().next_multiple_of(4) - content.len();
-        let at = (content.as_ptr() as usize)
-            .checked_sub(self.rpc.as_ptr() as usize)?
-            .checked_add(content.len())?;
+        let at = (content.as_ptr() as usize).checked_sub(self.rpc.as_ptr() as usize)?.checked_add(content.len())?;
         let fill = self.rpc.get(at..at.checked_add(length)?)?;
         fill.iter().any(|byte| *byte != 0).then(|| ComparedFieldValue::Bytes(fill.into()))
     }
@@ -541,8 +534,7 @@ impl<'a> ComparableFieldObserver<'_, 'a> {
         // RFC 8166 section 4.2.1: both headers have one XID.
         let other_xid = self.rdma_xid.filter(|_| field.name == field_names::RPC_XID);
         let is_other = |xid: &u64| !matches!(value, FieldValue::Unsigned(own) if own == *xid);
-        let section =
-            if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
+        let section = if self.stack.is_empty() { self.sections.first_mut() } else { self.sections.last_mut() };
         let Some(section) = section else { return };
         section.entries.push(ComparableMessageField { path, datum });
         if let Some(datum) = fill {

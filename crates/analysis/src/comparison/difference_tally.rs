@@ -65,14 +65,13 @@ impl DifferenceTally {
     /// Counts a difference.
     pub fn push(&mut self, difference: &Difference) {
         self.first.push(difference);
-        let is_known =
-            self.operations.contains_key(&difference.operation) || self.operations.len() < MAX_OPERATIONS;
+        let is_known = self.operations.contains_key(&difference.operation) || self.operations.len() < MAX_OPERATIONS;
         let name = if is_known { &*difference.operation } else { OTHER_OPERATIONS };
         let max_per_operation = self.max_per_operation;
-        let operation = self.operations.entry(name.to_owned()).or_insert_with(|| OperationDifferenceTally {
-            count: 0,
-            first: FirstDifferences::new(max_per_operation),
-        });
+        let operation = self
+            .operations
+            .entry(name.to_owned())
+            .or_insert_with(|| OperationDifferenceTally { count: 0, first: FirstDifferences::new(max_per_operation) });
         operation.count += 1;
         operation.first.push(difference);
     }

@@ -69,10 +69,8 @@ impl<'e> ComparedDirectoryListing<'e> {
         };
         for to in anchors(&keys_a, &keys_b).into_iter().chain(ends) {
             // Between two common names: unmatched entries, if equally many, were renamed.
-            let removed: Vec<usize> =
-                (from.0..to.0).filter(|at| position(&in_b, &keys_a, *at).is_none()).collect();
-            let added: Vec<usize> =
-                (from.1..to.1).filter(|at| position(&in_a, &keys_b, *at).is_none()).collect();
+            let removed: Vec<usize> = (from.0..to.0).filter(|at| position(&in_b, &keys_a, *at).is_none()).collect();
+            let added: Vec<usize> = (from.1..to.1).filter(|at| position(&in_a, &keys_b, *at).is_none()).collect();
             let element_pair = |(a, b): (&usize, &usize)| self.element(*a).zip(other.element(*b));
             if removed.len() == added.len() {
                 pairs.extend(
@@ -83,18 +81,20 @@ impl<'e> ComparedDirectoryListing<'e> {
                         .map(|(a, b)| ComparedDirectoryEntryPair::Pair(a, b)),
                 );
             } else {
-                pairs.extend(removed.iter().filter_map(|at| {
-                    Some(ComparedDirectoryEntryPair::OnlyInA(self.names.get(*at).copied()?))
-                }));
-                pairs.extend(added.iter().filter_map(|at| {
-                    Some(ComparedDirectoryEntryPair::OnlyInB(other.names.get(*at).copied()?))
-                }));
+                pairs.extend(
+                    removed
+                        .iter()
+                        .filter_map(|at| Some(ComparedDirectoryEntryPair::OnlyInA(self.names.get(*at).copied()?))),
+                );
+                pairs.extend(
+                    added
+                        .iter()
+                        .filter_map(|at| Some(ComparedDirectoryEntryPair::OnlyInB(other.names.get(*at).copied()?))),
+                );
             }
             // Names at a different position in the other listing.
             for at in from.0..to.0 {
-                if let (Some(name), Some(index_b)) =
-                    (self.names.get(at).copied(), position(&in_b, &keys_a, at))
-                {
+                if let (Some(name), Some(index_b)) = (self.names.get(at).copied(), position(&in_b, &keys_a, at)) {
                     pairs.push(ComparedDirectoryEntryPair::Moved(name, at, index_b));
                 }
             }
@@ -130,11 +130,8 @@ mod tests {
 
     fn field(text: &str, value: ComparedFieldValue) -> ComparableMessageField {
         let is_name = text.ends_with("name");
-        let requirement = FieldEqualityRequirement::Equal(if is_name {
-            DifferenceKind::Name
-        } else {
-            DifferenceKind::Result
-        });
+        let requirement =
+            FieldEqualityRequirement::Equal(if is_name { DifferenceKind::Name } else { DifferenceKind::Result });
         ComparableMessageField {
             path: Rc::new(FieldPath::new(text, "nfs.readdir.entry.name", requirement)),
             datum: value,
@@ -150,18 +147,13 @@ mod tests {
             ]
         });
         let status = [field("status", ComparedFieldValue::Named("NFS4_OK"))];
-        status
-            .into_iter()
-            .chain(entries)
-            .chain([field("reply.eof", ComparedFieldValue::Bool(true))])
-            .collect()
+        status.into_iter().chain(entries).chain([field("reply.eof", ComparedFieldValue::Bool(true))]).collect()
     }
 
     fn met(a: &str, b: &str) -> Vec<String> {
         let (a, b) = (reply(a), reply(b));
         let (a, b) = (a.iter().collect::<Vec<_>>(), b.iter().collect::<Vec<_>>());
-        let (of_a, of_b) =
-            (ComparedDirectoryListing::find(&a).unwrap(), ComparedDirectoryListing::find(&b).unwrap());
+        let (of_a, of_b) = (ComparedDirectoryListing::find(&a).unwrap(), ComparedDirectoryListing::find(&b).unwrap());
         assert_eq!((of_a.fields.start, of_a.fields.end), (1, a.len() - 1));
         let word = |met: ComparedDirectoryEntryPair<'_>| match met {
             ComparedDirectoryEntryPair::Pair(a, b) => format!("{}={}", a.start / 2, b.start / 2),

@@ -38,18 +38,12 @@ pub(super) enum FieldComparisonTreatment {
 }
 
 impl RecordComparisonPolicy {
-    pub(super) fn new(
-        selection: &ComparisonOptions,
-        a: &ComparableTransaction,
-        b: &ComparableTransaction,
-    ) -> Self {
+    pub(super) fn new(selection: &ComparisonOptions, a: &ComparableTransaction, b: &ComparableTransaction) -> Self {
         Self {
             is_strict: selection.strict,
             is_exact: selection.strict || selection.exact,
             differs_in_rdma: a.is_rdma() != b.is_rdma() && !selection.exact,
-            differs_in_minor_version: a.minor_version != b.minor_version
-                && !selection.strict
-                && !selection.exact,
+            differs_in_minor_version: a.minor_version != b.minor_version && !selection.strict && !selection.exact,
             is_racing: a.is_racing || b.is_racing,
         }
     }
@@ -90,9 +84,7 @@ impl RecordComparisonPolicy {
             | FieldEqualityRequirement::TransportDependent(kind) => kind,
         };
         match self.follows(path) {
-            Some(MinorVersionDependentField { common: 0, .. }) => {
-                FieldComparisonTreatment::MinorVersionDependent
-            }
+            Some(MinorVersionDependentField { common: 0, .. }) => FieldComparisonTreatment::MinorVersionDependent,
             Some(field) => FieldComparisonTreatment::EqualBits(kind, field.common),
             None => FieldComparisonTreatment::Equal(kind),
         }
@@ -128,10 +120,7 @@ fn is_attribute(path: &FieldPath) -> bool {
     parents.any(|name| {
         matches!(
             name,
-            field_labels::OBJ_ATTRIBUTES
-                | field_labels::ATTRS
-                | field_labels::CREATEATTRS
-                | field_labels::CVA_ATTRS
+            field_labels::OBJ_ATTRIBUTES | field_labels::ATTRS | field_labels::CREATEATTRS | field_labels::CVA_ATTRS
         )
     })
 }

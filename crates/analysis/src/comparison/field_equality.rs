@@ -120,10 +120,7 @@ pub const RULES: &[FieldEqualityRule] = &[
             field_names::STAT_PRIV,
         ],
     ),
-    identity(
-        MappedIdentifierType::ClientOwner,
-        &[field_names::NFS_NFS_CLIENT_ID4_ID, field_names::NFS_CO_OWNERID],
-    ),
+    identity(MappedIdentifierType::ClientOwner, &[field_names::NFS_NFS_CLIENT_ID4_ID, field_names::NFS_CO_OWNERID]),
     identity(MappedIdentifierType::ServerOwner, &[field_names::NFS_MAJORID4, field_names::NFS_SCOPE]),
     identity(
         MappedIdentifierType::Host,
@@ -152,10 +149,7 @@ pub const RULES: &[FieldEqualityRule] = &[
     identity(MappedIdentifierType::Context, &[field_names::RPC_AUTHGSS_CONTEXT, field_names::NFS_GSSHANDLE4]),
     identity(MappedIdentifierType::Device, &[field_names::NFS_DEVICEID]),
     identity(MappedIdentifierType::MinorVersion, &[field_names::NFS_MINORVERSION]),
-    varies(
-        "a Requester chooses its XIDs",
-        &[field_names::RPC_XID, field_names::RPCORDMA_XID, field_names::NLM_COOKIE],
-    ),
+    varies("a Requester chooses its XIDs", &[field_names::RPC_XID, field_names::RPCORDMA_XID, field_names::NLM_COOKIE]),
     varies(
         "memory is registered for each Call",
         &[field_names::RPCORDMA_RDMA_HANDLE, field_names::RPCORDMA_RDMA_OFFSET],
@@ -204,10 +198,7 @@ pub const RULES: &[FieldEqualityRule] = &[
             "nfs.fsstat3_resok.*",
         ],
     ),
-    varies(
-        "lease time of the server",
-        &[field_names::NFS_FATTR4_LEASE_TIME, field_names::NFS_CNR_LEASE_TIME],
-    ),
+    varies("lease time of the server", &[field_names::NFS_FATTR4_LEASE_TIME, field_names::NFS_CNR_LEASE_TIME]),
     varies("sequence number of a slot or an owner", &[field_names::NFS_SEQID, field_names::NFS_LOCK_SEQID]),
     varies(
         "a client uses any free slot",
@@ -282,10 +273,7 @@ pub const RULES: &[FieldEqualityRule] = &[
             field_names::NFS_XATTR_KEY,
         ],
     ),
-    equal(
-        DifferenceKind::Offset,
-        &[field_names::NFS_OFFSET3, field_names::NFS_OFFSET4, "nlm.lock.l_offset*"],
-    ),
+    equal(DifferenceKind::Offset, &[field_names::NFS_OFFSET3, field_names::NFS_OFFSET4, "nlm.lock.l_offset*"]),
     equal(
         DifferenceKind::Count,
         &[
@@ -326,16 +314,8 @@ pub const FOLLOWS_MINOR_VERSION: &[MinorVersionDependentField] = &[
         0,
         "each minor version defines other attributes, and a client requests those it knows",
     ),
-    follows(
-        field_names::NFS_ACCESS_CHECK,
-        0x3f,
-        "RFC 8276 section 8.5 adds the rights to extended attributes",
-    ),
-    follows(
-        field_names::NFS_ACCESS_SUPPORTED,
-        0x3f,
-        "a server reports only rights that the client requested",
-    ),
+    follows(field_names::NFS_ACCESS_CHECK, 0x3f, "RFC 8276 section 8.5 adds the rights to extended attributes"),
+    follows(field_names::NFS_ACCESS_SUPPORTED, 0x3f, "a server reports only rights that the client requested"),
     follows(field_names::NFS_ACCESS_RIGHTS, 0x3f, "a server reports only rights that the client requested"),
     follows(
         field_names::NFS_SHARE_ACCESS,
@@ -349,11 +329,7 @@ pub const FOLLOWS_MINOR_VERSION: &[MinorVersionDependentField] = &[
     ),
     follows(field_names::NFS_OPEN_DELEGATION_TYPE, 0, "present only if the client requested a delegation"),
     follows(field_names::NFS_OPEN_WHY_NO_DELEGATION, 0, "present only if the client requested a delegation"),
-    follows(
-        field_names::NFS_OND_SERVER_WILL_SIGNAL_AVAIL,
-        0,
-        "present only if the client requested a delegation",
-    ),
+    follows(field_names::NFS_OND_SERVER_WILL_SIGNAL_AVAIL, 0, "present only if the client requested a delegation"),
 ];
 
 /// Returns the entry of a field that depends on the minor version.
@@ -417,8 +393,7 @@ fn letter(field: &str) -> Option<u8> {
 
 impl FieldEqualityRuleLookupTable {
     fn first(&self, field: &str) -> Option<usize> {
-        let starts =
-            [None, letter(field)].into_iter().filter_map(|letter| self.starts.get(&letter)).flatten();
+        let starts = [None, letter(field)].into_iter().filter_map(|letter| self.starts.get(&letter)).flatten();
         let of_start = starts.filter(|(start, _)| field.starts_with(start)).map(|(_, at)| *at);
         of_start.chain(self.names.get(field).copied()).min()
     }
@@ -447,10 +422,7 @@ mod tests {
             of("obj_attributes.time_modify_set.time", true),
             FieldEqualityRequirement::Equal(DifferenceKind::Argument)
         );
-        assert!(matches!(
-            of("obj_attributes.time_modify_set.time", false),
-            FieldEqualityRequirement::Varies(_)
-        ));
+        assert!(matches!(of("obj_attributes.time_modify_set.time", false), FieldEqualityRequirement::Varies(_)));
         assert!(matches!(of("obj_attributes.time_deleg_modify", true), FieldEqualityRequirement::Varies(_)));
         assert_eq!(
             requirement_of_field("nfs.timeval.seconds", "attributes.mtime", true),
@@ -485,9 +457,8 @@ mod tests {
     #[test]
     fn what_a_field_is_does_not_depend_on_how_it_is_looked_up() {
         for entry in crate::filter::catalog::FilterFieldCatalog::new().iter() {
-            let is_about = |rule: &FieldEqualityRule| {
-                rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name))
-            };
+            let is_about =
+                |rule: &FieldEqualityRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
             assert_eq!(INDEX.first(entry.name), RULES.iter().position(is_about), "{}", entry.name);
         }
     }
@@ -529,8 +500,7 @@ mod tests {
         for (at, rule) in RULES.iter().enumerate() {
             for pattern in rule.fields {
                 let name = pattern.trim_end_matches('*');
-                let first =
-                    RULES.iter().position(|rule| rule.fields.iter().any(|other| pattern_covers(other, name)));
+                let first = RULES.iter().position(|rule| rule.fields.iter().any(|other| pattern_covers(other, name)));
                 assert_eq!(first, Some(at), "{pattern}");
             }
         }

@@ -17,11 +17,7 @@ pub struct FieldPath {
 
 impl FieldPath {
     /// Creates a path.
-    pub fn new(
-        text: impl Into<Box<str>>,
-        field: &'static str,
-        requirement: FieldEqualityRequirement,
-    ) -> Self {
+    pub fn new(text: impl Into<Box<str>>, field: &'static str, requirement: FieldEqualityRequirement) -> Self {
         let text = text.into();
         let leaf = text.rfind('.').map_or(0, |dot| dot + 1);
         Self { text, field, class: requirement, leaf }

@@ -12,9 +12,7 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation};
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
-use super::record::{
-    ComparableMessageField, ComparableTransaction, ComparedFieldValue, MAX_VALUE_BYTES, hash,
-};
+use super::record::{ComparableMessageField, ComparableTransaction, ComparedFieldValue, MAX_VALUE_BYTES, hash};
 use crate::memory_budget_shares::allocated;
 use crate::second_chance_map::SecondChanceMap;
 
@@ -22,11 +20,10 @@ use crate::second_chance_map::SecondChanceMap;
 const MAX_PAIRS: usize = 1 << 18;
 /// Default maximum number of contradicting pairs that are not reported yet.
 const MAX_DISPUTES: usize = 1 << 14;
-const IDENTITY_PAIR_BYTES: usize =
-    SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValuePair>::ENTRY_BYTES
-        + SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValueHash>::ENTRY_BYTES
-        + allocated::<FirstOccurrenceOfIdentifierPair>(1)
-        + 2 * allocated::<u8>(MAX_VALUE_BYTES);
+const IDENTITY_PAIR_BYTES: usize = SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValuePair>::ENTRY_BYTES
+    + SecondChanceMap::<ServerAssignedValueHash, ServerAssignedValueHash>::ENTRY_BYTES
+    + allocated::<FirstOccurrenceOfIdentifierPair>(1)
+    + 2 * allocated::<u8>(MAX_VALUE_BYTES);
 /// Maximum number of contradicting pairs that are not reported yet, as a part of all pairs.
 const DISPUTE_PART: usize = 8;
 
@@ -37,11 +34,7 @@ pub struct ServerAssignedValueHash([u64; 2]);
 impl ServerAssignedValueHash {
     /// Returns the name for a value; `None` if it is the same on every side, such as the all-zeros stateid (RFC 8881
     /// section 8.2.3) or the first cookie. A cookie is a position in one directory, `scope`.
-    pub fn from_value(
-        identity: MappedIdentifierType,
-        value: &ComparedFieldValue,
-        scope: Option<Self>,
-    ) -> Option<Self> {
+    pub fn from_value(identity: MappedIdentifierType, value: &ComparedFieldValue, scope: Option<Self>) -> Option<Self> {
         let is_constant = match value {
             ComparedFieldValue::Number(0) => {
                 !matches!(identity, MappedIdentifierType::MinorVersion | MappedIdentifierType::Program)
@@ -72,9 +65,9 @@ impl ComparableTransaction {
         let is_filehandle = |entry: &&ComparableMessageField| {
             entry.path.class == FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle)
         };
-        self.call_fields().filter(is_filehandle).find_map(|entry| {
-            ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
-        })
+        self.call_fields()
+            .filter(is_filehandle)
+            .find_map(|entry| ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None))
     }
 }
 
@@ -212,12 +205,7 @@ impl CrossCaptureIdentityMap {
         of_a.max(other.and_then(|other| self.pairs.get(other)).map_or(0, |pair| pair.link.count))
     }
 
-    fn insert_pair(
-        &mut self,
-        a: ServerAssignedValueHash,
-        b: ServerAssignedValueHash,
-        link: IdentityPairOccurrences,
-    ) {
+    fn insert_pair(&mut self, a: ServerAssignedValueHash, b: ServerAssignedValueHash, link: IdentityPairOccurrences) {
         self.count += 1;
         self.pairs.insert(a, ServerAssignedValuePair { other: b, number: self.count, link });
         self.a_by_b.insert(b, a);
@@ -265,8 +253,7 @@ impl CrossCaptureIdentityMap {
 
 /// Returns the difference for names that are paired otherwise elsewhere, `earlier_frames` these frames.
 fn difference(link: IdentityPairOccurrences, earlier_frames: [Option<FrameNumber>; 2]) -> Difference {
-    let FirstOccurrenceOfIdentifierPair { operation, section, path, identity, places, frames, values } =
-        *link.first;
+    let FirstOccurrenceOfIdentifierPair { operation, section, path, identity, places, frames, values } = *link.first;
     let side_value = |at: usize| {
         let [value, suffix] = [
             values.get(at).map(ComparedFieldValue::display_text).unwrap_or_default(),
@@ -313,10 +300,7 @@ mod tests {
             see(&mut renaming, at, a, b);
         }
         let differences = renaming.take_differences(true);
-        differences
-            .into_iter()
-            .map(|difference| (difference.a.frame.unwrap().0, difference.b.value.unwrap()))
-            .collect()
+        differences.into_iter().map(|difference| (difference.a.frame.unwrap().0, difference.b.value.unwrap())).collect()
     }
 
     fn see(renaming: &mut CrossCaptureIdentityMap, at: u64, a: &str, b: &str) {
@@ -401,11 +385,7 @@ mod tests {
             None
         );
         assert_eq!(
-            ServerAssignedValueHash::from_value(
-                MappedIdentifierType::Cookie,
-                &ComparedFieldValue::Number(0),
-                None
-            ),
+            ServerAssignedValueHash::from_value(MappedIdentifierType::Cookie, &ComparedFieldValue::Number(0), None),
             None
         );
         assert!(

@@ -39,8 +39,7 @@ fn operations() -> &'static BTreeSet<&'static str> {
     static SHARED: LazyLock<BTreeSet<&'static str>> = LazyLock::new(|| {
         let catalog = FilterFieldCatalog::shared();
         let of_compound = OPERATIONS.iter().filter_map(|name| catalog.get(name));
-        let mut names: BTreeSet<_> =
-            of_compound.flat_map(|entry| &entry.names).map(|(_, name)| *name).collect();
+        let mut names: BTreeSet<_> = of_compound.flat_map(|entry| &entry.names).map(|(_, name)| *name).collect();
         for (program, version) in Procedure::PROGRAMS {
             names.extend((0..PROCEDURES).filter_map(|number| procedure_name(*program, *version, number)));
         }

@@ -6,12 +6,8 @@
 
 use std::collections::HashMap;
 
-use super::capture_comparator::{
-    CaptureComparator, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma,
-};
-use super::pairing_queue::{
-    ComparisonKeyWithFilehandleNumbers, ComparisonPairingQueue, QueuedComparisonRecord,
-};
+use super::capture_comparator::{CaptureComparator, DifferenceReceiver, MAX_WAITING_RECORDS, differs_in_rdma};
+use super::pairing_queue::{ComparisonKeyWithFilehandleNumbers, ComparisonPairingQueue, QueuedComparisonRecord};
 
 /// Number of late records of a side from which they are paired.
 const MAX_LATE_RECORDS: usize = MAX_WAITING_RECORDS / 4;

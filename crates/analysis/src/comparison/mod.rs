@@ -44,9 +44,7 @@ pub mod trace_side_information;
 
 use std::cell::Cell;
 
-pub use capture_comparator::{
-    CaptureComparator, ComparisonSide, MAX_WAITING_RECORDS, OperationComparisonCounts,
-};
+pub use capture_comparator::{CaptureComparator, ComparisonSide, MAX_WAITING_RECORDS, OperationComparisonCounts};
 use capture_comparator::{DifferenceReceiver, PairingQueueDrainExtent};
 use difference::Difference;
 pub use pairing_queue::ClientAddressAndCallDirection;
@@ -105,9 +103,7 @@ impl CaptureComparator {
         }
         self.pair_clients(false);
         for at in 0..self.queues.len() {
-            self.with_queue(at, |this, queue| {
-                this.match_queue(queue, PairingQueueDrainExtent::Steady, receive)
-            });
+            self.with_queue(at, |this, queue| this.match_queue(queue, PairingQueueDrainExtent::Steady, receive));
         }
         let full_sides = ComparisonSide::BOTH.map(|side| (side, self.has_enough(side)));
         for (side, _) in full_sides.into_iter().filter(|(_, is_full)| *is_full) {

@@ -30,9 +30,8 @@ impl std::str::FromStr for IgnoreKey {
         if word.contains('.') || word.ends_with('*') {
             return ignore_keys::field(word).map(|()| Self::Field(word.to_owned()));
         }
-        let is_operation = |character: char| {
-            character.is_ascii_uppercase() || character.is_ascii_digit() || character == '_'
-        };
+        let is_operation =
+            |character: char| character.is_ascii_uppercase() || character.is_ascii_digit() || character == '_';
         if !word.is_empty() && word.chars().all(is_operation) {
             return ignore_keys::operation(word).map(|()| Self::Operation(word.to_owned()));
         }
@@ -53,8 +52,7 @@ impl std::fmt::Display for IgnoreKey {
 impl IgnoreKey {
     /// Returns all words with their descriptions.
     pub fn all() -> impl Iterator<Item = (String, String)> {
-        let kinds =
-            DifferenceKind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.meaning().to_owned()));
+        let kinds = DifferenceKind::ALL.iter().map(|kind| (kind.word().to_owned(), kind.meaning().to_owned()));
         kinds.chain(ignore_keys::words().map(|(word, text)| (word.to_owned(), text.to_owned())))
     }
 
@@ -63,16 +61,14 @@ impl IgnoreKey {
             Self::Kind(kind) => difference.kind == *kind,
             Self::Field(pattern) => !difference.field.is_empty() && pattern_covers(pattern, difference.field),
             Self::Operation(name) => {
-                difference.operation.rsplit(' ').next() == Some(name)
-                    || difference.path.split('.').next() == Some(name)
+                difference.operation.rsplit(' ').next() == Some(name) || difference.path.split('.').next() == Some(name)
             }
         }
     }
 }
 
 /// Lengths that are no field, but a kind of difference.
-const LENGTHS: [DifferenceKind; 3] =
-    [DifferenceKind::Inline, DifferenceKind::ChunkLength, DifferenceKind::ChunkBytes];
+const LENGTHS: [DifferenceKind; 3] = [DifferenceKind::Inline, DifferenceKind::ChunkLength, DifferenceKind::ChunkBytes];
 
 /// Maximum distance of numbers of a field.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,10 +166,7 @@ impl ComparisonOptions {
         let varies = |key: &&IgnoreKey| match key {
             // A time that a Call sets is an argument.
             IgnoreKey::Field(pattern) => {
-                matches!(
-                    requirement_of_field(pattern, field_labels::TIME, true),
-                    FieldEqualityRequirement::Varies(_)
-                )
+                matches!(requirement_of_field(pattern, field_labels::TIME, true), FieldEqualityRequirement::Varies(_))
             }
             IgnoreKey::Kind(_) | IgnoreKey::Operation(_) => false,
         };
@@ -201,9 +194,7 @@ impl ComparisonOptions {
 
     /// Returns `true` if two lengths or counts with this name are within its tolerance.
     pub(super) fn tolerates_count(&self, name: &str, a: u64, b: u64) -> bool {
-        self.tolerances
-            .iter()
-            .any(|tolerance| tolerance.fields == name && tolerance.max_difference.allows(a, b))
+        self.tolerances.iter().any(|tolerance| tolerance.fields == name && tolerance.max_difference.allows(a, b))
     }
 }
 
@@ -252,40 +243,25 @@ mod tests {
     #[test]
     fn a_tolerance_is_for_a_field_a_length_or_a_count() {
         let new = |fields: &str| {
-            NumericTolerance::new(
-                fields,
-                MaxNumericDifference::Absolute(1),
-                &["frames", "undecoded.malformed"],
-            )
+            NumericTolerance::new(fields, MaxNumericDifference::Absolute(1), &["frames", "undecoded.malformed"])
         };
         for known in ["nfs.fattr4.size", "nfs.fattr4.*", "inline", "frames", "undecoded.malformed"] {
             assert!(new(known).is_ok(), "{known}");
         }
         assert_eq!(new("frame").unwrap_err(), "unknown field, length or count frame; did you mean frames?");
-        assert_eq!(
-            new("nfs.cuont4").unwrap_err(),
-            "unknown field nfs.cuont4; did you mean nfs.count4 or nfs.count3?"
-        );
+        assert_eq!(new("nfs.cuont4").unwrap_err(), "unknown field nfs.cuont4; did you mean nfs.count4 or nfs.count3?");
         assert!(new("data").is_err() && new("*").is_err());
     }
 
     #[test]
     fn numbers_may_be_apart_by_so_much_or_by_a_part() {
-        assert!(
-            MaxNumericDifference::Absolute(5).allows(10, 15)
-                && !MaxNumericDifference::Absolute(5).allows(10, 16)
-        );
+        assert!(MaxNumericDifference::Absolute(5).allows(10, 15) && !MaxNumericDifference::Absolute(5).allows(10, 16));
         assert!(
             MaxNumericDifference::Percent(10.0).allows(100, 90)
                 && !MaxNumericDifference::Percent(10.0).allows(100, 111)
         );
         assert_eq!("5%".parse(), Ok(MaxNumericDifference::Percent(5.0)));
-        assert!(
-            "-5".parse::<MaxNumericDifference>().is_err() && "-5%".parse::<MaxNumericDifference>().is_err()
-        );
-        assert!(
-            "inf%".parse::<MaxNumericDifference>().is_err()
-                && "NaN%".parse::<MaxNumericDifference>().is_err()
-        );
+        assert!("-5".parse::<MaxNumericDifference>().is_err() && "-5%".parse::<MaxNumericDifference>().is_err());
+        assert!("inf%".parse::<MaxNumericDifference>().is_err() && "NaN%".parse::<MaxNumericDifference>().is_err());
     }
 }

@@ -91,11 +91,7 @@ impl ComparisonPairingQueueSide {
         self.has_steps |= waiting.record.replayed_step.is_some();
         self.minor_version = waiting.record.minor_version.or(self.minor_version);
         let frame = frame(&waiting.record);
-        if self
-            .first
-            .as_ref()
-            .is_none_or(|(location, _)| location.frame().is_none_or(|first| frame < first.0))
-        {
+        if self.first.as_ref().is_none_or(|(location, _)| location.frame().is_none_or(|first| frame < first.0)) {
             self.first = Some((waiting.record.location, Rc::clone(&waiting.record.title)));
         }
         if self.is_late(&waiting) {
@@ -123,8 +119,7 @@ impl ComparisonPairingQueueSide {
         {
             let next = self.waiting.front().map(|next| frame(&next.record));
             let record = &mut waiting.record;
-            record.is_racing =
-                frame(record) < self.last_end_frame || next.is_some_and(|next| next < record.end_frame);
+            record.is_racing = frame(record) < self.last_end_frame || next.is_some_and(|next| next < record.end_frame);
             self.last_end_frame = self.last_end_frame.max(record.end_frame);
             self.last_taken_frame = self.last_taken_frame.max(frame(record));
             records.push(waiting);
@@ -163,8 +158,7 @@ impl ComparisonPairingQueue {
         // Of a retransmitted step the last record counts.
         indices.extend(of_b.filter_map(|(at, waiting)| Some((waiting.record.replayed_step?, at))));
         let of_a = a.waiting.iter().enumerate();
-        let matched =
-            of_a.filter_map(|(at, waiting)| Some((at, *indices.get(&waiting.record.location.index)?)));
+        let matched = of_a.filter_map(|(at, waiting)| Some((at, *indices.get(&waiting.record.location.index)?)));
         let mut pairs: Vec<_> = matched.collect();
         let pair_count = pairs.len();
         let signature = |queue_side: &ComparisonPairingQueueSide, at: usize| {
@@ -199,8 +193,7 @@ struct FilehandleHashAndOrigin {
     origin: u64,
 }
 
-pub(super) const FILEHANDLE_ORIGIN_BYTES: usize =
-    SecondChanceMap::<ServerAssignedValueHash, u64>::ENTRY_BYTES;
+pub(super) const FILEHANDLE_ORIGIN_BYTES: usize = SecondChanceMap::<ServerAssignedValueHash, u64>::ENTRY_BYTES;
 
 #[derive(Debug)]
 pub(super) struct ComparisonFilehandleOrigins(SecondChanceMap<ServerAssignedValueHash, u64>);
@@ -213,8 +206,7 @@ impl ComparisonFilehandleOrigins {
     /// Returns the key of a record, and adds the filehandles of its messages.
     pub(super) fn key(&mut self, record: &ComparableTransaction) -> ComparisonPairingKey {
         let call_hash = mixed([record.signature, arguments_for_any_minor(record), 0, 0]);
-        let filehandles =
-            record.call.as_ref().map(|call| self.filehandles_of(call, call_hash, 0)).unwrap_or_default();
+        let filehandles = record.call.as_ref().map(|call| self.filehandles_of(call, call_hash, 0)).unwrap_or_default();
         let scope = filehandles.first().map_or(0, |filehandle| filehandle.origin);
         if let Some(reply) = &record.reply {
             self.filehandles_of(reply, call_hash, scope);
@@ -246,8 +238,7 @@ impl ComparisonFilehandleOrigins {
                 }
                 _ => continue,
             }
-            let Some(name) =
-                ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
+            let Some(name) = ServerAssignedValueHash::from_value(MappedIdentifierType::Filehandle, &entry.datum, None)
             else {
                 continue;
             };
@@ -307,11 +298,7 @@ impl ComparisonPairingKey {
     ) -> ComparisonKeyWithFilehandleNumbers<'_> {
         let number = |filehandle: &FilehandleHashAndOrigin| renaming.number(side, filehandle.name);
         let call = if is_other_minor { self.minor_independent_hash } else { self.call };
-        ComparisonKeyWithFilehandleNumbers {
-            key: self,
-            call,
-            numbers: self.filehandles.iter().map(number).collect(),
-        }
+        ComparisonKeyWithFilehandleNumbers { key: self, call, numbers: self.filehandles.iter().map(number).collect() }
     }
 }
 

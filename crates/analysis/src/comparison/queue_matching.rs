@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 
 use super::alignment;
-use super::capture_comparator::{
-    CaptureComparator, DifferenceReceiver, PairingQueueDrainExtent, differs_in_rdma,
-};
+use super::capture_comparator::{CaptureComparator, DifferenceReceiver, PairingQueueDrainExtent, differs_in_rdma};
 use super::difference::{Difference, DifferenceKind};
 use super::pairing_queue::{
     ALIGNMENT_WINDOWS, ComparisonPairingQueue, MAX_REPLY_DISTANCE, QueuedComparisonRecord, frame,
@@ -25,16 +23,13 @@ impl CaptureComparator {
             return;
         }
         loop {
-            let (differs_in_rdma, is_other_minor) =
-                (differs_in_rdma(queue), queue.differs_in_minor_version());
+            let (differs_in_rdma, is_other_minor) = (differs_in_rdma(queue), queue.differs_in_minor_version());
             // Records of a replay name their steps, so that their contents do not matter.
             let is_replay = queue.is_replay();
             let [a, b] = &queue.sides;
             // Unless both sides have ended, a record of a lower frame may still come.
             let keep_count = match extent {
-                PairingQueueDrainExtent::Steady => {
-                    ALIGNMENT_WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8)
-                }
+                PairingQueueDrainExtent::Steady => ALIGNMENT_WINDOWS[0].max((a.waiting.len() + b.waiting.len()) / 8),
                 _ => 0,
             };
             if a.waiting.len() <= keep_count && b.waiting.len() <= keep_count {
@@ -175,11 +170,7 @@ impl CaptureComparator {
     }
 
     /// Pairs late records with those without partners, and reports the rest.
-    pub(super) fn finish_queue(
-        &mut self,
-        queue: &mut ComparisonPairingQueue,
-        receive: &mut DifferenceReceiver<'_>,
-    ) {
+    pub(super) fn finish_queue(&mut self, queue: &mut ComparisonPairingQueue, receive: &mut DifferenceReceiver<'_>) {
         let differs_in_rdma = differs_in_rdma(queue);
         self.pair_late_records(queue, receive);
         self.give_up_late_records(queue);
@@ -201,17 +192,14 @@ impl CaptureComparator {
             while let Some(reply) = queue.sides[side].unpaired.get(at) {
                 let distance = |other: &QueuedComparisonRecord| other.pairs.abs_diff(reply.pairs);
                 let is_likely = |other: &QueuedComparisonRecord| {
-                    other.record.call.is_some()
-                        && other.record.reply.is_some()
-                        && distance(other) <= MAX_REPLY_DISTANCE
+                    other.record.call.is_some() && other.record.reply.is_some() && distance(other) <= MAX_REPLY_DISTANCE
                 };
                 let others = queue.sides[1 - side].unpaired.iter().enumerate();
                 let nearest = others
                     .filter(|(_, other)| reply.record.call.is_none() && is_likely(other))
                     .min_by_key(|(_, other)| distance(other))
                     .map(|(index, _)| index);
-                let Some(other) = nearest.and_then(|index| queue.sides[1 - side].unpaired.remove(index))
-                else {
+                let Some(other) = nearest.and_then(|index| queue.sides[1 - side].unpaired.remove(index)) else {
                     at += 1;
                     continue;
                 };

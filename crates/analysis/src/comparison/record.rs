@@ -115,8 +115,7 @@ impl ComparedFieldValue {
     /// that one side cannot name.
     pub fn is_same(&self, other: &Self) -> bool {
         self == other
-            || std::mem::discriminant(self) != std::mem::discriminant(other)
-                && self.to_string() == other.to_string()
+            || std::mem::discriminant(self) != std::mem::discriminant(other) && self.to_string() == other.to_string()
     }
 
     /// Returns `true` if the value can decide which other fields exist: an enum, a boolean, a mask of attributes.
@@ -150,12 +149,8 @@ impl ComparedFieldValue {
     pub fn display_text(&self) -> String {
         match self {
             Self::Flags(mask, names) => {
-                let set: Vec<_> = names
-                    .0
-                    .iter()
-                    .filter(|(bit, _)| *bit != 0 && mask & bit == *bit)
-                    .map(|(_, name)| *name)
-                    .collect();
+                let set: Vec<_> =
+                    names.0.iter().filter(|(bit, _)| *bit != 0 && mask & bit == *bit).map(|(_, name)| *name).collect();
                 if set.is_empty() { format!("{mask:#x}") } else { format!("{mask:#x} ({})", set.join(", ")) }
             }
             Self::Digest(length, hash) => format!("{length} bytes, hash {:08x}", (hash >> 96) as u32),
@@ -458,9 +453,7 @@ mod tests {
         for name in names {
             assert!(is_success(name), "{name}");
         }
-        for failure in
-            ["NFS4ERR_DELAY", "LCK_DENIED", "NLM4_BLOCKED", "STAT_FAIL", "Q_NOQUOTA", "PROG_UNAVAIL"]
-        {
+        for failure in ["NFS4ERR_DELAY", "LCK_DENIED", "NLM4_BLOCKED", "STAT_FAIL", "Q_NOQUOTA", "PROG_UNAVAIL"] {
             assert!(!is_success(failure), "{failure}");
         }
     }

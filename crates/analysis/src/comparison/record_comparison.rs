@@ -14,9 +14,7 @@ use super::directory_listing::{ComparedDirectoryEntryPair, ComparedDirectoryList
 use super::field_comparison_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 pub use super::field_equality::OPERATION_COUNT_FIELD;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
-use super::identity_map::{
-    CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair, ServerAssignedValueHash,
-};
+use super::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair, ServerAssignedValueHash};
 use super::options::ComparisonOptions;
 use super::record::{
     AMBIGUOUS_FIELD, ComparableFinding, ComparableMessage, ComparableMessageField, ComparableTransaction,
@@ -123,8 +121,7 @@ impl ComparedOperationPair<'_> {
         let umask_of = |section: &ComparedOperationOrHeaders, entry: &ComparableMessageField| {
             let prefix = strip_labels(&entry.path.text, &[field_labels::MODE_UMASK, field_labels::MU_MODE])?;
             let is_umask = |other: &&ComparableMessageField| {
-                strip_labels(&other.path.text, &[field_labels::MODE_UMASK, field_labels::MU_UMASK])
-                    == Some(prefix)
+                strip_labels(&other.path.text, &[field_labels::MODE_UMASK, field_labels::MU_UMASK]) == Some(prefix)
             };
             match section.entries.iter().find(is_umask)?.datum {
                 ComparedFieldValue::Flags(mask, _) | ComparedFieldValue::Number(mask) => Some(!mask),
@@ -220,27 +217,19 @@ impl PairComparison<'_> {
     /// Reduces the differences to one per cause.
     fn into_differences(mut self) -> Vec<Difference> {
         // An operation in one COMPOUND only has a result there only.
-        let alone: Vec<_> =
-            self.differences.iter().filter(|(position, _)| position.is_call).map(key).collect();
-        self.differences.retain(|entry| {
-            entry.0.is_call || !is_missing_or_extra(entry.1.kind) || !alone.contains(&key(entry))
-        });
+        let alone: Vec<_> = self.differences.iter().filter(|(position, _)| position.is_call).map(key).collect();
+        self.differences
+            .retain(|entry| entry.0.is_call || !is_missing_or_extra(entry.1.kind) || !alone.contains(&key(entry)));
         // The status of a COMPOUND is that of its last operation.
         let values = |difference: &Difference| [difference.a.value.clone(), difference.b.value.clone()];
-        let statuses =
-            self.differences.iter().filter(|(_, difference)| difference.kind == DifferenceKind::Status);
-        let last: Vec<_> = statuses
-            .filter(|(position, _)| position.section > 0)
-            .map(|(_, difference)| values(difference))
-            .collect();
+        let statuses = self.differences.iter().filter(|(_, difference)| difference.kind == DifferenceKind::Status);
+        let last: Vec<_> =
+            statuses.filter(|(position, _)| position.section > 0).map(|(_, difference)| values(difference)).collect();
         self.differences.retain(|(position, difference)| {
-            position.section > 0
-                || difference.kind != DifferenceKind::Status
-                || !last.contains(&values(difference))
+            position.section > 0 || difference.kind != DifferenceKind::Status || !last.contains(&values(difference))
         });
         // A special stateid has no seqid.
-        let identities =
-            self.differences.iter().filter(|(_, difference)| difference.kind == DifferenceKind::Identity);
+        let identities = self.differences.iter().filter(|(_, difference)| difference.kind == DifferenceKind::Identity);
         let other_paths: Vec<_> = identities
             .filter_map(|(position, difference)| {
                 Some((*position, strip_labels(&difference.path, &[field_labels::OTHER])?.to_owned()))
@@ -248,8 +237,7 @@ impl PairComparison<'_> {
             .collect();
         self.differences.retain(|(position, difference)| {
             let prefix = strip_labels(&difference.path, &[field_labels::SEQID]);
-            !prefix
-                .is_some_and(|prefix| other_paths.iter().any(|(at, other)| at == position && other == prefix))
+            !prefix.is_some_and(|prefix| other_paths.iter().any(|(at, other)| at == position && other == prefix))
         });
         self.differences.into_iter().map(|(_, difference)| difference).collect()
     }
@@ -268,8 +256,7 @@ impl RecordComparer<'_> {
     /// when all pairs are known.
     pub fn compare(&mut self, a: &ComparableTransaction, b: &ComparableTransaction) -> Vec<Difference> {
         let policy = RecordComparisonPolicy::new(self.options, a, b);
-        let mut comparison =
-            PairComparison { a, b, policy, scopes: [a.scope(), b.scope()], differences: Vec::new() };
+        let mut comparison = PairComparison { a, b, policy, scopes: [a.scope(), b.scope()], differences: Vec::new() };
         for is_call in [true, false] {
             let messages = [a, b].map(|record| if is_call { &record.call } else { &record.reply });
             let [Some(of_a), Some(of_b)] = messages else {
@@ -293,12 +280,8 @@ impl RecordComparer<'_> {
         if policy.compares_lengths() {
             self.compare_chunks(&mut comparison);
         }
-        if a.missing != b.missing
-            && a.call.is_some() == b.call.is_some()
-            && a.reply.is_some() == b.reply.is_some()
-        {
-            let is_call =
-                |record: &ComparableTransaction| record.missing.iter().any(|code| code.starts_with("call"));
+        if a.missing != b.missing && a.call.is_some() == b.call.is_some() && a.reply.is_some() == b.reply.is_some() {
+            let is_call = |record: &ComparableTransaction| record.missing.iter().any(|code| code.starts_with("call"));
             let text = |record: &ComparableTransaction| {
                 if record.missing.is_empty() {
                     "complete".to_owned()
@@ -338,8 +321,8 @@ impl RecordComparer<'_> {
                 let position = OperationPosition { is_call, section: i };
                 // An operation without a status is in the union of the previous one.
                 let mut entries = a.entries.iter().chain(&b.entries);
-                let has_status = entries
-                    .any(|entry| entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status));
+                let has_status =
+                    entries.any(|entry| entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Status));
                 let differs_in_union_arm = !is_call && comparison.has_status_difference() && !has_status;
                 let sections = ComparedOperationPair {
                     spot: position,
@@ -361,11 +344,7 @@ impl RecordComparer<'_> {
             && !comparison.has_status_difference()
         {
             let state = |message: &ComparableMessage| {
-                if message.completeness == MessageDecodeCompleteness::Undecoded {
-                    "not decoded"
-                } else {
-                    "decoded"
-                }
+                if message.completeness == MessageDecodeCompleteness::Undecoded { "not decoded" } else { "decoded" }
             };
             comparison.add_length_difference(DifferenceKind::Undecoded, is_call, "", state(a), state(b));
         }
@@ -443,8 +422,7 @@ impl RecordComparer<'_> {
             is_plus: sections.is_plus,
             is_other_minor: comparison.policy.differs_in_minor_version,
         };
-        let is_same_path =
-            |a: &ComparableMessageField, b: &ComparableMessageField| has_same_path(a, b, equivalence);
+        let is_same_path = |a: &ComparableMessageField, b: &ComparableMessageField| has_same_path(a, b, equivalence);
         loop {
             match (of_a.peek().copied(), of_b.peek().copied()) {
                 (Some(field_a), Some(field_b)) if is_same_path(field_a, field_b) => {
@@ -491,8 +469,7 @@ impl RecordComparer<'_> {
     ) {
         let is_below = |prefix: &str| entry.path.text.starts_with(prefix);
         // The reason of a denied Call is shown with it.
-        let is_denial =
-            matches!(entry.path.field, field_names::RPC_STATE_REJECT | field_names::RPC_STATE_AUTH);
+        let is_denial = matches!(entry.path.field, field_names::RPC_STATE_REJECT | field_names::RPC_STATE_AUTH);
         let differs_in_union =
             sections.differs_in_union_arm || sections.differing_unions.iter().any(|arm| is_below(arm));
         if differs_in_union && !is_denial {
@@ -517,12 +494,8 @@ impl RecordComparer<'_> {
         let values = if is_a { [value, None] } else { [None, value] };
         let path = sections.path(entry);
         let parent = entry.path.parent_path().to_owned();
-        sections.group = (!parent.is_empty()).then(|| OneSidedFieldGroup {
-            is_a,
-            above: parent,
-            path: path.clone(),
-            kind,
-        });
+        sections.group =
+            (!parent.is_empty()).then(|| OneSidedFieldGroup { is_a, above: parent, path: path.clone(), kind });
         comparison.add(kind, sections.spot, path, entry.path.field, values);
     }
 
@@ -546,28 +519,23 @@ impl RecordComparer<'_> {
             return;
         }
         let is_same = a.datum.is_same(&b.datum);
-        if !is_same
-            && (a.datum.is_discriminant() || b.datum.is_discriminant())
-            && !path.parent_path().is_empty()
-        {
+        if !is_same && (a.datum.is_discriminant() || b.datum.is_discriminant()) && !path.parent_path().is_empty() {
             sections.differing_unions.push(path.parent_path().to_owned());
         }
-        let (kind, bits) =
-            match comparison.policy.treatment_of_both(path, sections.spot.is_call, &a.datum, &b.datum) {
-                FieldComparisonTreatment::Ignored => return,
-                FieldComparisonTreatment::MinorVersionDependent => {
-                    self.compared.version_dependent_fields += 1;
-                    return;
-                }
-                FieldComparisonTreatment::IdentityNames(identity) => {
-                    return self.identities(comparison, sections, identity, a, b);
-                }
-                FieldComparisonTreatment::Equal(kind) => (kind, sections.umask(a, b)),
-                FieldComparisonTreatment::EqualBits(kind, bits) => (kind, bits),
-            };
+        let (kind, bits) = match comparison.policy.treatment_of_both(path, sections.spot.is_call, &a.datum, &b.datum) {
+            FieldComparisonTreatment::Ignored => return,
+            FieldComparisonTreatment::MinorVersionDependent => {
+                self.compared.version_dependent_fields += 1;
+                return;
+            }
+            FieldComparisonTreatment::IdentityNames(identity) => {
+                return self.identities(comparison, sections, identity, a, b);
+            }
+            FieldComparisonTreatment::Equal(kind) => (kind, sections.umask(a, b)),
+            FieldComparisonTreatment::EqualBits(kind, bits) => (kind, bits),
+        };
         // Another field at the same path; one without a name is not compared.
-        let is_other =
-            a.path.field != b.path.field && a.path.field != AMBIGUOUS_FIELD && b.path.field.contains('.');
+        let is_other = a.path.field != b.path.field && a.path.field != AMBIGUOUS_FIELD && b.path.field.contains('.');
         if comparison.policy.is_exact && !comparison.policy.is_strict && is_other {
             let values = [Some(a.path.field.to_owned()), Some(b.path.field.to_owned())];
             return comparison.add(kind, sections.spot, sections.path(a), b.path.field, values);
@@ -610,15 +578,8 @@ impl RecordComparer<'_> {
                 })
             }
             _ => {
-                let values =
-                    [a, b].map(|entry| Some(format!("{} {}", identity.word(), entry.datum.display_text())));
-                comparison.add(
-                    DifferenceKind::Identity,
-                    sections.spot,
-                    sections.path(a),
-                    a.path.field,
-                    values,
-                );
+                let values = [a, b].map(|entry| Some(format!("{} {}", identity.word(), entry.datum.display_text())));
+                comparison.add(DifferenceKind::Identity, sections.spot, sections.path(a), a.path.field, values);
             }
         }
     }
@@ -651,8 +612,7 @@ fn has_same_path(
     let is_same_label =
         |a: &str, b: &str| a == b || READ_PLUS_LABELS.contains(&(a, b)) || READ_PLUS_LABELS.contains(&(b, a));
     equivalence.is_plus
-        && (a.path.field == b.path.field && !a.path.field.is_empty()
-            || is_same_label(a.path.leaf(), b.path.leaf()))
+        && (a.path.field == b.path.field && !a.path.field.is_empty() || is_same_label(a.path.leaf(), b.path.leaf()))
 }
 
 /// Labels of the same field in READ_PLUS and in READ. RFC 7862 section 15.10, RFC 8881 section 18.22.
@@ -748,10 +708,7 @@ fn compare_findings(comparison: &mut PairComparison<'_>) {
 
 /// Returns the findings of rules that `other_findings` lack. If a rule occurs more often than there, each further
 /// occurrence is returned.
-fn without<'r>(
-    findings: &'r [ComparableFinding],
-    other_findings: &[ComparableFinding],
-) -> Vec<&'r ComparableFinding> {
+fn without<'r>(findings: &'r [ComparableFinding], other_findings: &[ComparableFinding]) -> Vec<&'r ComparableFinding> {
     let mut other_rules: Vec<&str> = other_findings.iter().map(|finding| &*finding.rule).collect();
     let mut lacking = Vec::new();
     for finding in findings {

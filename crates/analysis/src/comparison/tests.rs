@@ -43,11 +43,7 @@ fn a_capture_does_not_differ_from_itself() {
 fn operation(subject: u64, from: u64, until: u64) -> ComparableTransaction {
     let frame = |frame| Some(nfsrdma_dissectors::captured_frame::FrameNumber(frame));
     ComparableTransaction {
-        location: difference::TransactionCaptureLocation {
-            index: from,
-            call: frame(from),
-            reply: frame(until),
-        },
+        location: difference::TransactionCaptureLocation { index: from, call: frame(from), reply: frame(until) },
         end_frame: until,
         title: "NFS 4.2 READ".into(),
         class: "NFS 4 READ".into(),
@@ -87,28 +83,22 @@ fn kinds(comparison: &CaptureComparator) -> Vec<DifferenceKind> {
 
 #[test]
 fn operations_that_waited_for_each_other_have_an_order() {
-    let one_by_one = |order: [u64; 3]| {
-        (1..).zip(order).map(|(at, subject)| operation(subject, 10 * at, 10 * at + 5)).collect()
-    };
+    let one_by_one =
+        |order: [u64; 3]| (1..).zip(order).map(|(at, subject)| operation(subject, 10 * at, 10 * at + 5)).collect();
     let comparison = rows(ComparisonOptions::default(), one_by_one([1, 2, 3]), one_by_one([2, 1, 3]));
     assert_eq!(kinds(&comparison), [DifferenceKind::Order]);
     let difference = &comparison.differences()[0];
     let value = |half: &DifferenceSideValue| half.value.clone().unwrap_or_default();
-    assert!(
-        value(&difference.a).contains("after") != value(&difference.b).contains("after"),
-        "{difference:?}"
-    );
+    assert!(value(&difference.a).contains("after") != value(&difference.b).contains("after"), "{difference:?}");
 }
 
 #[test]
 fn operations_in_flight_at_the_same_time_have_none() {
-    let at_once =
-        |order: [u64; 3]| (1..).zip(order).map(|(at, subject)| operation(subject, at, 100 + at)).collect();
+    let at_once = |order: [u64; 3]| (1..).zip(order).map(|(at, subject)| operation(subject, at, 100 + at)).collect();
     let comparison = rows(ComparisonOptions::default(), at_once([1, 2, 3]), at_once([2, 1, 3]));
     assert_eq!((kinds(&comparison), comparison.reordered()), (vec![], 1));
     // In flight at the same time on one of the sides is enough.
-    let one_by_one =
-        (1..).zip([2, 1, 3]).map(|(at, subject)| operation(subject, 10 * at, 10 * at + 5)).collect();
+    let one_by_one = (1..).zip([2, 1, 3]).map(|(at, subject)| operation(subject, 10 * at, 10 * at + 5)).collect();
     assert_eq!(kinds(&rows(ComparisonOptions::default(), at_once([1, 2, 3]), one_by_one)), []);
     let strict = ComparisonOptions { strict: true, ..ComparisonOptions::default() };
     assert_eq!(kinds(&rows(strict, at_once([1, 2, 3]), at_once([2, 1, 3]))), [DifferenceKind::Order]);
@@ -152,11 +142,7 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
                 are_over[at] = next[at] == LENGTH;
                 // The second side lacks one of a thousand.
                 if at == 0 || !next[at].is_multiple_of(1_000) {
-                    comparison.push(
-                        side,
-                        client("10.0.0.1"),
-                        operation(next[at], 2 * next[at], 2 * next[at] + 1),
-                    );
+                    comparison.push(side, client("10.0.0.1"), operation(next[at], 2 * next[at], 2 * next[at] + 1));
                 }
             }
         }
@@ -329,9 +315,8 @@ fn lookup(number: u64, bytes: usize) -> ComparableTransaction {
         path: Rc::new(field_path::FieldPath::new(path, field, class)),
         datum,
     };
-    let value = |number: u64| {
-        number.to_be_bytes().iter().copied().cycle().take(bytes).collect::<Vec<_>>().into_boxed_slice()
-    };
+    let value =
+        |number: u64| number.to_be_bytes().iter().copied().cycle().take(bytes).collect::<Vec<_>>().into_boxed_slice();
     let filehandle = |number| {
         let class = FieldEqualityRequirement::Identity(MappedIdentifierType::Filehandle);
         field("object", "nfs.fhandle", class, record::ComparedFieldValue::Bytes(value(number)))

@@ -99,8 +99,7 @@ fn replace_data(message: &mut ComparableMessage, data: &[(u64, TracePayloadAvail
             .iter_mut()
             .filter(|entry| entry.path.class == FieldEqualityRequirement::Equal(DifferenceKind::Data))
         {
-            let (ComparedFieldValue::Digest(length, _) | ComparedFieldValue::Unknown(length)) = entry.datum
-            else {
+            let (ComparedFieldValue::Digest(length, _) | ComparedFieldValue::Unknown(length)) = entry.datum else {
                 continue;
             };
             if is_plus {
@@ -111,9 +110,7 @@ fn replace_data(message: &mut ComparableMessage, data: &[(u64, TracePayloadAvail
                 Some((_, TracePayloadAvailability::Hash(hash))) => {
                     entry.datum = ComparedFieldValue::Digest(length, *hash)
                 }
-                Some((_, TracePayloadAvailability::Unknown)) => {
-                    entry.datum = ComparedFieldValue::Unknown(length)
-                }
+                Some((_, TracePayloadAvailability::Unknown)) => entry.datum = ComparedFieldValue::Unknown(length),
                 Some((_, TracePayloadAvailability::Bytes)) | None => {}
             }
         }

@@ -61,8 +61,7 @@ impl FindingsByConnection {
     fn add(&mut self, finding: &Finding) {
         let findings = self.findings.entry(finding.connection.number).or_default();
         let is_same = |existing: &Finding| {
-            (existing.rule.id, existing.side, existing.severity)
-                == (finding.rule.id, finding.side, finding.severity)
+            (existing.rule.id, existing.side, existing.severity) == (finding.rule.id, finding.side, finding.severity)
         };
         if self.count < MAX_OF_CONNECTIONS && !findings.iter().any(is_same) {
             findings.push(finding.clone());

@@ -262,8 +262,7 @@ mod tests {
             });
         }
         let found = checker.finish();
-        let finding =
-            found.iter().find(|finding| finding.severity == ReportedFindingSeverity::Known).unwrap();
+        let finding = found.iter().find(|finding| finding.severity == ReportedFindingSeverity::Known).unwrap();
         for (text, severity) in [
             ("", ReportedFindingSeverity::Known),
             ("not_known = ['rpcrdma/inval-not-announced']", ReportedFindingSeverity::Error),

@@ -71,15 +71,14 @@ impl FilterFieldCatalog {
             entries.insert(name, plain(name, kind, text, source, FilterFieldSource::Generated(*field)));
         }
         for alias in ALIASES {
-            let aliased: Vec<&FilterFieldCatalogEntry> =
-                alias.of.iter().filter_map(|name| entries.get(name)).collect();
+            let aliased: Vec<&FilterFieldCatalogEntry> = alias.of.iter().filter_map(|name| entries.get(name)).collect();
             let kind = match alias.part {
                 FieldAliasValuePart::Whole | FieldAliasValuePart::Bits(..) => {
                     aliased.first().map_or(FilterType::Unsigned, |entry| entry.kind)
                 }
-                FieldAliasValuePart::Length
-                | FieldAliasValuePart::Crc32
-                | FieldAliasValuePart::Crc16From(_) => FilterType::Unsigned,
+                FieldAliasValuePart::Length | FieldAliasValuePart::Crc32 | FieldAliasValuePart::Crc16From(_) => {
+                    FilterType::Unsigned
+                }
             };
             // A part of a value has the names that fit in it.
             let is_within = |(bits, _): &&FlagName| match alias.part {
@@ -92,20 +91,13 @@ impl FilterFieldCatalog {
             entries.insert(alias.name, FilterFieldCatalogEntry { names, ..entry });
         }
         for bit in mask_bit_boolean_fields::all_bits() {
-            let entry =
-                plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FilterFieldSource::Bit(bit));
+            let entry = plain(&bit.name, FilterType::Boolean, &bit.about, &bit.source, FilterFieldSource::Bit(bit));
             entries.entry(&bit.name).or_insert(entry);
         }
         for field in procedure_number_fields::all() {
-            let source =
-                TITLES.iter().find(|(name, ..)| *name == field.protocol).map_or("", |(.., source)| source);
-            let entry = plain(
-                &field.name,
-                FilterType::Enumeration,
-                &field.about,
-                source,
-                FilterFieldSource::Procedure(field),
-            );
+            let source = TITLES.iter().find(|(name, ..)| *name == field.protocol).map_or("", |(.., source)| source);
+            let entry =
+                plain(&field.name, FilterType::Enumeration, &field.about, source, FilterFieldSource::Procedure(field));
             entries.insert(&field.name, FilterFieldCatalogEntry { names: field.names.clone(), ..entry });
         }
         Self { entries }
@@ -137,10 +129,7 @@ impl FilterFieldCatalog {
 
     /// Returns the fields that replace a field of Wireshark, or are more precise.
     pub fn replacements(&self, name: &str) -> &'static [&'static str] {
-        REPLACEMENTS
-            .iter()
-            .find(|(replaced, _)| *replaced == name)
-            .map_or(&[], |(_, replacements)| replacements)
+        REPLACEMENTS.iter().find(|(replaced, _)| *replaced == name).map_or(&[], |(_, replacements)| replacements)
     }
 }
 
@@ -272,8 +261,7 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
         for (j, y) in b.iter().enumerate() {
             let at = |row: &[usize], at: usize| row.get(at).copied().unwrap_or(usize::MAX - 1);
             let is_same = x.eq_ignore_ascii_case(y);
-            let mut cost =
-                (at(&last, j) + usize::from(!is_same)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
+            let mut cost = (at(&last, j) + usize::from(!is_same)).min(at(&last, j + 1) + 1).min(at(&row, j) + 1);
             let (x_before, y_before) =
                 (i.checked_sub(1).and_then(|i| a.get(i)), j.checked_sub(1).and_then(|j| b.get(j)));
             if y_before == Some(x) && x_before == Some(y) {
@@ -296,8 +284,7 @@ mod tests {
     #[test]
     fn each_name_that_the_program_looks_for_is_a_field() {
         let catalog = FilterFieldCatalog::new();
-        let unknown: Vec<_> =
-            field_names::ALL.iter().filter(|(_, name)| catalog.get(name).is_none()).collect();
+        let unknown: Vec<_> = field_names::ALL.iter().filter(|(_, name)| catalog.get(name).is_none()).collect();
         assert_eq!(unknown, Vec::<&(&str, &str)>::new());
     }
 
@@ -305,8 +292,7 @@ mod tests {
     fn protocols_of_tables_are_those_of_the_fields() {
         let catalog = FilterFieldCatalog::new();
         let (_, combined, ..) = COMBINED_PROTOCOL;
-        let programs =
-            Procedure::PROGRAMS.iter().map(|(program, _)| procedure_number_fields::protocol(*program));
+        let programs = Procedure::PROGRAMS.iter().map(|(program, _)| procedure_number_fields::protocol(*program));
         for name in TITLES.iter().map(|(name, ..)| *name).chain(programs) {
             assert_eq!(catalog.get(name).map(|entry| entry.kind), Some(FilterType::Protocol), "{name}");
         }
@@ -337,11 +323,7 @@ mod tests {
     fn a_protocol_is_told_from_a_structure() {
         let catalog = FilterFieldCatalog::new();
         for protocol in ["frame", "eth", "ip", "ipv6", "udp", "tcp", "infiniband", "rpcordma", "rpc", "nfs"] {
-            assert_eq!(
-                catalog.get(protocol).map(|entry| entry.kind),
-                Some(FilterType::Protocol),
-                "{protocol}"
-            );
+            assert_eq!(catalog.get(protocol).map(|entry| entry.kind), Some(FilterType::Protocol), "{protocol}");
         }
         assert_eq!(catalog.get("infiniband.bth").map(|entry| entry.kind), Some(FilterType::Structure));
         assert_eq!(catalog.get("tcp.flags").map(|entry| entry.kind), Some(FilterType::Flags));

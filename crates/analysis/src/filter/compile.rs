@@ -10,9 +10,7 @@ use std::borrow::Cow;
 use regex::bytes::RegexBuilder;
 
 use super::catalog::{FilterFieldCatalog, FilterFieldSource};
-use super::compiled_program::{
-    ComparisonOperator, CompiledFilterNode, CompiledFilterOperand, FilterFunction,
-};
+use super::compiled_program::{ComparisonOperator, CompiledFilterNode, CompiledFilterOperand, FilterFunction};
 use super::error::FilterError;
 use super::filter_type::FilterType;
 use super::literal;
@@ -67,10 +65,7 @@ impl FilterCompiler<'_> {
                 Err(self.error(operand.span, "a value is not a test; compare a field with it"))
             }
             OperandForm::Call(name, _) => Err(self.function(name, operand.span).err().unwrap_or_else(|| {
-                self.error(
-                    operand.span,
-                    "a function is not a test; compare its result, as in len(nfs.name) > 8",
-                )
+                self.error(operand.span, "a function is not a test; compare its result, as in len(nfs.name) > 8")
             })),
             _ => {
                 let operand_type = self.type_of(operand)?.ok_or_else(|| self.no_field(operand.span))?;
@@ -142,13 +137,11 @@ impl FilterCompiler<'_> {
         let is_order = !is_whole && is != ComparisonOperator::Contains;
         let unordered = [left, right].into_iter().filter_map(|operand| self.field_of(operand));
         if is_order && let Some(field) = { unordered }.find(|field| self.possible_words(field).is_some()) {
-            let message =
-                format!("values of {} are not ordered; compare with ==, != or in {{...}}", field.name);
+            let message = format!("values of {} are not ordered; compare with ==, != or in {{...}}", field.name);
             return Err(self.error(left.span, message));
         }
         let left_context = OperandContext { operand_type: second, field: self.field_of(right), is_whole };
-        let right_context =
-            OperandContext { operand_type: searched_type(first), field: self.field_of(left), is_whole };
+        let right_context = OperandContext { operand_type: searched_type(first), field: self.field_of(left), is_whole };
         let left = match relation {
             ParsedComparisonOperator::Contains => self.search_expression(left, left_context)?,
             _ => self.expression(left, left_context)?,
@@ -168,10 +161,7 @@ impl FilterCompiler<'_> {
                 if operand_type == Some(OperandType::Text)
                     && self.field_of(operand).is_some_and(|entry| entry.kind == FilterType::Protocol) =>
             {
-                Cow::Owned(Operand {
-                    form: OperandForm::Quoted(word.as_bytes().to_vec()),
-                    span: operand.span,
-                })
+                Cow::Owned(Operand { form: OperandForm::Quoted(word.as_bytes().to_vec()), span: operand.span })
             }
             _ => Cow::Borrowed(operand),
         }
@@ -184,9 +174,7 @@ impl FilterCompiler<'_> {
         right: &Operand<'_>,
     ) -> FilterError {
         let words = [left, right].into_iter().filter_map(|operand| match operand.form {
-            OperandForm::Word(word)
-                if literal::bytes(word).is_none() && literal::duration(word).is_none() =>
-            {
+            OperandForm::Word(word) if literal::bytes(word).is_none() && literal::duration(word).is_none() => {
                 Some((word, operand.span))
             }
             _ => None,
@@ -212,20 +200,15 @@ impl FilterCompiler<'_> {
         };
         if !operand_type.is_bytes() {
             let left = self.source_text(left.span);
-            return Err(
-                self.error(span, format!("{left} is {}, not text; use string({left})", operand_type.text()))
-            );
+            return Err(self.error(span, format!("{left} is {}, not text; use string({left})", operand_type.text())));
         }
-        let pattern = std::str::from_utf8(pattern).map_err(|_| {
-            self.error(right.span, "a regular expression is UTF-8; a byte in it is written \\\\xff")
+        let pattern = std::str::from_utf8(pattern)
+            .map_err(|_| self.error(right.span, "a regular expression is UTF-8; a byte in it is written \\\\xff"))?;
+        let regex = RegexBuilder::new(pattern).case_insensitive(true).unicode(false).build().map_err(|error| {
+            let reason = error.to_string();
+            let reason = reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
+            self.error(right.span, format!("invalid regular expression: {reason}"))
         })?;
-        let regex =
-            RegexBuilder::new(pattern).case_insensitive(true).unicode(false).build().map_err(|error| {
-                let reason = error.to_string();
-                let reason =
-                    reason.lines().last().unwrap_or_default().trim().trim_start_matches("error: ").to_owned();
-                self.error(right.span, format!("invalid regular expression: {reason}"))
-            })?;
         let operand = self.search_expression(left, OperandContext::nameless(operand_type))?;
         Ok(CompiledFilterNode::Matches { of: operand, regex, every: quantifier == Quantifier::All })
     }
@@ -274,8 +257,7 @@ impl FilterCompiler<'_> {
     ) -> FilterCompileResult<CompiledFilterOperand> {
         match self.field_of(operand) {
             Some(entry)
-                if entry.kind == FilterType::Protocol
-                    && !matches!(entry.origin, FilterFieldSource::Generated(_)) =>
+                if entry.kind == FilterType::Protocol && !matches!(entry.origin, FilterFieldSource::Generated(_)) =>
             {
                 let slot = ReferencedFilterField::slot_in(&mut self.fields, entry, true, true);
                 Ok(CompiledFilterOperand::Field(slot))
@@ -298,17 +280,14 @@ impl FilterCompiler<'_> {
                 }
                 None => CompiledFilterOperand::Constant(self.word(word, operand.span, context)?),
             },
-            OperandForm::Quoted(bytes) => {
-                CompiledFilterOperand::Constant(self.quoted(bytes, operand.span, context)?)
-            }
+            OperandForm::Quoted(bytes) => CompiledFilterOperand::Constant(self.quoted(bytes, operand.span, context)?),
             OperandForm::Char(byte) => CompiledFilterOperand::Constant(match context.operand_type {
                 OperandType::Number | OperandType::Boolean => FilterConstant::Number(i128::from(*byte)),
                 operand_type if operand_type.is_bytes() => FilterConstant::Bytes(vec![*byte]),
                 operand_type => {
-                    return Err(self.error(
-                        operand.span,
-                        format!("this is a character, and not {}", operand_type.text()),
-                    ));
+                    return Err(
+                        self.error(operand.span, format!("this is a character, and not {}", operand_type.text()))
+                    );
                 }
             }),
             OperandForm::Slice(inner, ranges) => {
@@ -320,12 +299,9 @@ impl FilterCompiler<'_> {
             }
             OperandForm::Call(name, arguments) => {
                 let function = self.function(name, operand.span)?;
-                let operand_types: Vec<_> = arguments
-                    .iter()
-                    .map(|argument| self.type_of(argument))
-                    .collect::<FilterCompileResult<_>>()?;
-                let argument_type =
-                    operand_types.into_iter().flatten().next().unwrap_or(context.operand_type);
+                let operand_types: Vec<_> =
+                    arguments.iter().map(|argument| self.type_of(argument)).collect::<FilterCompileResult<_>>()?;
+                let argument_type = operand_types.into_iter().flatten().next().unwrap_or(context.operand_type);
                 let context = OperandContext::nameless(argument_type);
                 let arguments = arguments.iter().map(|argument| self.expression(argument, context));
                 CompiledFilterOperand::Function(function, arguments.collect::<FilterCompileResult<_>>()?)

@@ -113,9 +113,7 @@ impl CompiledFilterNode {
             }),
             Self::Matches { of, regex, every } => QuantifierEvaluation::of(*every, |verdict| {
                 of.for_each_value(values, &mut |value| match value {
-                    FilterValue::Bytes(bytes) | FilterValue::Text(bytes) => {
-                        verdict.take(regex.is_match(bytes))
-                    }
+                    FilterValue::Bytes(bytes) | FilterValue::Text(bytes) => verdict.take(regex.is_match(bytes)),
                     _ => verdict.take(false),
                 })
             }),
@@ -139,8 +137,7 @@ fn is_within(
     set.iter().any(|(first, last)| match last {
         None => has_value(first, ComparisonOperator::Equal),
         Some(last) => {
-            has_value(first, ComparisonOperator::GreaterEqual)
-                && has_value(last, ComparisonOperator::LessEqual)
+            has_value(first, ComparisonOperator::GreaterEqual) && has_value(last, ComparisonOperator::LessEqual)
         }
     })
 }
@@ -297,11 +294,7 @@ impl FilterFunction {
                 _ => 0,
             };
             // An absent field has no count.
-            return if count == 0 {
-                ControlFlow::Continue(())
-            } else {
-                sink(FilterValue::Number(count as i128))
-            };
+            return if count == 0 { ControlFlow::Continue(()) } else { sink(FilterValue::Number(count as i128)) };
         }
         argument.for_each_value(values, &mut |value| match (self, value) {
             (Self::Len, FilterValue::Bytes(bytes) | FilterValue::Text(bytes)) => {
@@ -331,9 +324,9 @@ impl FilterFunction {
         let mut best: Option<FilterConstant> = None;
         for argument in arguments {
             let _ = argument.for_each_value(values, &mut |value| {
-                let is_better = best.as_ref().is_none_or(|best| {
-                    value.compare(&best.map_bytes(Vec::as_slice)) == Some(preferred_order)
-                });
+                let is_better = best
+                    .as_ref()
+                    .is_none_or(|best| value.compare(&best.map_bytes(Vec::as_slice)) == Some(preferred_order));
                 if is_better && value != FilterValue::Unknown {
                     best = Some(value.map_bytes(|bytes| bytes.to_vec()));
                 }

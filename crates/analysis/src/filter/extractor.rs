@@ -158,9 +158,7 @@ impl FieldExtractor {
     #[cold]
     fn find_slots(&mut self, field: &'static FieldDefinition, address: usize) -> FilterSlotSetId {
         let needs_field = |referenced: &ReferencedFilterField| match &referenced.origin {
-            FilterFieldSource::Structure(_) => {
-                referenced.name == field.name || is_header_length(referenced, field)
-            }
+            FilterFieldSource::Structure(_) => referenced.name == field.name || is_header_length(referenced, field),
             FilterFieldSource::Protocol(_) => field.name.split_once('.').is_some_and(|(protocol, _)| {
                 let (name, members, ..) = COMBINED_PROTOCOL;
                 protocol == referenced.name || referenced.name == name && members.contains(&protocol)
@@ -168,8 +166,7 @@ impl FieldExtractor {
             FilterFieldSource::Alias(alias) => alias.of.contains(&field.name),
             FilterFieldSource::Bit(bit) => bit.of.contains(&field.name),
             FilterFieldSource::Generated(GeneratedField::Protocols) => {
-                let layer =
-                    field.name.split('.').next().and_then(|name| FilterFieldCatalog::shared().get(name));
+                let layer = field.name.split('.').next().and_then(|name| FilterFieldCatalog::shared().get(name));
                 match layer.map(|layer| &layer.origin) {
                     Some(FilterFieldSource::Protocol(_)) => true,
                     _ => !field.name.contains('.') && field.kind == FieldKind::Group,

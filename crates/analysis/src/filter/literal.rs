@@ -118,8 +118,7 @@ fn fraction(digits: &str) -> Option<i128> {
     Some(nine.fold(0, |value, digit| value * 10 + i128::from(digit - b'0')))
 }
 
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Parses a point in time to nanoseconds since 1970: `2025-01-01 12:00:00.5`, with `T`, and followed by `Z`, `UTC` or
 /// `+01:00`; `Sep 26, 2004 23:18:04`; or the number of seconds since 1970. Without a zone it is UTC, as in all output.
@@ -128,25 +127,24 @@ pub(super) fn time(text: &str) -> Option<i128> {
     if let Some(seconds) = multiple(text, SECOND) {
         return Some(seconds);
     }
-    let (date, rest) =
-        match MONTHS.iter().position(|month| text.get(..3).is_some_and(|start| start == *month)) {
-            Some(month) => {
-                let (day, rest) = text.get(3..)?.trim_start().split_once(',')?;
-                let rest = rest.trim_start();
-                let (year, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-                ((plain(year)?, month as u64 + 1, plain(day.trim())?), rest)
+    let (date, rest) = match MONTHS.iter().position(|month| text.get(..3).is_some_and(|start| start == *month)) {
+        Some(month) => {
+            let (day, rest) = text.get(3..)?.trim_start().split_once(',')?;
+            let rest = rest.trim_start();
+            let (year, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+            ((plain(year)?, month as u64 + 1, plain(day.trim())?), rest)
+        }
+        None => {
+            let end = text.find(['T', ' ']).unwrap_or(text.len());
+            let (date, rest) = text.split_at(end);
+            let mut parts = date.split('-');
+            let date = (plain(parts.next()?)?, plain(parts.next()?)?, plain(parts.next()?)?);
+            if parts.next().is_some() {
+                return None;
             }
-            None => {
-                let end = text.find(['T', ' ']).unwrap_or(text.len());
-                let (date, rest) = text.split_at(end);
-                let mut parts = date.split('-');
-                let date = (plain(parts.next()?)?, plain(parts.next()?)?, plain(parts.next()?)?);
-                if parts.next().is_some() {
-                    return None;
-                }
-                (date, rest.get(1..).unwrap_or_default())
-            }
-        };
+            (date, rest.get(1..).unwrap_or_default())
+        }
+    };
     let (clock, zone) = zone(rest.trim())?;
     let mut parts = clock.split(':');
     let mut next_part = |max: u64| match parts.next() {
@@ -163,8 +161,7 @@ pub(super) fn time(text: &str) -> Option<i128> {
         return None;
     }
     let days = days_since_1970(date)?;
-    let seconds =
-        i128::from(days) * 86_400 + i128::from(hour * 3_600 + minute * 60 + second) - i128::from(zone);
+    let seconds = i128::from(days) * 86_400 + i128::from(hour * 3_600 + minute * 60 + second) - i128::from(zone);
     Some(seconds * SECOND + self::fraction(fraction)?)
 }
 
@@ -202,8 +199,7 @@ fn days_since_1970((year, month, day): (u64, u64, u64)) -> Option<i64> {
         return None;
     }
     // Years start in March, so that the leap day is the last.
-    let (year, month) =
-        if month <= 2 { (year as i64 - 1, month as i64 + 9) } else { (year as i64, month as i64 - 3) };
+    let (year, month) = if month <= 2 { (year as i64 - 1, month as i64 + 9) } else { (year as i64, month as i64 - 3) };
     let day_of_year = (153 * month + 2) / 5 + day as i64 - 1;
     let leap_days = year / 4 - year / 100 + year / 400;
     Some(year * 365 + leap_days + day_of_year - 719_468)
@@ -283,16 +279,8 @@ mod tests {
         assert_eq!(at("2024-02-29"), Some(1_709_164_800));
         assert_eq!(at("1970-01-01 00:00"), Some(0));
         assert_eq!(at("1593866096"), Some(1_593_866_096));
-        for wrong in [
-            "",
-            "yesterday",
-            "2023-02-29",
-            "2020-13-01",
-            "2020-01-01 25:00",
-            "2020-01-01 1:2:3:4",
-            "Sep",
-            "é",
-        ] {
+        for wrong in ["", "yesterday", "2023-02-29", "2020-13-01", "2020-01-01 25:00", "2020-01-01 1:2:3:4", "Sep", "é"]
+        {
             assert_eq!(time(wrong), None, "{wrong}");
         }
     }

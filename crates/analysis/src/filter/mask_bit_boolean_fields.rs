@@ -59,10 +59,7 @@ const ACCESS: &[(u64, &str)] = &[
 ];
 
 const MASKS: &[WiresharkMaskBitNames] = &[
-    WiresharkMaskBitNames {
-        is_request: true,
-        ..names(&[field_names::NFS_ACCESS_CHECK], "nfs.access_", ACCESS)
-    },
+    WiresharkMaskBitNames { is_request: true, ..names(&[field_names::NFS_ACCESS_CHECK], "nfs.access_", ACCESS) },
     WiresharkMaskBitNames {
         is_request: true,
         ..names(&[field_names::NFS_ACCESS_SUPPORTED], "nfs.access_supp_", ACCESS)
@@ -109,11 +106,7 @@ const MASKS: &[WiresharkMaskBitNames] = &[
         "nfs.fsinfo.properties.",
         &[(0x01, "hardlinks"), (0x02, "symlinks"), (0x08, "pathconf"), (0x10, "setattr")],
     ),
-    names(
-        &[field_names::NFS_FATTR4_FS_CHARSET_CAP],
-        "nfs.fattr4.fs_charset_cap.",
-        &[(0x1, "nonutf8"), (0x2, "utf8")],
-    ),
+    names(&[field_names::NFS_FATTR4_FS_CHARSET_CAP], "nfs.fattr4.fs_charset_cap.", &[(0x1, "nonutf8"), (0x2, "utf8")]),
     names(
         &[field_names::NFS_ACEFLAGS4],
         "nfs.aceflag4.",
@@ -161,9 +154,8 @@ pub(super) fn all_bits() -> &'static [MaskBitFilterField] {
         let mut bits: Vec<MaskBitFilterField> = Vec::new();
         for (field, fields) in catalog::all_fields().fields() {
             for bit in bits_of_mask(field, fields) {
-                let is_same = |existing: &&mut MaskBitFilterField| {
-                    (&existing.name, existing.mask) == (&bit.name, bit.mask)
-                };
+                let is_same =
+                    |existing: &&mut MaskBitFilterField| (&existing.name, existing.mask) == (&bit.name, bit.mask);
                 match bits.iter_mut().find(is_same) {
                     Some(existing) => {
                         existing.of.push(field);
@@ -182,8 +174,7 @@ pub(super) fn all_bits() -> &'static [MaskBitFilterField] {
 /// number.
 fn bits_of_mask(field: &'static str, fields: &[RegisteredField]) -> Vec<MaskBitFilterField> {
     let mut names: Vec<FlagName> = Vec::new();
-    for (mask, name) in
-        fields.iter().filter(|entry| entry.field.kind == FieldKind::Flags).flat_map(|entry| entry.names)
+    for (mask, name) in fields.iter().filter(|entry| entry.field.kind == FieldKind::Flags).flat_map(|entry| entry.names)
     {
         if !names.iter().any(|(_, existing)| existing == name) {
             names.push((*mask, name));
@@ -197,10 +188,9 @@ fn bits_of_mask(field: &'static str, fields: &[RegisteredField]) -> Vec<MaskBitF
     let default_prefix = format!("{field}.");
     let prefix = mask_names.map_or(default_prefix.as_str(), |mask_names| mask_names.prefix);
     let mut bits: Vec<MaskBitFilterField> = Vec::new();
-    for (mask, name) in names.iter().filter(|(mask, _)| mask.count_ones() == 1 && mask & multi_bit_mask == 0)
-    {
-        let end = mask_names
-            .and_then(|mask_names| mask_names.suffixes.iter().find(|(suffix_mask, _)| suffix_mask == mask));
+    for (mask, name) in names.iter().filter(|(mask, _)| mask.count_ones() == 1 && mask & multi_bit_mask == 0) {
+        let end =
+            mask_names.and_then(|mask_names| mask_names.suffixes.iter().find(|(suffix_mask, _)| suffix_mask == mask));
         let end = match end {
             Some((_, end)) => (*end).to_owned(),
             None => name.get(shared..).unwrap_or(name).to_ascii_lowercase(),
@@ -209,11 +199,7 @@ fn bits_of_mask(field: &'static str, fields: &[RegisteredField]) -> Vec<MaskBitF
             name: format!("{prefix}{end}"),
             of: vec![field],
             mask: *mask,
-            requests: mask_names
-                .filter(|mask_names| mask_names.is_request)
-                .map(|_| field)
-                .into_iter()
-                .collect(),
+            requests: mask_names.filter(|mask_names| mask_names.is_request).map(|_| field).into_iter().collect(),
             about: format!("Whether {name} is set"),
             source: source.clone(),
         };

@@ -51,19 +51,13 @@ pub(super) fn possible_values(field: GeneratedField, catalog: &FilterFieldCatalo
             let rdma = codes.map(|code| format!("RDMA_ERROR:{code}"));
             names(AcceptStat::NAMES).chain(names(RejectStat::NAMES)).chain(rdma).collect()
         }
-        GeneratedField::Transport => {
-            ConnectionTransport::ALL.iter().map(ConnectionTransport::to_string).collect()
-        }
+        GeneratedField::Transport => ConnectionTransport::ALL.iter().map(ConnectionTransport::to_string).collect(),
         GeneratedField::Direction => to_strings(&["forward", "reverse"]),
         GeneratedField::Dialect => to_strings(&Dialect::ALL.map(Dialect::key)),
         GeneratedField::ChunkKind => to_strings(&["read", "write", "reply"]),
-        GeneratedField::CallDelivered | GeneratedField::ReplyDelivered => {
-            to_strings(&["acknowledged", "assumed"])
-        }
+        GeneratedField::CallDelivered | GeneratedField::ReplyDelivered => to_strings(&["acknowledged", "assumed"]),
         GeneratedField::Finding => RULES.iter().map(|rule| rule.id.to_owned()).collect(),
-        GeneratedField::FindingSeverity => {
-            to_strings(&ReportedFindingSeverity::ALL.map(ReportedFindingSeverity::name))
-        }
+        GeneratedField::FindingSeverity => to_strings(&ReportedFindingSeverity::ALL.map(ReportedFindingSeverity::name)),
         GeneratedField::FindingSide => to_strings(&["client", "server"]),
         GeneratedField::CallLostCopy => to_strings(&["certain", "possible"]),
         GeneratedField::MpaCrc => to_strings(&["good", "bad", "absent", "unknown"]),
@@ -118,8 +112,7 @@ mod tests {
     #[test]
     fn operations_are_those_of_every_program() {
         let words = possible_values(GeneratedField::Operation, FilterFieldCatalog::shared()).unwrap();
-        for word in ["READ", "MNT", "SEQUENCE", "READ_PLUS", "CB_RECALL", "CB_COMPOUND", "NM_LOCK", "GETPORT"]
-        {
+        for word in ["READ", "MNT", "SEQUENCE", "READ_PLUS", "CB_RECALL", "CB_COMPOUND", "NM_LOCK", "GETPORT"] {
             assert!(words.iter().any(|known| known == word), "{word}");
         }
     }

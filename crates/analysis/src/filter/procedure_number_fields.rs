@@ -47,11 +47,8 @@ impl ProcedureNumberFilterField {
         const MOST: u32 = 64;
         let protocol = protocol(program);
         let is_callback = program.is_transient();
-        let name = if is_callback {
-            format!("{protocol}.cb_procedure")
-        } else {
-            format!("{protocol}.procedure_v{version}")
-        };
+        let name =
+            if is_callback { format!("{protocol}.cb_procedure") } else { format!("{protocol}.procedure_v{version}") };
         let names = (0..MOST)
             .filter_map(|number| Some((number.into(), nfs::procedure_name(program, version, number)?)))
             .collect();
@@ -78,10 +75,7 @@ pub(super) fn all() -> &'static [ProcedureNumberFilterField] {
     static ALL: LazyLock<Vec<ProcedureNumberFilterField>> = LazyLock::new(|| {
         let tables = Procedure::PROGRAMS.iter().copied();
         let compounds = [(Program::NFS, 4), (Program::NFS_CB, 4)];
-        tables
-            .chain(compounds)
-            .map(|(program, version)| ProcedureNumberFilterField::new(program, version))
-            .collect()
+        tables.chain(compounds).map(|(program, version)| ProcedureNumberFilterField::new(program, version)).collect()
     });
     &ALL
 }

@@ -68,20 +68,14 @@ impl RequiredLayers {
                 (self.headers, self.iwarp, self.bare_protocols) = (true, true, true);
                 (self.rpcrdma, self.rpc, self.procedure) = (true, true, true);
             }
-            FilterFieldSource::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => {
-                self.headers = true
-            }
-            FilterFieldSource::Generated(field) if GeneratedField::CHUNK_LISTS.contains(field) => {
-                self.rpcrdma = true
-            }
+            FilterFieldSource::Generated(GeneratedField::UdpPayload | GeneratedField::Arp) => self.headers = true,
+            FilterFieldSource::Generated(field) if GeneratedField::CHUNK_LISTS.contains(field) => self.rpcrdma = true,
             FilterFieldSource::Generated(field)
                 if GeneratedField::FRAME.contains(field) || GeneratedField::PAYLOAD.contains(field) =>
             {
                 self.frame = true
             }
-            FilterFieldSource::Generated(field) if GeneratedField::MESSAGE.contains(field) => {
-                self.message = true
-            }
+            FilterFieldSource::Generated(field) if GeneratedField::MESSAGE.contains(field) => self.message = true,
             FilterFieldSource::Generated(field) => {
                 self.transaction = true;
                 self.outcome |= GeneratedField::OUTCOME.contains(field);
@@ -105,23 +99,14 @@ mod tests {
             Filter::parse(filter).unwrap().fields.iter().for_each(|field| wants.add(&field.origin));
             wants
         };
-        assert_eq!(
-            wants("infiniband.bth.opcode == 4"),
-            RequiredLayers { headers: true, ..RequiredLayers::default() }
-        );
+        assert_eq!(wants("infiniband.bth.opcode == 4"), RequiredLayers { headers: true, ..RequiredLayers::default() });
         assert_eq!(wants("rpcordma.xid"), RequiredLayers { rpcrdma: true, ..RequiredLayers::default() });
         assert_eq!(wants("rpc.xid"), RequiredLayers { rpc: true, ..RequiredLayers::default() });
         assert_eq!(wants("nfs.status == 0"), RequiredLayers { procedure: true, ..RequiredLayers::default() });
         assert_eq!(wants("frame.len > 5"), RequiredLayers { frame: true, ..RequiredLayers::default() });
-        assert_eq!(
-            wants("nfsrdma.latency > 5"),
-            RequiredLayers { transaction: true, ..RequiredLayers::default() }
-        );
+        assert_eq!(wants("nfsrdma.latency > 5"), RequiredLayers { transaction: true, ..RequiredLayers::default() });
         assert_eq!(wants("rpc.time > 5"), RequiredLayers { message: true, ..RequiredLayers::default() });
         let management = wants("infiniband.cm.req");
-        assert_eq!(
-            management,
-            RequiredLayers { headers: true, management: true, ..RequiredLayers::default() }
-        );
+        assert_eq!(management, RequiredLayers { headers: true, management: true, ..RequiredLayers::default() });
     }
 }

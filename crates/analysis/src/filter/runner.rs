@@ -122,9 +122,8 @@ impl FilterRunner {
     pub fn with_filehandles(filter: Filter, files: FilehandleDisplay, memory: &CommandMemoryBudget) -> Self {
         let files = if files == FilehandleDisplay::Off { FilehandleDisplay::Names } else { files };
         let extractor = FieldExtractor::new(filter.fields);
-        let is_named = [GeneratedField::Path, GeneratedField::NewPath]
-            .iter()
-            .any(|field| extractor.slot_of(*field).is_some());
+        let is_named =
+            [GeneratedField::Path, GeneratedField::NewPath].iter().any(|field| extractor.slot_of(*field).is_some());
         Self {
             program: filter.program,
             names: is_named.then(|| FileNames::new(files, memory.names_bytes())),
@@ -147,9 +146,8 @@ impl FilterRunner {
     /// Sets the conformance findings of the next Transaction.
     pub fn set_findings(&mut self, findings: &[Finding]) {
         self.findings.clear();
-        self.findings.extend(
-            findings.iter().map(|finding| [finding.rule.id, finding.severity.name(), finding.side.name()]),
-        );
+        self.findings
+            .extend(findings.iter().map(|finding| [finding.rule.id, finding.severity.name(), finding.side.name()]));
     }
 
     /// Returns the number of frames whose values were dropped at the memory limit.
@@ -231,8 +229,7 @@ impl FilterRunner {
                 self.dropped_frames += 1;
             }
             if let FrameContentKind::Message { key, which } = kind
-                && let Some(message) =
-                    flow.transaction(*key).and_then(|transaction| transaction.message(*which))
+                && let Some(message) = flow.transaction(*key).and_then(|transaction| transaction.message(*which))
             {
                 for number in message.frames.iter().filter(|number| **number != frame.number) {
                     let position = self.parts.binary_search_by_key(number, |part| part.number);
@@ -269,9 +266,7 @@ impl FilterRunner {
     ) -> Option<SelectedFrameTally> {
         self.extractor.clear();
         let mut selected_tally = SelectedFrameTally::default();
-        if let Some(OpenTransactionFilterValues { tally, mut values }) =
-            key.and_then(|key| self.open.remove(&key))
-        {
+        if let Some(OpenTransactionFilterValues { tally, mut values }) = key.and_then(|key| self.open.remove(&key)) {
             selected_tally = tally;
             self.kept_bytes = self.kept_bytes.saturating_sub(values.size());
             std::mem::swap(&mut self.extractor.values, &mut values);
@@ -345,11 +340,7 @@ impl FilterRunner {
     }
 
     /// Passes a frame to the flow, and extracts the values of the frame itself.
-    fn headers<'a>(
-        &mut self,
-        frame: &Frame<'a>,
-        flow: &mut Flow,
-    ) -> (InnermostNetworkPacket<'a>, FrameContentKind) {
+    fn headers<'a>(&mut self, frame: &Frame<'a>, flow: &mut Flow) -> (InnermostNetworkPacket<'a>, FrameContentKind) {
         self.extractor.clear();
         let layers = self.extractor.layers;
         let (datagram, kind) = if layers.headers {
@@ -492,9 +483,7 @@ impl FilterRunner {
         let Some(transaction) = key_of(kind).and_then(|key| flow.transaction(key)) else { return };
         let Some(message_kind) = completed(frame, datagram, kind, transaction) else { return };
         transaction.with_messages(|messages| {
-            if let Some(mut listener) =
-                self.extractor.listen_for(const { &[GeneratedField::Protocols.name()] })
-            {
+            if let Some(mut listener) = self.extractor.listen_for(const { &[GeneratedField::Protocols.name()] }) {
                 // Protocols before an error are valid.
                 let _ = messages.observe(message_kind, &mut listener);
             }
@@ -535,9 +524,7 @@ fn completed(
             }
             _ => which,
         },
-        FrameContentKind::ChunkData { kind: ChunkKind::Read, .. }
-            if completes_long_call(frame, transaction) =>
-        {
+        FrameContentKind::ChunkData { kind: ChunkKind::Read, .. } if completes_long_call(frame, transaction) => {
             return Some(RpcMessageKind::Call);
         }
         _ => return None,
@@ -550,10 +537,8 @@ fn completed(
 fn completes_long_call(frame: &Frame<'_>, transaction: &Transaction) -> bool {
     let is_long = transaction.call.as_ref().is_some_and(CapturedMessage::is_nomsg);
     let Some(chunk) = transaction.read_chunks.first().filter(|_| is_long) else { return false };
-    let is_whole = chunk
-        .segments
-        .iter()
-        .all(|segment| segment.moved_coverage.total_bytes() == u64::from(segment.length));
+    let is_whole =
+        chunk.segments.iter().all(|segment| segment.moved_coverage.total_bytes() == u64::from(segment.length));
     let last = chunk.segments.iter().filter_map(|segment| segment.frames).map(|(_, last)| last).max();
     is_whole && last == Some(frame.number)
 }

@@ -124,9 +124,9 @@ impl<'t> FilterParser<'t> {
 
     fn take_operator(&mut self, sign: FilterPunctuator, words: &[&str]) -> bool {
         let is_there = self.is_sign(sign)
-            || self.peek().is_some_and(
-                |token| matches!(token.kind, FilterTokenKind::Word(word) if words.contains(&word)),
-            );
+            || self
+                .peek()
+                .is_some_and(|token| matches!(token.kind, FilterTokenKind::Word(word) if words.contains(&word)));
         self.next += usize::from(is_there);
         is_there
     }
@@ -221,9 +221,7 @@ impl<'t> FilterParser<'t> {
         }
         let mut previous = left;
         let mut relations = Vec::new();
-        while let Some(relation) =
-            self.peek().and_then(|token| ParsedComparisonOperator::from_token(&token.kind))
-        {
+        while let Some(relation) = self.peek().and_then(|token| ParsedComparisonOperator::from_token(&token.kind)) {
             let at = self.at();
             let end = self.take().map_or(at, |token| token.end);
             let next = self.operand()?;
@@ -243,9 +241,7 @@ impl<'t> FilterParser<'t> {
                 Ok(FilterSyntaxNode::And(relations))
             }
             (None, Quantifier::Default) => Ok(FilterSyntaxNode::Operand(previous)),
-            (None, _) => {
-                Err(self.error(self.at(), "any and all need a comparison, as in: all tcp.port > 1024"))
-            }
+            (None, _) => Err(self.error(self.at(), "any and all need a comparison, as in: all tcp.port > 1024")),
         }
     }
 
@@ -264,10 +260,7 @@ impl<'t> FilterParser<'t> {
                     && !matches!(*word, "and" | "or" | "xor")
             }
             Some(FilterTokenKind::Sign(sign)) => {
-                matches!(
-                    sign,
-                    FilterPunctuator::OpenBrace | FilterPunctuator::Arithmetic(ArithmeticOperator::Subtract)
-                )
+                matches!(sign, FilterPunctuator::OpenBrace | FilterPunctuator::Arithmetic(ArithmeticOperator::Subtract))
             }
             _ => false,
         };
@@ -280,9 +273,8 @@ impl<'t> FilterParser<'t> {
 
     /// Takes `in` or `not in`; returns `true` for the latter.
     fn take_in(&mut self) -> Option<bool> {
-        let is_word = |at: usize, word: &str| {
-            self.tokens.get(at).is_some_and(|token| token.kind == FilterTokenKind::Word(word))
-        };
+        let is_word =
+            |at: usize, word: &str| self.tokens.get(at).is_some_and(|token| token.kind == FilterTokenKind::Word(word));
         let is_negated = is_word(self.next, "not") || self.is_sign(FilterPunctuator::Not);
         let at = self.next + usize::from(is_negated);
         if !is_word(at, "in") {
@@ -319,8 +311,7 @@ impl<'t> FilterParser<'t> {
     }
 
     fn product(&mut self) -> FilterParseResult<Operand<'t>> {
-        let operators =
-            [ArithmeticOperator::Multiply, ArithmeticOperator::Divide, ArithmeticOperator::Remainder];
+        let operators = [ArithmeticOperator::Multiply, ArithmeticOperator::Divide, ArithmeticOperator::Remainder];
         self.chain(&operators, Self::signed)
     }
 
@@ -336,15 +327,13 @@ impl<'t> FilterParser<'t> {
             let Some(operator) = matched else { return Ok(left) };
             let right = operand(self)?;
             let span = FilterSpan { at: left.span.at, end: right.span.end };
-            left =
-                Operand { form: OperandForm::Arithmetic(Box::new(left), *operator, Box::new(right)), span };
+            left = Operand { form: OperandForm::Arithmetic(Box::new(left), *operator, Box::new(right)), span };
         }
         Err(self.error(self.at(), format!("more than {MAX_DEPTH} operands in one expression")))
     }
 
     fn take_arithmetic(&mut self, operator: ArithmeticOperator) -> bool {
-        let words: &[&str] =
-            if operator == ArithmeticOperator::And { &["bitwise_and", "bitand"] } else { &[] };
+        let words: &[&str] = if operator == ArithmeticOperator::And { &["bitwise_and", "bitand"] } else { &[] };
         self.take_operator(FilterPunctuator::Arithmetic(operator), words)
     }
 
@@ -438,10 +427,7 @@ fn piece(part: &str) -> Option<FilterSliceRange> {
     match dash {
         Some(at) => {
             let (start, end) = part.split_at(at);
-            Some(FilterSliceRange {
-                start: offset(start)?,
-                end: FilterByteSliceEnd::Offset(offset(end.get(1..)?)?),
-            })
+            Some(FilterSliceRange { start: offset(start)?, end: FilterByteSliceEnd::Offset(offset(end.get(1..)?)?) })
         }
         None => Some(FilterSliceRange { start: offset(part)?, end: FilterByteSliceEnd::Length(1) }),
     }
@@ -507,10 +493,7 @@ mod tests {
 
     #[test]
     fn the_manuals_example_of_precedence() {
-        assert_eq!(
-            form("A and B or not C or D and not E or F"),
-            "((A and B) or (not C) or (D and (not E)) or F)"
-        );
+        assert_eq!(form("A and B or not C or D and not E or F"), "((A and B) or (not C) or (D and (not E)) or F)");
         assert_eq!(form("a || b ^^ c && !d"), "(a or (b xor (c and (not d))))");
     }
 
@@ -578,9 +561,7 @@ mod tests {
                 piece(9, FilterByteSliceEnd::Last)
             ]
         );
-        assert!(
-            super::pieces("").is_none() && super::pieces("a").is_none() && super::pieces("1:0").is_none()
-        );
+        assert!(super::pieces("").is_none() && super::pieces("a").is_none() && super::pieces("1:0").is_none());
     }
 
     #[test]

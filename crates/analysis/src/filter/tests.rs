@@ -138,9 +138,7 @@ fn values_of_enumerations_go_by_their_names() {
 #[test]
 fn ethernet_addresses_and_bytes_in_hexadecimal() {
     let ether = [("eth.dst", bytes(&[0xff; 6]))];
-    for filter in
-        ["eth.dst eq ff:ff:ff:ff:ff:ff", "eth.dst == ff-ff-ff-ff-ff-ff", "eth.dst == ff.ff.ff.ff.ff.ff"]
-    {
+    for filter in ["eth.dst eq ff:ff:ff:ff:ff:ff", "eth.dst == ff-ff-ff-ff-ff-ff", "eth.dst == ff.ff.ff.ff.ff.ff"] {
         assert!(holds(filter, &ether), "{filter}");
     }
     let handle = [("nfs.fhandle", bytes(b"\0\x01\0\x0d"))];
@@ -169,9 +167,7 @@ fn text_is_compared_as_it_stands() {
 #[test]
 fn the_name_of_a_protocol_beside_text_is_text() {
     let transport = [("nfsrdma.transport", text(b"tcp"))];
-    assert!(
-        holds("nfsrdma.transport == tcp", &transport) && holds("nfsrdma.transport in {udp, tcp}", &transport)
-    );
+    assert!(holds("nfsrdma.transport == tcp", &transport) && holds("nfsrdma.transport in {udp, tcp}", &transport));
 }
 
 #[test]
@@ -200,10 +196,7 @@ fn sets_hold_values_and_ranges_of_them() {
     assert!(holds("tcp.port in {443, 4430..4434, 2049}", &PORTS) && !holds("tcp.port in {81..2048}", &PORTS));
     let address = [("ip.addr", ipv4("10.0.0.7"))];
     assert!(holds("ip.addr in {10.0.0.5 .. 10.0.0.9, 192.168.1.1..192.168.1.9}", &address));
-    assert!(holds(
-        "frame.time_delta in {10 .. 10.5}",
-        &[("frame.time_delta", FilterValue::Duration(10_250_000_000))]
-    ));
+    assert!(holds("frame.time_delta in {10 .. 10.5}", &[("frame.time_delta", FilterValue::Duration(10_250_000_000))]));
     assert!(holds("nfs.name in {\"HEAD\", \"GET\"}", &[("nfs.name", text(b"GET"))]));
 }
 
@@ -224,9 +217,7 @@ fn slices_take_parts_of_bytes_and_text() {
     ] {
         assert!(holds(filter, &source), "{filter}");
     }
-    assert!(
-        !holds("eth.src[6] == 0", &source) && !holds("eth.src[6]", &source) && holds("eth.src[5]", &source)
-    );
+    assert!(!holds("eth.src[6] == 0", &source) && !holds("eth.src[6]", &source) && holds("eth.src[5]", &source));
     assert!(holds("nfs.name[0:4] == \"text\"", &[("nfs.name", text(b"text/html"))]));
     assert!(holds("frame[0:2] gt 50.51 and frame[0:2] gt \"PQ\"", &[("frame", bytes(b"PR"))]));
 }
@@ -313,9 +304,7 @@ fn tests_are_put_together() {
 #[test]
 fn data_that_was_not_kept_is_there_and_equals_nothing() {
     let data = [("nfs.data", FilterValue::Unknown)];
-    assert!(
-        holds("nfs.data", &data) && !holds("nfs.data == 00", &data) && !holds("nfs.data contains 00", &data)
-    );
+    assert!(holds("nfs.data", &data) && !holds("nfs.data == 00", &data) && !holds("nfs.data contains 00", &data));
 }
 
 #[test]
@@ -326,9 +315,7 @@ fn errors_say_where_and_propose_what_is_nearest() {
     );
     assert_eq!(error("nfs.opcode == REED").0, 15);
     assert!(error("nfs.opcode == CB_RECALL").1.ends_with("; nfs.cb.operation has it"));
-    assert!(
-        error("nfs.opcode == REED").1.starts_with("no value of nfs.opcode is called REED; did you mean READ")
-    );
+    assert!(error("nfs.opcode == REED").1.starts_with("no value of nfs.opcode is called REED; did you mean READ"));
     assert_eq!(
         error("nfsrdma.operation == reed"),
         (22, "no value of nfsrdma.operation is called REED; did you mean READ?".into())

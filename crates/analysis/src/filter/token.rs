@@ -195,9 +195,8 @@ fn word(rest: &str) -> usize {
     let bytes = rest.as_bytes();
     let at = |index: usize| bytes.get(index).copied().unwrap_or(0);
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let is_start = is_word(at(0))
-        || at(0) == b':' && (is_word(at(1)) || at(1) == b':')
-        || at(0) == b'.' && is_word(at(1));
+    let is_start =
+        is_word(at(0)) || at(0) == b':' && (is_word(at(1)) || at(1) == b':') || at(0) == b'.' && is_word(at(1));
     if !is_start {
         return 0;
     }
@@ -277,8 +276,7 @@ fn escape(rest: &str, bytes: &mut Vec<u8>) -> Option<usize> {
         'v' => 0x0b,
         'x' | 'u' | 'U' => return coded(rest, letter, bytes),
         '0'..='7' => {
-            let digits =
-                rest.get(1..)?.bytes().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
+            let digits = rest.get(1..)?.bytes().take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
             bytes.push(u8::from_str_radix(rest.get(1..=digits)?, 8).ok()?);
             return Some(1 + digits);
         }
@@ -340,18 +338,9 @@ mod tests {
 
     #[test]
     fn names_numbers_addresses_and_bytes_are_words() {
-        for word in [
-            "tcp.port",
-            "0x1f",
-            "10.0.0.0/8",
-            "fd09::2/64",
-            "::1",
-            "aa:bb:cc",
-            "aa-bb-cc",
-            "0.1.0.d",
-            ":aa",
-            "1.5",
-        ] {
+        for word in
+            ["tcp.port", "0x1f", "10.0.0.0/8", "fd09::2/64", "::1", "aa:bb:cc", "aa-bb-cc", "0.1.0.d", ":aa", "1.5"]
+        {
             assert_eq!(what(word), [Word(word)]);
         }
     }

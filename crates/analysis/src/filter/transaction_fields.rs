@@ -90,9 +90,7 @@ pub(super) fn message(
 
 /// Adds the dialect of the RPC-over-RDMA header of a message, and the number of its chunks and segments.
 fn chunk_lists(to: &mut FieldExtractor, record: &CapturedMessage) {
-    if record.rpcrdma.is_none()
-        || GeneratedField::CHUNK_LISTS.iter().all(|field| to.slot_of(*field).is_none())
-    {
+    if record.rpcrdma.is_none() || GeneratedField::CHUNK_LISTS.iter().all(|field| to.slot_of(*field).is_none()) {
         return;
     }
     to.add_generated(GeneratedField::Dialect, || {
@@ -137,11 +135,9 @@ pub(super) fn rpc_message(
     }
     if kind == RpcMessageKind::Reply {
         // The procedure of a Reply is in its Call.
-        if let Some(mut listener) = to.listen_for(&[
-            field_names::RPC_PROGRAM,
-            field_names::RPC_PROGRAMVERSION,
-            field_names::RPC_PROCEDURE,
-        ]) {
+        if let Some(mut listener) =
+            to.listen_for(&[field_names::RPC_PROGRAM, field_names::RPC_PROGRAMVERSION, field_names::RPC_PROCEDURE])
+        {
             let _ = messages.observe_rpc_header(RpcMessageKind::Call, &mut listener);
         }
     }
@@ -165,8 +161,7 @@ fn message_facts(
         to.add_generated(GeneratedField::ReplyFrameOfCall, || number(completing_frame(reply)?.0));
     }
     if to.has_procedures() {
-        let FilterCallProcedure { program, version, procedure } =
-            FilterCallProcedure::from_messages(messages);
+        let FilterCallProcedure { program, version, procedure } = FilterCallProcedure::from_messages(messages);
         if let Some(procedure) = procedure {
             to.procedure(program, version, procedure);
         }
@@ -248,9 +243,7 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
     }
     to.add_generated(GeneratedField::Xid, || number(xid.0));
     to.add_generated(GeneratedField::Latency, || transaction.latency_ns().and_then(duration));
-    to.add_generated(GeneratedField::CallTime, || {
-        Some(FilterValue::Duration(i128::from(call.as_ref()?.time.0)))
-    });
+    to.add_generated(GeneratedField::CallTime, || Some(FilterValue::Duration(i128::from(call.as_ref()?.time.0))));
     if let Some(phases) = transaction.phases() {
         to.add_generated(GeneratedField::PhaseCall, || duration(phases.call_ns));
         to.add_generated(GeneratedField::PhaseDataIn, || duration(phases.data_in_ns));
@@ -285,9 +278,7 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
             record.frames.iter().for_each(|frame_number| to.add_generated(frame, || number(frame_number.0)));
         }
     }
-    text(to, GeneratedField::CallLostCopy, || {
-        transaction.lost_copy().map(|lost_copy| lost_copy.key().to_owned())
-    });
+    text(to, GeneratedField::CallLostCopy, || transaction.lost_copy().map(|lost_copy| lost_copy.key().to_owned()));
     let kinds = [
         (ChunkKind::Read, transaction.read_chunks.as_slice()),
         (ChunkKind::Write, &transaction.write_chunks),

@@ -151,8 +151,7 @@ impl FilterValues {
     }
 
     pub(super) fn allocated_bytes(&self) -> usize {
-        let slots =
-            self.slots.iter().map(|values| values.capacity() * size_of::<FilterValue<Range<usize>>>());
+        let slots = self.slots.iter().map(|values| values.capacity() * size_of::<FilterValue<Range<usize>>>());
         slots.sum::<usize>() + self.bytes.capacity()
     }
 
@@ -218,10 +217,7 @@ mod tests {
         values.push(1, FilterValue::Number(-1));
         values.push(1, FilterValue::Bytes(b"d"));
         assert_eq!(values.values_of(0).collect::<Vec<_>>(), [FilterValue::Text(&b"abc"[..])]);
-        assert_eq!(
-            values.values_of(1).collect::<Vec<_>>(),
-            [FilterValue::Number(-1), FilterValue::Bytes(&b"d"[..])]
-        );
+        assert_eq!(values.values_of(1).collect::<Vec<_>>(), [FilterValue::Number(-1), FilterValue::Bytes(&b"d"[..])]);
         values.clear();
         assert!(!values.has(0) && values.values_of(1).next().is_none());
     }

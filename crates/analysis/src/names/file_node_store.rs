@@ -277,8 +277,7 @@ impl FileNodeStore {
         let node_bytes = node.memory_bytes();
         let (key, root_key) = (node.key.take(), node.root_key.take());
         let layout_keys = std::mem::take(&mut node.layout_keys);
-        *node =
-            PathInferenceNode { generation: node.generation.wrapping_add(1), ..PathInferenceNode::default() };
+        *node = PathInferenceNode { generation: node.generation.wrapping_add(1), ..PathInferenceNode::default() };
         self.bytes -= node_bytes;
         self.free.push(id.index);
         for key in key.iter().chain(&root_key).chain(&layout_keys) {
@@ -322,11 +321,7 @@ impl FileNodeStore {
         self.change(id, |node| node.layout_keys.push(key));
     }
 
-    pub(super) fn find_or_insert(
-        &mut self,
-        server: ServerAddressAndVirtualNetwork,
-        handle: &[u8],
-    ) -> FileNodeId {
+    pub(super) fn find_or_insert(&mut self, server: ServerAddressAndVirtualNetwork, handle: &[u8]) -> FileNodeId {
         let mut key = std::mem::take(&mut self.key);
         let existing = self.find_with(&mut key, server, handle);
         self.key = key;
@@ -396,20 +391,13 @@ impl FileNodeStore {
 
     pub(super) fn parent(&self, id: FileNodeId) -> Option<FileNodeId> {
         match &self.get(id)?.origin {
-            KnownFileLocation::DirEntry(entry) => {
-                Some(entry.parent).filter(|parent| self.get(*parent).is_some())
-            }
+            KnownFileLocation::DirEntry(entry) => Some(entry.parent).filter(|parent| self.get(*parent).is_some()),
             KnownFileLocation::Unknown | KnownFileLocation::Root(_) => None,
         }
     }
 
     /// Sets the filehandle of `id` as returned by the server. Returns the node that now has it.
-    pub(super) fn bind(
-        &mut self,
-        id: FileNodeId,
-        server: ServerAddressAndVirtualNetwork,
-        handle: &[u8],
-    ) -> FileNodeId {
+    pub(super) fn bind(&mut self, id: FileNodeId, server: ServerAddressAndVirtualNetwork, handle: &[u8]) -> FileNodeId {
         handle_key(server, handle, &mut self.key);
         let existing = self.find_key(&self.key);
         let Some(node) = self.get(id) else {
@@ -512,10 +500,7 @@ impl FileNodeStore {
     }
 
     /// Returns the path components from a file up, each with its node.
-    pub(super) fn components_up(
-        &self,
-        id: FileNodeId,
-    ) -> impl Iterator<Item = (FileNodeId, PathComponent<'_>)> {
+    pub(super) fn components_up(&self, id: FileNodeId) -> impl Iterator<Item = (FileNodeId, PathComponent<'_>)> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
             let id = next.take()?;
@@ -552,8 +537,7 @@ impl FileNodeStore {
             assert!(node.key.as_ref() == Some(key) || node.root_key.as_ref() == Some(key));
         }
         for (key, id) in &self.by_name {
-            let Some(PathInferenceNode { origin: KnownFileLocation::DirEntry(entry), .. }) = self.get(*id)
-            else {
+            let Some(PathInferenceNode { origin: KnownFileLocation::DirEntry(entry), .. }) = self.get(*id) else {
                 panic!("{id:?}")
             };
             let mut expected = Vec::new();

@@ -79,12 +79,7 @@ impl FileNames {
     }
 
     /// Adds the names of a completed Transaction, and resolves its paths.
-    pub fn infer(
-        &mut self,
-        transaction: &Transaction,
-        messages: &TransactionMessages<'_>,
-        summary: &RpcSummary,
-    ) {
+    pub fn infer(&mut self, transaction: &Transaction, messages: &TransactionMessages<'_>, summary: &RpcSummary) {
         self.infer_paths(transaction, messages, summary, true);
     }
 
@@ -120,12 +115,7 @@ impl FileNames {
     }
 
     /// Resolves the paths of a Transaction that is incomplete or was added before.
-    pub fn resolve(
-        &mut self,
-        transaction: &Transaction,
-        messages: &TransactionMessages<'_>,
-        summary: &RpcSummary,
-    ) {
+    pub fn resolve(&mut self, transaction: &Transaction, messages: &TransactionMessages<'_>, summary: &RpcSummary) {
         self.infer_paths(transaction, messages, summary, false);
     }
 

@@ -46,8 +46,7 @@ pub(super) fn has_files(summary: &RpcSummary) -> bool {
     let is_null = summary.procedure.is_none_or(|number| number == 0);
     !is_null
         && summary.program.is_some_and(|program| {
-            matches!(program, Program::NFS | Program::MOUNT | Program::NLM | Program::NFSACL)
-                || program.is_transient()
+            matches!(program, Program::NFS | Program::MOUNT | Program::NLM | Program::NFSACL) || program.is_transient()
         })
 }
 
@@ -88,9 +87,7 @@ impl PathInferenceNameEffect {
             REMOVE | RMDIR => Self::Removes,
             RENAME => Self::Renames,
             LINK => Self::Links,
-            NULL | GETATTR | SETATTR | ROOT | READLINK | READ | WRITECACHE | WRITE | READDIR | STATFS => {
-                Self::None
-            }
+            NULL | GETATTR | SETATTR | ROOT | READLINK | READ | WRITECACHE | WRITE | READDIR | STATFS => Self::None,
         }
     }
 
@@ -103,8 +100,8 @@ impl PathInferenceNameEffect {
             RENAME => Self::Renames,
             LINK => Self::Links,
             READDIRPLUS => Self::Lists,
-            NULL | GETATTR | SETATTR | ACCESS | READLINK | READ | WRITE | READDIR | FSSTAT | FSINFO
-            | PATHCONF | COMMIT => Self::None,
+            NULL | GETATTR | SETATTR | ACCESS | READLINK | READ | WRITE | READDIR | FSSTAT | FSINFO | PATHCONF
+            | COMMIT => Self::None,
         }
     }
 }
@@ -176,9 +173,9 @@ impl TransactionPathResolver<'_> {
                 let to = handles.next().map(|handle| self.store.find_or_insert(self.server, handle));
                 let new_name = names.next();
                 let path = self.write_child_path(current, old_name);
-                let new_path = to.zip(new_name).and_then(|(to, new_name)| {
-                    self.write_child_path(InferredCurrentFile::File(to), new_name)
-                });
+                let new_path = to
+                    .zip(new_name)
+                    .and_then(|(to, new_name)| self.write_child_path(InferredCurrentFile::File(to), new_name));
                 if let (true, Some(to), Some(new_name)) = (is_done, to, new_name) {
                     self.store.rename(first, call.bytes(old_name), to, call.bytes(new_name));
                 }
@@ -232,8 +229,7 @@ impl TransactionPathResolver<'_> {
             let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
             let file = handle.map(|handle| self.store.find_or_insert(self.server, handle));
             let path = file.and_then(|file| self.write(InferredCurrentFile::File(file)));
-            let is_main =
-                summary.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
+            let is_main = summary.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
             self.add_operation(ResolvedPathTextRanges::of_path(path), is_main);
         }
     }
@@ -260,8 +256,7 @@ impl TransactionPathResolver<'_> {
         let mut is_main_known = false;
         // Operations missing at the end of a truncated Call still have results.
         let cut_operations = reply.operations().skip(call_count);
-        let cut_operations =
-            cut_operations.map(|result| (OperationPathInferenceTokens { words: &[], ..result }, true));
+        let cut_operations = cut_operations.map(|result| (OperationPathInferenceTokens { words: &[], ..result }, true));
         let operations = call.operations().map(|operation| (operation, false)).chain(cut_operations);
         for (at, (operation, is_in_reply_only)) in (1..).zip(operations) {
             let number = v4::Operation(operation.number);
@@ -305,9 +300,7 @@ impl TransactionPathResolver<'_> {
         saved: &mut InferredCurrentFile,
     ) -> ResolvedPathTextRanges {
         match step.number {
-            v4::Operation::PUTFH if step.operation.handles().next().is_some() => {
-                self.step(step, current, saved)
-            }
+            v4::Operation::PUTFH if step.operation.handles().next().is_some() => self.step(step, current, saved),
             v4::Operation::PUTFH
             | v4::Operation::LOOKUP
             | v4::Operation::OPEN
@@ -316,8 +309,7 @@ impl TransactionPathResolver<'_> {
             | v4::Operation::REMOVE
             | v4::Operation::RENAME
             | v4::Operation::LINK => {
-                *current =
-                    if is_directory_change(step.number) { *current } else { InferredCurrentFile::Unknown };
+                *current = if is_directory_change(step.number) { *current } else { InferredCurrentFile::Unknown };
                 ResolvedPathTextRanges::default()
             }
             _ => self.step(step, current, saved),

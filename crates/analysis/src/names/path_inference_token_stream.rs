@@ -77,11 +77,7 @@ impl MessageFilenameTokens {
 
 impl<'a> FieldObserver<'a> for MessageFilenameTokens {
     #[inline]
-    fn is_interested_in_items(
-        &mut self,
-        values: &'static FieldDefinition,
-        has: &dyn Fn(u32) -> bool,
-    ) -> bool {
+    fn is_interested_in_items(&mut self, values: &'static FieldDefinition, has: &dyn Fn(u32) -> bool) -> bool {
         values.name == field_names::NFS_ATTR_VALS && has(Attributes::FILEHANDLE)
     }
 
@@ -98,14 +94,10 @@ impl<'a> FieldObserver<'a> for MessageFilenameTokens {
             (field_names::NFS_OPCODE | field_names::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
                 self.push(PathInferenceToken::Operation(number as u32));
             }
-            (field_names::NFS_NFSSTAT4, FieldValue::Enum(number, _))
-                if field.label == field_labels::STATUS =>
-            {
+            (field_names::NFS_NFSSTAT4, FieldValue::Enum(number, _)) if field.label == field_labels::STATUS => {
                 self.push(PathInferenceToken::Status(number as u32));
             }
-            (field_names::NFS_FHANDLE, FieldValue::Bytes(bytes)) => {
-                self.push_bytes(bytes, PathInferenceToken::Handle)
-            }
+            (field_names::NFS_FHANDLE, FieldValue::Bytes(bytes)) => self.push_bytes(bytes, PathInferenceToken::Handle),
             (
                 field_names::NFS_NAME
                 | field_names::NFS_PATHNAME_COMPONENT
@@ -168,9 +160,7 @@ impl OperationPathInferenceTokens<'_> {
     }
 
     /// Returns the names and handles of directory entries that have both.
-    pub(super) fn entries(
-        &self,
-    ) -> impl Iterator<Item = (PathInferenceTokenByteRange, PathInferenceTokenByteRange)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (PathInferenceTokenByteRange, PathInferenceTokenByteRange)> {
         self.words.split(|token| *token == PathInferenceToken::Entry).skip(1).filter_map(|words| {
             let entry = OperationPathInferenceTokens { number: 0, words };
             entry.names().next().zip(entry.handles().next())

@@ -282,8 +282,7 @@ fn a_capture_from_the_middle_tells_what_it_knows() {
 
 #[test]
 fn rename_and_link_tell_both_names() {
-    let moved: Vec<_> =
-        about("rxe-v3.pcap").into_iter().filter(|(.., new_path)| !new_path.is_empty()).collect();
+    let moved: Vec<_> = about("rxe-v3.pcap").into_iter().filter(|(.., new_path)| !new_path.is_empty()).collect();
     let expected = [
         ("LINK", "/export/data/w/s100", "/export/data/w/hard"),
         ("RENAME", "/export/data/w/hard", "/export/data/w/sub/hard2"),
@@ -350,8 +349,7 @@ fn a_read_on_a_data_server_is_about_the_file() {
     let mut infer_paths = |server, operation, arguments: &[Args<'_>], results: &[Results<'_>]| {
         let (mut call, mut reply) = (MessageFilenameTokens::default(), MessageFilenameTokens::default());
         let mut encoder = Encoder::new();
-        v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments)
-            .encode(&mut encoder);
+        v4::CompoundCall::new(v4::CompoundCallHead { tag: Text(b""), minorversion: 1 }, arguments).encode(&mut encoder);
         Procedure::Compound.arguments(&mut Cursor::new(encoder.bytes()), &mut call).unwrap();
         let mut encoder = Encoder::new();
         let head = v4::CompoundReplyHead { status: v4::Nfsstat4::NFS4_OK, tag: Text(b"") };
@@ -407,12 +405,8 @@ fn a_read_on_a_data_server_is_about_the_file() {
         logr_layout: XdrArray::from(&layouts[..]),
     });
     let done = || Results::PUTFH(nfsrdma_dissectors::nfs::StatusUnion::Ok(nfsrdma_dissectors::xdr::Void));
-    let path = infer_paths(
-        SERVER,
-        v4::Operation::LAYOUTGET,
-        &[putfh(b"F"), layoutget],
-        &[done(), Results::LAYOUTGET(given)],
-    );
+    let path =
+        infer_paths(SERVER, v4::Operation::LAYOUTGET, &[putfh(b"F"), layoutget], &[done(), Results::LAYOUTGET(given)]);
     assert_eq!(path.as_deref(), Some("/d/f"));
     let read = Args::READ(v4::Read4Args { stateid, offset: 0, count: 4096 });
     let path = infer_paths(OTHER, v4::Operation::READ, &[putfh(b"of the data server"), read], &[done()]);

@@ -67,11 +67,7 @@ impl TransactionOperationPaths {
 
     pub(super) fn paths(&self, ranges: &ResolvedPathTextRanges) -> OperationPaths<'_> {
         let bytes = |range: &Option<Range<usize>>| self.text.get(range.clone()?);
-        OperationPaths {
-            path: bytes(&ranges.path),
-            new_path: bytes(&ranges.new_path),
-            start: bytes(&ranges.start),
-        }
+        OperationPaths { path: bytes(&ranges.path), new_path: bytes(&ranges.new_path), start: bytes(&ranges.start) }
     }
 }
 
@@ -92,12 +88,7 @@ pub fn hash(handle: &[u8]) -> u32 {
 }
 
 /// Writes the path of a file; returns `false` if nothing is known.
-pub(super) fn path(
-    display: FilehandleDisplay,
-    store: &FileNodeStore,
-    id: FileNodeId,
-    text: &mut Vec<u8>,
-) -> bool {
+pub(super) fn path(display: FilehandleDisplay, store: &FileNodeStore, id: FileNodeId, text: &mut Vec<u8>) -> bool {
     let start = text.len();
     let mut names: Vec<&[u8]> = Vec::new();
     for (at, step) in store.components_up(id) {

@@ -41,9 +41,7 @@ pub fn target(user_name: Option<&str>, nobody_will_do: bool) -> PrivilegeDropTar
     }
     let find_user = |name: &str| match User::from_name(name) {
         Ok(Some(user)) if user.uid.is_root() => PrivilegeDropTarget::Root,
-        Ok(Some(user)) => {
-            PrivilegeDropTarget::User { uid: user.uid.as_raw(), gid: user.gid.as_raw(), name: user.name }
-        }
+        Ok(Some(user)) => PrivilegeDropTarget::User { uid: user.uid.as_raw(), gid: user.gid.as_raw(), name: user.name },
         _ => PrivilegeDropTarget::UnknownUser(name.to_owned()),
     };
     if let Some(name) = user_name {

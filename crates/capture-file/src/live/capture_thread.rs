@@ -75,8 +75,8 @@ fn run(
     let mut writer = CapturedPacketQueueWriter::new(queue);
     let mut kernel = KernelCounterExtender { previous: start.kernel_counters };
     while !queue.is_stopped() {
-        let outcome = capture
-            .dispatch(Some(MAX_BATCH_PACKETS), |packet| enqueue(&mut writer, start.start_time, &packet));
+        let outcome =
+            capture.dispatch(Some(MAX_BATCH_PACKETS), |packet| enqueue(&mut writer, start.start_time, &packet));
         if let Ok(stat) = capture.stats() {
             kernel.update(stat, &mut writer);
         }
@@ -108,14 +108,13 @@ fn drain_kernel(
     let expected = writer.counters.received.saturating_sub(writer.counters.dropped_by_kernel);
     if let Ok(mut capture) = capture.setnonblock() {
         while Instant::now() < deadline {
-            let remaining =
-                usize::try_from(expected.saturating_sub(writer.counters.captured)).unwrap_or(usize::MAX);
+            let remaining = usize::try_from(expected.saturating_sub(writer.counters.captured)).unwrap_or(usize::MAX);
             if remaining == 0 {
                 break;
             }
-            match capture.dispatch(Some(remaining.min(MAX_BATCH_PACKETS)), |packet| {
-                enqueue(writer, start.start_time, &packet)
-            }) {
+            match capture
+                .dispatch(Some(remaining.min(MAX_BATCH_PACKETS)), |packet| enqueue(writer, start.start_time, &packet))
+            {
                 // The kernel delivers a block only when it is full or its timeout has expired.
                 Ok(0) | Err(_) => thread::sleep(DRAIN_POLL_INTERVAL),
                 Ok(_) => writer.flush(),

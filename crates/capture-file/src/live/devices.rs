@@ -40,8 +40,7 @@ pub enum InterfaceTrafficVisibility {
 }
 
 /// Prefixes of libpcap device names that carry no network traffic.
-const NON_NETWORK_PREFIXES: &[&str] =
-    &["bluetooth", "dbus-", "nflog", "nfqueue", "usbmon", "mic", "nfnetlink"];
+const NON_NETWORK_PREFIXES: &[&str] = &["bluetooth", "dbus-", "nflog", "nfqueue", "usbmon", "mic", "nfnetlink"];
 
 /// Lists the interfaces.
 ///
@@ -85,8 +84,7 @@ fn device_visibility(
     } else {
         let (software, hardware): (Vec<_>, Vec<_>) =
             rdma_devices(system, name).into_iter().partition(|device| device.is_software);
-        let device_names =
-            |devices: Vec<InterfaceRdmaDevice>| devices.into_iter().map(|device| device.name).collect();
+        let device_names = |devices: Vec<InterfaceRdmaDevice>| devices.into_iter().map(|device| device.name).collect();
         match (hardware.is_empty(), software.is_empty()) {
             (false, _) => InterfaceTrafficVisibility::Hardware(device_names(hardware)),
             (_, false) => InterfaceTrafficVisibility::Software(device_names(software)),
@@ -136,8 +134,7 @@ mod tests {
     fn what_an_interface_sees_depends_on_where_its_rdma_is() {
         let system = std::env::temp_dir().join(format!("nfsrdma-sys-{}", std::process::id()));
         let make = |path: &str| fs::create_dir_all(system.join(path)).unwrap();
-        let link =
-            |to: &str, from: &str| std::os::unix::fs::symlink(system.join(to), system.join(from)).unwrap();
+        let link = |to: &str, from: &str| std::os::unix::fs::symlink(system.join(to), system.join(from)).unwrap();
         make("pci/0000:01:00.0");
         make("net/hard0");
         link("pci/0000:01:00.0", "net/hard0/device");

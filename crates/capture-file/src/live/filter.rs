@@ -57,13 +57,7 @@ fn rpc_over_tcp() -> String {
 /// Returns the capture filter for a link type; `None` to capture everything, as on an RDMA device, which carries
 /// nothing else.
 pub fn default_for(link: LinkType) -> Option<String> {
-    let ip = || {
-        format!(
-            "{ROCE_V2} or {PORTS} or {FRAGMENTS} or {TUNNELS} or {} or {}",
-            rpc_over_udp(),
-            rpc_over_tcp()
-        )
-    };
+    let ip = || format!("{ROCE_V2} or {PORTS} or {FRAGMENTS} or {TUNNELS} or {} or {}", rpc_over_udp(), rpc_over_tcp());
     match link {
         LinkType::ETHERNET => {
             let expression = format!("{ROCE} or {MPLS} or {}", ip());
@@ -125,9 +119,7 @@ mod tests {
     #[test]
     fn every_frame_that_means_something_passes_with_and_without_vlan() {
         let filter = program(LinkType::ETHERNET);
-        for name in
-            ["rxe-v3.pcap", "rxe-v40-deleg.pcap", "rxe-v42-ip6.pcap.gz", "siw-v42.pcap.gz", "tcp-v3.pcap.gz"]
-        {
+        for name in ["rxe-v3.pcap", "rxe-v40-deleg.pcap", "rxe-v42-ip6.pcap.gz", "siw-v42.pcap.gz", "tcp-v3.pcap.gz"] {
             let mut source = capture(name);
             let mut flow = Flow::new(FlowLimits::default());
             let mut passed = 0;
@@ -149,9 +141,7 @@ mod tests {
         let filter = program(LinkType::ETHERNET);
         let packet = |protocol: u8, ports: [u16; 2], body: &[u8]| {
             let mut frame = vec![2; 12];
-            frame.extend([
-                0x08, 0x00, 0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-            ]);
+            frame.extend([0x08, 0x00, 0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
             frame.extend(ports.map(u16::to_be_bytes).concat());
             match protocol {
                 17 => frame.extend([0, 0, 0, 0]),
@@ -167,11 +157,7 @@ mod tests {
             packet(6, [40_000, 22], &[0; 60]),
             packet(6, [40_000, 443], &[0x17, 0x03, 0x03, 0x40, 0x00, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
             packet(6, [40_000, 445], &[]),
-            packet(
-                17,
-                [40_000, 53],
-                &[0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7, b'e', b'x', b'a', b'm', b'p'],
-            ),
+            packet(17, [40_000, 53], &[0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7, b'e', b'x', b'a', b'm', b'p']),
             packet(17, [5353, 5353], text),
             packet(1, [0x0800, 0x1234], text),
             arp,
@@ -191,9 +177,7 @@ mod tests {
         let filter = program(LinkType::LINUX_SLL2);
         let mut source = CaptureFrameSource::from_reader(
             "test",
-            Cursor::new(
-                std::fs::read(format!("{}/../../captures/rxe-v42.pcap", env!("CARGO_MANIFEST_DIR"))).unwrap(),
-            ),
+            Cursor::new(std::fs::read(format!("{}/../../captures/rxe-v42.pcap", env!("CARGO_MANIFEST_DIR"))).unwrap()),
         );
         let mut passed = 0;
         while let Some(frame) = source.next().unwrap() {

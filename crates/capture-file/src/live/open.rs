@@ -90,12 +90,10 @@ pub fn open(options: &CaptureOptions) -> Result<OpenedLiveCapture, SourceError> 
     let mut start = CaptureStartTimeAndInitialCounters::default();
     if let Some(filter) = &filter {
         start = install_empty_filter(&mut capture);
-        capture
-            .filter(filter, true)
-            .map_err(|error| input_error(name.clone(), filter_error(&error_text(&error))))?;
+        capture.filter(filter, true).map_err(|error| input_error(name.clone(), filter_error(&error_text(&error))))?;
     }
-    let mut interface = CaptureFileInterface::unnamed(link, options.snap_length_bytes)
-        .with_tick(capture_thread::NS_PER_UNIT as u64);
+    let mut interface =
+        CaptureFileInterface::unnamed(link, options.snap_length_bytes).with_tick(capture_thread::NS_PER_UNIT as u64);
     interface.name.clone_from(name);
     Ok(OpenedLiveCapture { capture, interface, filter, start_point: start, queue_bytes: options.queue_bytes })
 }
@@ -153,10 +151,7 @@ impl OpenedLiveCapture {
             let remedy = "end other programs, or raise the limit of processes";
             input_error(name, capture_error(format!("cannot start a thread: {error}"), remedy))
         })?;
-        Ok(CaptureFrameSource::from_live(LiveReader::new(
-            LiveCaptureControl { queue, breaker },
-            self.interface,
-        )))
+        Ok(CaptureFrameSource::from_live(LiveReader::new(LiveCaptureControl { queue, breaker }, self.interface)))
     }
 }
 

@@ -58,8 +58,7 @@ fn blames(bytes: &[u8], kind: impl Fn(&SourceErrorKind) -> bool) {
 #[test]
 fn an_enhanced_packet_has_the_link_type_and_the_clock_of_its_interface() {
     let nanoseconds = [9, 0, 1, 0, 9, 0, 0, 0];
-    let bytes =
-        file(&[&idb(1, 0, &[]), &idb(247, 0, &nanoseconds), &epb(1, 7, b"abc", &[]), &epb(0, 7, b"d", &[])]);
+    let bytes = file(&[&idb(1, 0, &[]), &idb(247, 0, &nanoseconds), &epb(1, 7, b"abc", &[]), &epb(0, 7, b"d", &[])]);
     assert_eq!(
         frames(&bytes),
         [kept(1, 7, LinkType::INFINIBAND, 100, b"abc"), kept(2, 7_000, LinkType::ETHERNET, 100, b"d")]
@@ -89,14 +88,8 @@ fn each_section_has_its_own_byte_order_and_its_own_interfaces() {
         &block(order, 6, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, b'b', 0, 0, 0]),
     ]
     .concat();
-    let bytes = file(&[
-        &idb(1, 0, &[]),
-        &epb(0, 7, b"a", &[]),
-        &big,
-        SHB_LITTLE,
-        &idb(1, 0, &[]),
-        &epb(0, 8, b"c", &[]),
-    ]);
+    let bytes =
+        file(&[&idb(1, 0, &[]), &epb(0, 7, b"a", &[]), &big, SHB_LITTLE, &idb(1, 0, &[]), &epb(0, 8, b"c", &[])]);
     assert_eq!(
         frames(&bytes),
         [
@@ -131,12 +124,10 @@ fn the_obsolete_packet_block_has_16_bits_of_interface_and_16_of_drops() {
 
 #[test]
 fn comments_of_the_last_packet_are_at_hand_with_its_bytes() {
-    let options = [
-        2, 0, 4, 0, 0, 0, 0, 0, 1, 0, 5, 0, b'f', b'i', b'r', b's', b't', 0, 0, 0, 1, 0, 1, 0, 0xff, 0, 0, 0,
-    ];
+    let options =
+        [2, 0, 4, 0, 0, 0, 0, 0, 1, 0, 5, 0, b'f', b'i', b'r', b's', b't', 0, 0, 0, 1, 0, 1, 0, 0xff, 0, 0, 0];
     let end = [0, 0, 0, 0];
-    let bytes =
-        file(&[&idb(1, 0, &[]), &epb(0, 1, b"abc", &[&options[..], &end].concat()), &epb(0, 2, b"d", &[])]);
+    let bytes = file(&[&idb(1, 0, &[]), &epb(0, 1, b"abc", &[&options[..], &end].concat()), &epb(0, 2, b"d", &[])]);
     let mut source = source(&bytes);
     source.next().unwrap();
     assert_eq!(source.comments().collect::<Vec<_>>(), ["first", "\u{fffd}"]);
@@ -152,14 +143,8 @@ fn interfaces_have_names_and_the_last_counters_of_their_statistics() {
         little(5, &[&[0; 12][..], &counter(4, 50), &counter(5, dropped), &counter(7, 1)].concat())
     };
     let name = [2, 0, 4, 0, b'r', b'x', b'e', b'0'];
-    let bytes = file(&[
-        &idb(1, 96, &name),
-        &statistics(1),
-        &statistics(3),
-        SHB_LITTLE,
-        &idb(1, 0, &[]),
-        &statistics(8),
-    ]);
+    let bytes =
+        file(&[&idb(1, 96, &name), &statistics(1), &statistics(3), SHB_LITTLE, &idb(1, 0, &[]), &statistics(8)]);
     let first = bytes.len() - SHB_LITTLE.len() - idb(1, 0, &[]).len() - statistics(8).len();
 
     let mut one = source(&bytes[..first]);
@@ -187,14 +172,8 @@ fn packets_that_passed_the_filter_are_received_ones_where_no_other_counter_is() 
 fn blocks_that_hold_no_packets_are_skipped_whatever_their_length() {
     let secrets = little(10, &vec![0x55; 1 << 20]);
     let custom = little(0x0bad, &[1, 2, 3, 4]);
-    let bytes = file(&[
-        &custom,
-        &idb(1, 0, &[]),
-        &secrets,
-        &epb(0, 7, b"a", &[]),
-        &little(4, &[]),
-        &little(0x7fff, &[]),
-    ]);
+    let bytes =
+        file(&[&custom, &idb(1, 0, &[]), &secrets, &epb(0, 7, b"a", &[]), &little(4, &[]), &little(0x7fff, &[])]);
     assert_eq!(frames(&bytes).len(), 1);
     assert_eq!(super::super::testing::frames(&file(&[])), []);
 }
@@ -223,15 +202,10 @@ fn a_torn_last_block_is_told_after_the_packets_before_it() {
     }
     let skipped = file(&[&little(10, &[0; 100])]);
     let (_, error) = failure(&skipped[..100]);
-    assert!(
-        matches!(error.kind(), SourceErrorKind::Truncated { available_bytes: 72, required_bytes: 112 }),
-        "{error}"
-    );
+    assert!(matches!(error.kind(), SourceErrorKind::Truncated { available_bytes: 72, required_bytes: 112 }), "{error}");
     assert_eq!(error.offset(), Some(28));
     for cut in 4..28 {
-        blames(&SHB_LITTLE[..cut], |kind| {
-            matches!(kind, SourceErrorKind::TruncatedHeader { required_bytes: 28, .. })
-        });
+        blames(&SHB_LITTLE[..cut], |kind| matches!(kind, SourceErrorKind::TruncatedHeader { required_bytes: 28, .. }));
     }
 }
 
@@ -261,9 +235,7 @@ fn lengths_that_contradict_each_other_are_errors() {
         |kind| matches!(kind, SourceErrorKind::Block(6, what) if what.contains("multiple of 4")),
     );
     packet[4..8].copy_from_slice(&[0, 0, 0, 0x40]);
-    blames(&file(&[&idb(1, 0, &[]), &packet]), |kind| {
-        matches!(kind, SourceErrorKind::ImplausibleLength(0x4000_0000))
-    });
+    blames(&file(&[&idb(1, 0, &[]), &packet]), |kind| matches!(kind, SourceErrorKind::ImplausibleLength(0x4000_0000)));
 }
 
 #[test]

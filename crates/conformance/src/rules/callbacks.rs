@@ -54,8 +54,7 @@ pub(crate) const RULES: &[Rule] = &[
                 true => ("Long Call", field_names::RPCORDMA_POSITION),
                 false => ("Reply chunk", field_names::RPCORDMA_REPLY),
             };
-            let text =
-                || format!("{kind}, ca_maxrequestsize {max_request_bytes}, inline threshold {threshold}");
+            let text = || format!("{kind}, ca_maxrequestsize {max_request_bytes}, inline threshold {threshold}");
             Some(RuleVerdict::from_condition(!is_long || max_request_bytes > threshold, text).at_field(field))
         }),
         ..Rule::DEFAULT
@@ -111,7 +110,9 @@ fn check_refusal(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     } else {
         None
     };
-    Some(RuleVerdict::from_fault(ignored.map(|(chunks, bytes, verb)| {
-        format!("success, but {chunks} of {} not {verb}", CountWithNoun(bytes, "byte"))
-    })))
+    Some(RuleVerdict::from_fault(
+        ignored.map(|(chunks, bytes, verb)| {
+            format!("success, but {chunks} of {} not {verb}", CountWithNoun(bytes, "byte"))
+        }),
+    ))
 }

@@ -30,9 +30,7 @@ fn judge_in_flight(used: CallCreditUse, limit: u32, describe: impl FnOnce(u32) -
 fn judge_granted(message: &ConformanceMessage<'_>, noun: &'static str) -> Option<RuleVerdict> {
     let used = message.transaction.transaction.credit_use;
     let granted = used.granted.filter(|granted| *granted > 0)?;
-    Some(judge_in_flight(used, granted, |count| {
-        format!("{} in flight, {granted} granted", CountWithNoun(count, noun))
-    }))
+    Some(judge_in_flight(used, granted, |count| format!("{} in flight, {granted} granted", CountWithNoun(count, noun))))
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -162,14 +160,10 @@ pub(crate) const RULES: &[Rule] = &[
             let direction: CallDirection = message.transaction.transaction.direction;
             let previous_grant = message.transaction.connection.last_grant(direction)?;
             let granted = words.credits;
-            let values =
-                [previous_grant.saturating_sub(granted).into(), granted.into(), previous_grant.into(), 0];
+            let values = [previous_grant.saturating_sub(granted).into(), granted.into(), previous_grant.into(), 0];
             let verdict = RuleVerdict::measured(granted >= previous_grant, values, |aggregate| {
                 let [_, granted, previous_grant, _] = aggregate.worst;
-                format!(
-                    "grant {granted}, {previous_grant} before; smaller in {}",
-                    aggregate.tally("reply", "replies")
-                )
+                format!("grant {granted}, {previous_grant} before; smaller in {}", aggregate.tally("reply", "replies"))
             });
             Some(verdict.at_field(field_names::RPCORDMA_FLOW_CONTROL))
         }),

@@ -1,9 +1,7 @@
 //! The RPC-over-RDMA header: RFC 8166 sections 4.2 to 4.6.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::exceptional_transport_events::{
-    RpcRdmaHeaderFault, UnexpectedRpcMessageReason,
-};
+use nfsrdma_dissectors::flow::exceptional_transport_events::{RpcRdmaHeaderFault, UnexpectedRpcMessageReason};
 use nfsrdma_dissectors::rpc::{RpcMsg, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdmaError, RpcRdmaErrvers, RpcRdmaMessageType, VERSION};
 
@@ -126,10 +124,7 @@ pub(crate) const RULES: &[Rule] = &[
             0x01000102\".",
         subjects: &[RequiredMessageProperty::Version1],
         check: RuleCheck::MessageOrEvent(xid_verdict, |event| match event.kind {
-            TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
-                outer,
-                inner,
-            }) => {
+            TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch { outer, inner }) => {
                 let text = format!("rdma_xid {outer}, RPC xid {inner}, in another reply to an answered call");
                 Some(RuleVerdict::broken(text).at_field(field_names::RPCORDMA_XID))
             }
@@ -173,11 +168,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RequiredMessageProperty::Call],
         needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::MessageUnlessEvent(|event| {
-            message_verdict(
-                event,
-                UnexpectedRpcMessageReason::XidInUse,
-                "another call with this XID is in flight",
-            )
+            message_verdict(event, UnexpectedRpcMessageReason::XidInUse, "another call with this XID is in flight")
         }),
         ..Rule::DEFAULT
     },
@@ -191,8 +182,7 @@ pub(crate) const RULES: &[Rule] = &[
         suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::Message(|message| {
             let version = message.words.version;
-            let call_version =
-                message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
+            let call_version = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
             if message.record.is_rdma_error() {
                 let call_version = call_version?;
                 return Some(
@@ -353,11 +343,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RequiredMessageProperty::RdmaError],
         needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
-            message_verdict(
-                event,
-                UnexpectedRpcMessageReason::ErrorByRequester,
-                "RDMA_ERROR for a call of its sender",
-            )
+            message_verdict(event, UnexpectedRpcMessageReason::ErrorByRequester, "RDMA_ERROR for a call of its sender")
         }),
         ..Rule::DEFAULT
     },
@@ -372,11 +358,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RequiredMessageProperty::RdmaError],
         needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::MessageOrEvent(answered_error, |event| {
-            message_verdict(
-                event,
-                UnexpectedRpcMessageReason::ErrorWithoutCall,
-                "no call with this XID is in flight",
-            )
+            message_verdict(event, UnexpectedRpcMessageReason::ErrorWithoutCall, "no call with this XID is in flight")
         }),
         ..Rule::DEFAULT
     },
@@ -393,14 +375,12 @@ pub(crate) const RULES: &[Rule] = &[
                 if !message.record.is_rdma_error() {
                     return None;
                 }
-                let Some(RpcRdmaErrvers { rdma_vers_low: low, rdma_vers_high: high }) =
-                    offered_versions(message)
+                let Some(RpcRdmaErrvers { rdma_vers_low: low, rdma_vers_high: high }) = offered_versions(message)
                 else {
                     let is_version1 = message.words.dialect.is_version1();
                     return is_version1.then_some(RuleVerdict::Kept);
                 };
-                let call_version =
-                    message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
+                let call_version = message.transaction.message(RpcMessageKind::Call).map(|call| call.words.version);
                 let refused_version = call_version.unwrap_or(message.words.version);
                 Some(
                     RuleVerdict::from_condition(low <= high && !(*low..=*high).contains(&refused_version), || {
@@ -410,9 +390,7 @@ pub(crate) const RULES: &[Rule] = &[
                 )
             },
             |event| match header_fault(event)? {
-                RpcRdmaHeaderFault::ErrorCode(code) => {
-                    Some(RuleVerdict::broken(format!("error code {code}")))
-                }
+                RpcRdmaHeaderFault::ErrorCode(code) => Some(RuleVerdict::broken(format!("error code {code}"))),
                 _ => None,
             },
         ),
@@ -472,21 +450,13 @@ pub(crate) const RULES: &[Rule] = &[
             // Bytes that follow the arguments, and numbers that this program does not know, need not be errors.
             let is_malformed = matches!(
                 error,
-                XdrError::Short { .. }
-                    | XdrError::TooLong { .. }
-                    | XdrError::Invalid { .. }
-                    | XdrError::NoMessage
+                XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Invalid { .. } | XdrError::NoMessage
             );
-            let is_success = summary.rpc_status
-                == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)))
+            let is_success = summary.rpc_status == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)))
                 && summary.status.is_none_or(|status| status.is_ok);
             is_malformed.then(|| {
                 RuleVerdict::from_condition(!is_success, || {
-                    format!(
-                        "success, but the arguments have an error at byte {}: {}",
-                        error.at(),
-                        error.reason()
-                    )
+                    format!("success, but the arguments have an error at byte {}: {}", error.at(), error.reason())
                 })
             })
         }),
@@ -509,9 +479,9 @@ pub(crate) const RULES: &[Rule] = &[
             let error = transaction.summary.decode_error(transaction.transaction, message.kind);
             let rpc_version = message.inline_rpc_version().unwrap_or(RPC_VERSION);
             Some(match error {
-                None => RuleVerdict::from_condition(rpc_version == RPC_VERSION, || {
-                    format!("RPC version {rpc_version}")
-                }),
+                None => {
+                    RuleVerdict::from_condition(rpc_version == RPC_VERSION, || format!("RPC version {rpc_version}"))
+                }
                 Some(_) if super::read_chunks::explains_decode_error(message) => return None,
                 // See rpcrdma/nomsg-without-chunk.
                 Some(_) if matches!(placement(message), Some(RuleVerdict::Broken(_))) => return None,
@@ -541,19 +511,14 @@ pub(crate) const RULES: &[Rule] = &[
                     return Some(RuleVerdict::Unknown);
                 }
                 is_null.then(|| {
-                    RuleVerdict::from_condition(
-                        transaction.quiet_ns.is_none_or(|quiet_ns| quiet_ns < IDLE_NS),
-                        || "NULL call on an idle connection".to_owned(),
-                    )
+                    RuleVerdict::from_condition(transaction.quiet_ns.is_none_or(|quiet_ns| quiet_ns < IDLE_NS), || {
+                        "NULL call on an idle connection".to_owned()
+                    })
                 })
             },
             |event| match event.kind {
-                TransportAnomalyKind::EmptySend => {
-                    Some(RuleVerdict::broken("Send without payload".to_owned()))
-                }
-                TransportAnomalyKind::EmptyWrite => {
-                    Some(RuleVerdict::broken("RDMA Write without payload".to_owned()))
-                }
+                TransportAnomalyKind::EmptySend => Some(RuleVerdict::broken("Send without payload".to_owned())),
+                TransportAnomalyKind::EmptyWrite => Some(RuleVerdict::broken("RDMA Write without payload".to_owned())),
                 _ => None,
             },
         ),

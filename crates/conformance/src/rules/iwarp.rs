@@ -35,21 +35,11 @@ fn startup_text(fault: MpaStartupFault) -> String {
         MpaStartupFault::EnhancedRevision(revision) => {
             format!("enhanced connection data in revision {revision}")
         }
-        MpaStartupFault::NoEnhancedData => {
-            "no enhanced connection data, which the S bit announces".to_owned()
-        }
-        MpaStartupFault::EnhancedReply { is_enhanced: true } => {
-            "enhanced reply to a request that is not".to_owned()
-        }
-        MpaStartupFault::EnhancedReply { is_enhanced: false } => {
-            "plain reply to an enhanced request".to_owned()
-        }
-        MpaStartupFault::PeerToPeer { is_requested: true } => {
-            "peer-to-peer model requested, not confirmed".to_owned()
-        }
-        MpaStartupFault::PeerToPeer { is_requested: false } => {
-            "peer-to-peer model confirmed, not requested".to_owned()
-        }
+        MpaStartupFault::NoEnhancedData => "no enhanced connection data, which the S bit announces".to_owned(),
+        MpaStartupFault::EnhancedReply { is_enhanced: true } => "enhanced reply to a request that is not".to_owned(),
+        MpaStartupFault::EnhancedReply { is_enhanced: false } => "plain reply to an enhanced request".to_owned(),
+        MpaStartupFault::PeerToPeer { is_requested: true } => "peer-to-peer model requested, not confirmed".to_owned(),
+        MpaStartupFault::PeerToPeer { is_requested: false } => "peer-to-peer model confirmed, not requested".to_owned(),
         MpaStartupFault::RdmaReadQueueDepth { outbound, inbound } => {
             format!("{outbound} outbound RDMA Reads, the initiator permits {inbound}")
         }

@@ -25,19 +25,13 @@ fn access_verdict(
 /// Judges accesses with a fault, which are events. `$was_accessed` says if a Transaction had accesses of this kind.
 macro_rules! access {
     ($fault:ident, $is_read:expr, $was_accessed:expr) => {
-        RuleCheck::Absence(
-            |event| access_verdict(event, RdmaAccessViolationReason::$fault, $is_read),
-            $was_accessed,
-        )
+        RuleCheck::Absence(|event| access_verdict(event, RdmaAccessViolationReason::$fault, $is_read), $was_accessed)
     };
 }
 
 /// Evidence for the absence of an invalid access: without the Call, the offered memory is not known.
-const ACCESS: &[RequiredCaptureEvidence] = &[
-    RequiredCaptureEvidence::BothMessages,
-    RequiredCaptureEvidence::ChunkLists,
-    RequiredCaptureEvidence::NoLoss,
-];
+const ACCESS: &[RequiredCaptureEvidence] =
+    &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists, RequiredCaptureEvidence::NoLoss];
 
 /// Rules about RDMA Reads and Writes that the Requester did not permit.
 pub(crate) const ACCESS_RULES: [&str; 6] = [
@@ -160,11 +154,7 @@ pub(crate) const RULES: &[Rule] = &[
             client declared 16 responder resources, and the server fetches a WRITE of 17 segments at once: \"17 RDMA Reads \
             in flight, 16 declared by the peer\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
-        needs: &[
-            RequiredCaptureEvidence::SetUp,
-            RequiredCaptureEvidence::ChunkLists,
-            RequiredCaptureEvidence::NoLoss,
-        ],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists, RequiredCaptureEvidence::NoLoss],
         check: RuleCheck::Absence(
             |event| {
                 let TransportAnomalyKind::ReadsInFlight { count, limit } = event.kind else {

@@ -52,12 +52,8 @@ fn offload_stateids(
 ) -> impl Iterator<Item = (&'static str, u32, EndpointRole)> {
     let (client, server) = (transaction.requester(), transaction.responder());
     transaction.operations.pairs().filter_map(move |pair| match pair {
-        (Args::OFFLOAD_CANCEL(args), _) => {
-            Some((enumerator_names::OFFLOAD_CANCEL, args.oca_stateid.seqid, client))
-        }
-        (Args::OFFLOAD_STATUS(args), _) => {
-            Some((enumerator_names::OFFLOAD_STATUS, args.osa_stateid.seqid, client))
-        }
+        (Args::OFFLOAD_CANCEL(args), _) => Some((enumerator_names::OFFLOAD_CANCEL, args.oca_stateid.seqid, client)),
+        (Args::OFFLOAD_STATUS(args), _) => Some((enumerator_names::OFFLOAD_STATUS, args.osa_stateid.seqid, client)),
         (_, Some(Results::COPY(copied))) => {
             let stateid = copied.ok()?.cr_response.wr_callback_id.iter().next()?;
             Some((enumerator_names::COPY, stateid.seqid, server))
@@ -94,10 +90,8 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let (_, last) = operations.outcomes().next_back()?;
             Some(
-                RuleVerdict::from_condition(last == status, || {
-                    format!("COMPOUND {status}, last result {last}")
-                })
-                .at_field(field_names::NFS_NFSSTAT4),
+                RuleVerdict::from_condition(last == status, || format!("COMPOUND {status}, last result {last}"))
+                    .at_field(field_names::NFS_NFSSTAT4),
             )
         }),
         ..Rule::DEFAULT
@@ -173,8 +167,7 @@ pub(crate) const RULES: &[Rule] = &[
             let undecoded_operation = operations.numbers().nth(operations.decoded_results());
             // Bytes that are no result rarely begin with the number of an operation.
             let undecoded = operations.undecoded_result.filter(|number| number.name().is_some());
-            let undecoded =
-                undecoded_operation.zip(undecoded).filter(|(operation, result)| operation != result);
+            let undecoded = undecoded_operation.zip(undecoded).filter(|(operation, result)| operation != result);
             if undecoded.is_none() {
                 operations.outcomes().next()?;
             }
@@ -183,9 +176,7 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(RuleVerdict::Unknown);
             }
             let mismatch = pairs.find(|(operation, result)| operation != result && !result.is_illegal());
-            let fault = mismatch
-                .or(undecoded)
-                .map(|(operation, result)| format!("result of {result} for {operation}"));
+            let fault = mismatch.or(undecoded).map(|(operation, result)| format!("result of {result} for {operation}"));
             Some(RuleVerdict::from_fault(fault))
         }),
         ..Rule::DEFAULT
@@ -222,13 +213,12 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let operations = &transaction.operations;
             let minor_version = operations.minor_version;
-            let reserved = operations
-                .pairs()
-                .filter(|(operation, _)| !is_in_minor_version(operation.number(), minor_version));
+            let reserved =
+                operations.pairs().filter(|(operation, _)| !is_in_minor_version(operation.number(), minor_version));
             RuleVerdict::of_items(reserved, |(operation, result)| {
                 let name = operation.number();
-                let is_accepted = result
-                    .is_some_and(|result| result.number() == name && result.status() == Nfsstat4::NFS4_OK);
+                let is_accepted =
+                    result.is_some_and(|result| result.number() == name && result.status() == Nfsstat4::NFS4_OK);
                 is_accepted.then(|| format!("{name} accepted in minor version {minor_version}"))
             })
         }),
@@ -249,8 +239,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let reads = transaction.file_accesses().iter().filter(|access| !access.is_write);
             RuleVerdict::of_items(reads, |read| {
-                let text =
-                    || format!("{} read, count {}", CountWithNoun(read.done_bytes, "byte"), read.asked_bytes);
+                let text = || format!("{} read, count {}", CountWithNoun(read.done_bytes, "byte"), read.asked_bytes);
                 (read.done_bytes > read.asked_bytes).then(text)
             })
         }),
@@ -266,9 +255,7 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
             let verdict = RuleVerdict::of_items(writes, |write| {
-                let text = || {
-                    format!("{} written of {}", CountWithNoun(write.done_bytes, "byte"), write.asked_bytes)
-                };
+                let text = || format!("{} written of {}", CountWithNoun(write.done_bytes, "byte"), write.asked_bytes);
                 (write.done_bytes > write.asked_bytes).then(text)
             })?;
             Some(verdict.at_field(if transaction.is_nfs4() {
@@ -289,12 +276,9 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RequiredMessageProperty::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
             let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
-            RuleVerdict::of_items(
-                writes,
-                |SuccessfulReadWrite { stability: [requested, committed], .. }| {
-                    (committed < requested).then(|| format!("committed {committed}, stable {requested}"))
-                },
-            )
+            RuleVerdict::of_items(writes, |SuccessfulReadWrite { stability: [requested, committed], .. }| {
+                (committed < requested).then(|| format!("committed {committed}, stable {requested}"))
+            })
         }),
         ..Rule::DEFAULT
     },
@@ -360,9 +344,7 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match unreported {
                 0 => RuleVerdict::Kept,
                 _ if copies.has_gaps => RuleVerdict::Unknown,
-                _ => {
-                    RuleVerdict::broken(format!("no result of {unreported} of {started} asynchronous copies"))
-                }
+                _ => RuleVerdict::broken(format!("no result of {unreported} of {started} asynchronous copies")),
             })
         }),
         ..Rule::DEFAULT
@@ -384,15 +366,14 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let is_unpredictable = |operation: &Args<'_>| match operation {
                 Args::GETATTR(args) => {
-                    args.attr_request.contains(Attributes::ACL)
-                        || args.attr_request.contains(Attributes::FS_LOCATIONS)
+                    args.attr_request.contains(Attributes::ACL) || args.attr_request.contains(Attributes::FS_LOCATIONS)
                 }
                 _ => false,
             };
             operations.arguments.iter().find(|operation| is_unpredictable(operation))?;
             let non_idempotent = operations.arguments.iter().find(|operation| is_non_idempotent(operation));
-            let fault = non_idempotent
-                .map(|operation| format!("GETATTR of acl or fs_locations beside {}", operation.number()));
+            let fault =
+                non_idempotent.map(|operation| format!("GETATTR of acl or fs_locations beside {}", operation.number()));
             Some(RuleVerdict::from_fault(fault).by(transaction.requester()))
         }),
         ..Rule::PER_CONNECTION

@@ -152,16 +152,14 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
-            let used =
-                |chunk: &Chunk| chunk.segments.iter().filter(|segment| segment.length > 0).count() as u64;
+            let used = |chunk: &Chunk| chunk.segments.iter().filter(|segment| segment.length > 0).count() as u64;
             let chunks = message.transaction.offered_chunks();
             let mut chunks = chunks
                 .map(|chunk| (used(chunk), chunk.offered_bytes()))
                 .filter(|(segments, _)| *segments > 0)
                 .peekable();
             chunks.peek()?;
-            let scattered =
-                chunks.find(|(segments, bytes)| *segments > 1 && bytes / segments < SMALL_SEGMENT_BYTES);
+            let scattered = chunks.find(|(segments, bytes)| *segments > 1 && bytes / segments < SMALL_SEGMENT_BYTES);
             let (segments, bytes) = scattered.unwrap_or_default();
             Some(RuleVerdict::measured(scattered.is_none(), [segments, bytes, 0, 0], |aggregate| {
                 let (tally, [segments, bytes, ..]) = (aggregate.tally("call", "calls"), aggregate.worst);
@@ -223,9 +221,7 @@ pub(crate) const RULES: &[Rule] = &[
             let values = [requested, granted, request_before, grant_before].map(u64::from);
             Some(RuleVerdict::measured(!is_echo, values, |aggregate| {
                 let [requested, granted, request_before, grant_before] = aggregate.worst;
-                format!(
-                    "grants {grant_before} and {granted} for requests of {request_before} and {requested}"
-                )
+                format!("grants {grant_before} and {granted} for requests of {request_before} and {requested}")
             }))
         }),
         ..Rule::PER_CONNECTION

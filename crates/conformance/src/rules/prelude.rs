@@ -3,9 +3,7 @@
 pub(super) use nfsrdma_dissectors::field_names;
 pub(super) use nfsrdma_dissectors::flow::Transaction;
 pub(super) use nfsrdma_dissectors::flow::chunk::Chunk;
-pub(super) use nfsrdma_dissectors::flow::exceptional_transport_events::{
-    CapturedTransportEvent, TransportAnomalyKind,
-};
+pub(super) use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, TransportAnomalyKind};
 pub(super) use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole, RpcMessageKind};
 pub(super) use nfsrdma_dissectors::flow::transaction_message_decoding::RpcStatus;
 pub(super) use nfsrdma_dissectors::nfs::v4::{Args, Nfsstat4, Results};

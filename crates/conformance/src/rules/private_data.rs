@@ -138,8 +138,8 @@ pub(crate) const RULES: &[Rule] = &[
                 transaction,
                 field_names::RPCORDMA_PRIVATE_DATA_FLAGS,
                 |PrivateDataVersionFlags { version, flags }| {
-                    let is_set = version == PRIVATE_DATA_VERSION
-                        && flags & PrivateDataVersionFlags::RESERVED_FLAGS != 0;
+                    let is_set =
+                        version == PRIVATE_DATA_VERSION && flags & PrivateDataVersionFlags::RESERVED_FLAGS != 0;
                     is_set.then(|| format!("flags 0x{flags:02x}"))
                 },
             )
@@ -182,16 +182,15 @@ pub(crate) const RULES: &[Rule] = &[
             if sides.iter().all(|declared| declared.data == SidePrivateData::Cut) {
                 return Some(RuleVerdict::Unknown);
             }
-            let undeclared = sides
-                .iter()
-                .find(|declared| declared.data == SidePrivateData::Absent && declared.format.is_none());
+            let undeclared =
+                sides.iter().find(|declared| declared.data == SidePrivateData::Absent && declared.format.is_none());
             Some(match undeclared {
                 None => RuleVerdict::Kept,
-                Some(PrivateDataDeclaration { side, frame, .. }) => RuleVerdict::broken(
-                    "no private data of RPC-over-RDMA: inline thresholds of 1024 bytes".to_owned(),
-                )
-                .by(*side)
-                .in_set_up(*frame),
+                Some(PrivateDataDeclaration { side, frame, .. }) => {
+                    RuleVerdict::broken("no private data of RPC-over-RDMA: inline thresholds of 1024 bytes".to_owned())
+                        .by(*side)
+                        .in_set_up(*frame)
+                }
             })
         }),
         ..Rule::PER_CONNECTION

@@ -31,9 +31,8 @@ fn is_long_segment(message: &ConformanceMessage<'_>, position: u32) -> bool {
 
 fn position_unaligned(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
-    let verdict = RuleVerdict::of_items(positions, |position| {
-        (position % 4 != 0).then(|| format!("Position {position}"))
-    })?;
+    let verdict =
+        RuleVerdict::of_items(positions, |position| (position % 4 != 0).then(|| format!("Position {position}")))?;
     Some(verdict.at_field(field_names::RPCORDMA_POSITION))
 }
 
@@ -46,8 +45,7 @@ fn position_zero(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     }
     let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
         .find(|position| is_long_segment(message, *position));
-    let fault = elsewhere
-        .map(|position| format!("a segment of the Position-Zero Read chunk has Position {position}"));
+    let fault = elsewhere.map(|position| format!("a segment of the Position-Zero Read chunk has Position {position}"));
     Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_POSITION))
 }
 
@@ -89,13 +87,8 @@ fn check_item_lengths(
     let lengths = item_chunks(message)
         .filter_map(|chunk| Some((chunk.offered_bytes(), items.at_position(chunk.position?)?.length)));
     let verdict = RuleVerdict::of_items(lengths, |(chunk, item)| {
-        let text = || {
-            format!(
-                "Read chunk of {}, data item of {}",
-                CountWithNoun(chunk, "byte"),
-                CountWithNoun(item, "byte")
-            )
-        };
+        let text =
+            || format!("Read chunk of {}, data item of {}", CountWithNoun(chunk, "byte"), CountWithNoun(item, "byte"));
         (!is_kept(chunk, item)).then(text)
     })?;
     Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
@@ -138,11 +131,7 @@ fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
         RpcMessageKind::Reply => ("Reply chunk", message.reply_chunk_bytes()?),
     };
     Some(RuleVerdict::from_condition(length % 4 == 0, || {
-        format!(
-            "{name} with {length}, {} more than whole words",
-            length % 4,
-            length = CountWithNoun(length, "byte")
-        )
+        format!("{name} with {length}, {} more than whole words", length % 4, length = CountWithNoun(length, "byte"))
     }))
 }
 
@@ -200,10 +189,7 @@ fn not_eligible(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
             }
             let items = view.eligible_items(RpcMessageKind::Call)?;
             if let Some(XdrError::NotEligible { at }) = items.error {
-                return Some(RuleVerdict::broken(format!(
-                    "a Read chunk replaces the item at byte {at} of {}",
-                    name()
-                )));
+                return Some(RuleVerdict::broken(format!("a Read chunk replaces the item at byte {at} of {}", name())));
             }
             Some(match view.has_eligible_arguments() {
                 Some(true) => RuleVerdict::Kept,
@@ -218,11 +204,7 @@ fn not_eligible(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
             Some(match view.eligible_reads() {
                 None => RuleVerdict::Unknown,
                 Some(reads) => RuleVerdict::from_condition(!reads.is_empty(), || {
-                    format!(
-                        "{returned} of {} in a Write chunk",
-                        name(),
-                        returned = CountWithNoun(returned, "byte")
-                    )
+                    format!("{returned} of {} in a Write chunk", name(), returned = CountWithNoun(returned, "byte"))
                 }),
             })
         }

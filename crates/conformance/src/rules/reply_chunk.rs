@@ -13,8 +13,7 @@ pub(super) fn reply_chunk_in_msg(message: &ConformanceMessage<'_>) -> Option<Rul
         return None;
     }
     let returned = message.reply_chunk_bytes()?;
-    let text =
-        || format!("RDMA_MSG with {returned} in the Reply chunk", returned = CountWithNoun(returned, "byte"));
+    let text = || format!("RDMA_MSG with {returned} in the Reply chunk", returned = CountWithNoun(returned, "byte"));
     Some(RuleVerdict::from_condition(returned == 0, text).at_field(field_names::RPCORDMA_REPLY))
 }
 
@@ -23,10 +22,8 @@ pub(super) fn reply_chunk_in_msg(message: &ConformanceMessage<'_>) -> Option<Rul
 fn min_full_reply_bytes(view: &ConformanceTransaction<'_>) -> Option<u64> {
     let chunks = &view.transaction.write_chunks;
     let reads = view.eligible_reads()?;
-    let inline = reads
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| chunks.get(*at).is_none_or(|chunk| chunk.segments.is_empty()));
+    let inline =
+        reads.iter().enumerate().filter(|(at, _)| chunks.get(*at).is_none_or(|chunk| chunk.segments.is_empty()));
     let total: u64 = inline.filter_map(|(_, count)| *count).map(u64::from).sum();
     let total = total + view.requested_entries_bytes();
     (total > 0).then_some(total)
@@ -108,11 +105,7 @@ pub(crate) const RULES: &[Rule] = &[
             the Reply chunk and the inline threshold hold. The RPC fails, and with it the operation of the application, unless the client \
             sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
-        subjects: &[
-            RequiredMessageProperty::Call,
-            RequiredMessageProperty::Reply,
-            RequiredMessageProperty::Failure,
-        ],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reply, RequiredMessageProperty::Failure],
         needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Transaction(reply_chunk_short),
         ..Rule::DEFAULT

@@ -33,9 +33,8 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => return None,
             };
             let retransmissions = call.retransmissions;
-            let verdict = RuleVerdict::from_condition(retransmissions == 0, || {
-                format!("sent {} times", retransmissions + 1)
-            });
+            let verdict =
+                RuleVerdict::from_condition(retransmissions == 0, || format!("sent {} times", retransmissions + 1));
             Some(
                 verdict
                     .with_severity(severity)

@@ -1,9 +1,7 @@
 //! Limits of the channels of a session: RFC 8881 sections 2.10.6.4 and 18.36.
 
 use nfsrdma_dissectors::nfs::field_labels;
-use nfsrdma_dissectors::nfs::v4::{
-    ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags,
-};
+use nfsrdma_dissectors::nfs::v4::{ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags};
 
 use super::prelude::*;
 use super::sessions::{SessionSlotCall, by_requester};
@@ -41,17 +39,13 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
     }
     let header = transaction.header(RpcMessageKind::Reply);
     let length = |kind| transaction.transaction.rpc_length_with_header(kind, header);
-    let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply))
-    else {
+    let (Some(request), Some(response)) = (length(RpcMessageKind::Call), length(RpcMessageKind::Reply)) else {
         return Some(RuleVerdict::Unknown);
     };
     // The error for an excess may come with a later operation, which another error kept from being executed.
-    let is_unreached =
-        |status| operations.status != Some(status) && operations.status != Some(Nfsstat4::NFS4_OK);
+    let is_unreached = |status| operations.status != Some(status) && operations.status != Some(Nfsstat4::NFS4_OK);
     let is_refused = |status| operations.status == Some(status);
-    let excess = if operations.operation_count > limits.max_operations
-        && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
-    {
+    let excess = if operations.operation_count > limits.max_operations && !is_refused(Nfsstat4::NFS4ERR_TOO_MANY_OPS) {
         if is_unreached(Nfsstat4::NFS4ERR_TOO_MANY_OPS) {
             return Some(RuleVerdict::Unknown);
         }
@@ -116,8 +110,7 @@ fn changed_attribute(
         (field_labels::CA_MAXREQUESTS, requested.ca_maxrequests, granted.ca_maxrequests),
     ];
     let increased = may_decrease.into_iter().find(|(_, requested, granted)| granted > requested);
-    let changed =
-        is_fixed.into_iter().find(|(_, requested, granted)| is_back_channel && granted != requested);
+    let changed = is_fixed.into_iter().find(|(_, requested, granted)| is_back_channel && granted != requested);
     increased.or(changed).map(|(name, requested, granted)| {
         format!("{name} of the {channel} channel: {requested} offered, {granted} returned")
     })
@@ -169,9 +162,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RequiredCaptureEvidence::BothMessages],
         check: RuleCheck::Transaction(|transaction| {
             let mut pairs = transaction.operations.pairs().filter_map(|pair| match pair {
-                (Args::CREATE_SESSION(args), Some(Results::CREATE_SESSION(created))) => {
-                    Some((args, created.ok()?))
-                }
+                (Args::CREATE_SESSION(args), Some(Results::CREATE_SESSION(created))) => Some((args, created.ok()?)),
                 _ => None,
             });
             let (args, created) = pairs.next()?;

@@ -95,22 +95,19 @@ fn session_position(operation: &Args<'_>) -> RequiredCompoundPosition {
     match operation {
         Args::SEQUENCE(_) => RequiredCompoundPosition::Sequence,
         Args::BIND_CONN_TO_SESSION(_) => RequiredCompoundPosition::Alone,
-        Args::EXCHANGE_ID(_)
-        | Args::CREATE_SESSION(_)
-        | Args::DESTROY_SESSION(_)
-        | Args::DESTROY_CLIENTID(_) => RequiredCompoundPosition::AloneOrInSession,
+        Args::EXCHANGE_ID(_) | Args::CREATE_SESSION(_) | Args::DESTROY_SESSION(_) | Args::DESTROY_CLIENTID(_) => {
+            RequiredCompoundPosition::AloneOrInSession
+        }
         _ => RequiredCompoundPosition::InSession,
     }
 }
 
 /// Returns the fault in the position of CB_SEQUENCE. RFC 8881 section 20.9.3.
 fn callback_sequence_fault(operations: &[CbArgs<'_>], accepted: &str) -> Option<String> {
-    operations.iter().enumerate().find_map(|(at, operation)| {
-        match (at, matches!(operation, CbArgs::CB_SEQUENCE(_))) {
-            (0, false) => Some(format!("{} is the first operation{accepted}", operation.number())),
-            (1.., true) => Some(format!("CB_SEQUENCE is operation {}{accepted}", at + 1)),
-            _ => None,
-        }
+    operations.iter().enumerate().find_map(|(at, operation)| match (at, matches!(operation, CbArgs::CB_SEQUENCE(_))) {
+        (0, false) => Some(format!("{} is the first operation{accepted}", operation.number())),
+        (1.., true) => Some(format!("CB_SEQUENCE is operation {}{accepted}", at + 1)),
+        _ => None,
     })
 }
 
@@ -161,9 +158,8 @@ fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<R
         let destroyed = operations.arguments.iter().position(|operation| {
             matches!(operation, Args::DESTROY_SESSION(destroyed) if destroyed.dsa_sessionid == sequence.sa_sessionid)
         })?;
-        (destroyed + 1 < count).then(|| {
-            format!("DESTROY_SESSION of its own session is operation {} of {count}{accepted}", destroyed + 1)
-        })
+        (destroyed + 1 < count)
+            .then(|| format!("DESTROY_SESSION of its own session is operation {} of {count}{accepted}", destroyed + 1))
     });
     Some(by_requester(transaction, frames, RuleVerdict::from_fault(fault)))
 }
@@ -185,15 +181,12 @@ fn check_replay(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
     let Some(is_same) = results.is_same(first_results) else { return Some(RuleVerdict::Unknown) };
     // RFC 8881 section 2.10.6.1.3: a reply that the client did not want in the cache need not be there.
     let second = operations.outcomes().nth(1).map(|(_, status)| status);
-    let is_uncached =
-        !repeated.is_cache_requested && second.is_some_and(|status| status != Nfsstat4::NFS4_OK);
+    let is_uncached = !repeated.is_cache_requested && second.is_some_and(|status| status != Nfsstat4::NFS4_OK);
     Some(RuleVerdict::from_condition(is_same || is_uncached, || {
         let (id, [prefix, _]) = (repeated.sequence_id, operations.channel.prefixes());
         match second {
             Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => {
-                format!(
-                    "NFS4ERR_RETRY_UNCACHED_REP for sequence ID {id}, which was sent with {prefix}_cachethis"
-                )
+                format!("NFS4ERR_RETRY_UNCACHED_REP for sequence ID {id}, which was sent with {prefix}_cachethis")
             }
             _ => format!("other results than in the first reply to sequence ID {id}"),
         }
@@ -232,13 +225,11 @@ pub(crate) const RULES: &[Rule] = &[
                 let text = format!("{result_prefix}_sessionid differs from {args_prefix}_sessionid");
                 RuleVerdict::broken(text).at_field(field_names::NFS_SESSION_ID4)
             } else if sent.slot != returned.slot {
-                let text =
-                    format!("{result_prefix}_slotid {}, {args_prefix}_slotid {}", returned.slot, sent.slot);
+                let text = format!("{result_prefix}_slotid {}, {args_prefix}_slotid {}", returned.slot, sent.slot);
                 RuleVerdict::broken(text).at_field(field_names::NFS_SLOTID)
             } else if sent.sequence_id != returned.sequence_id {
                 let (result_id, args_id) = (returned.sequence_id, sent.sequence_id);
-                let text =
-                    format!("{result_prefix}_sequenceid {result_id}, {args_prefix}_sequenceid {args_id}");
+                let text = format!("{result_prefix}_sequenceid {result_id}, {args_prefix}_sequenceid {args_id}");
                 RuleVerdict::broken(text).at_field(field_names::NFS_SEQID)
             } else {
                 RuleVerdict::Kept
@@ -313,11 +304,9 @@ pub(crate) const RULES: &[Rule] = &[
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
             // RFC 8267 section 3.1: a Call may be repeated after an error of the transport.
-            let has_failed =
-                |last_use: &LastSessionSlotUse| last_use.reply_time.is_some() && !last_use.is_executed;
+            let has_failed = |last_use: &LastSessionSlotUse| last_use.reply_time.is_some() && !last_use.is_executed;
             let repeated = call.repeated_use().filter(|last_use| !has_failed(last_use))?;
-            let (arguments, first_arguments) =
-                transaction.operations.arguments_digest.zip(repeated.arguments)?;
+            let (arguments, first_arguments) = transaction.operations.arguments_digest.zip(repeated.arguments)?;
             if arguments.is_same(first_arguments) != Some(true) {
                 return None;
             }
@@ -370,10 +359,7 @@ pub(crate) const RULES: &[Rule] = &[
             };
             let frames: Vec<FrameNumber> =
                 other_use.call_frame.into_iter().chain(call.frames.iter().copied()).collect();
-            Some(
-                by_requester(transaction, &frames, RuleVerdict::broken(text()))
-                    .at_field(field_names::NFS_SLOTID),
-            )
+            Some(by_requester(transaction, &frames, RuleVerdict::broken(text())).at_field(field_names::NFS_SLOTID))
         }),
         ..Rule::DEFAULT
     },
@@ -436,9 +422,7 @@ pub(crate) const RULES: &[Rule] = &[
             let [args_prefix, result_prefix] = operations.channel.prefixes();
             Some(
                 RuleVerdict::from_condition(enforced >= requested, || {
-                    format!(
-                        "{result_prefix}_highest_slotid {enforced}, {args_prefix}_highest_slotid {requested}"
-                    )
+                    format!("{result_prefix}_highest_slotid {enforced}, {args_prefix}_highest_slotid {requested}")
                 })
                 .at_field(field_names::NFS_HIGH_SLOTID),
             )
@@ -484,8 +468,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(false) if repeated.is_executed && !repeated.is_misordered => {
                     let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
                     let text = || format!("another request with sequence ID {id} on slot {slot}");
-                    by_requester(transaction, call.frames, RuleVerdict::broken(text()))
-                        .at_field(field_names::NFS_SEQID)
+                    by_requester(transaction, call.frames, RuleVerdict::broken(text())).at_field(field_names::NFS_SEQID)
                 }
                 _ => RuleVerdict::Unknown,
             })

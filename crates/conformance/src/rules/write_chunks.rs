@@ -14,9 +14,7 @@ const BOTH_LISTS: &[RequiredCaptureEvidence] =
     &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists];
 
 /// Returns the segments that the Responder may write to.
-fn written_segments<'t>(
-    view: &ConformanceTransaction<'t>,
-) -> impl Iterator<Item = &'t ChunkSegment> + use<'t> {
+fn written_segments<'t>(view: &ConformanceTransaction<'t>) -> impl Iterator<Item = &'t ChunkSegment> + use<'t> {
     written_chunks(view).flat_map(|chunk| &chunk.segments)
 }
 
@@ -28,8 +26,7 @@ fn written_chunks<'t>(view: &ConformanceTransaction<'t>) -> impl Iterator<Item =
 
 /// Returns the Reply of version 1, unless it is an RDMA_ERROR.
 fn rpc_reply<'v>(view: &'v ConformanceTransaction<'_>) -> Option<ConformanceMessage<'v>> {
-    view.message(RpcMessageKind::Reply)
-        .filter(|reply| reply.version1().is_some() && !reply.record.is_rdma_error())
+    view.message(RpcMessageKind::Reply).filter(|reply| reply.version1().is_some() && !reply.record.is_rdma_error())
 }
 
 fn is_compound(view: &ConformanceTransaction<'_>) -> bool {
@@ -61,8 +58,7 @@ fn stale_segment(view: &ConformanceTransaction<'_>) -> Option<(Handle, u64)> {
     let earlier_segments = view.earlier_memory.as_ref()?;
     let header = rpc_reply(view)?.header()?;
     let is_stale = |handle: Handle, offset: u64| {
-        let is_offered =
-            written_segments(view).any(|segment| (segment.handle, segment.offset) == (handle, offset));
+        let is_offered = written_segments(view).any(|segment| (segment.handle, segment.offset) == (handle, offset));
         !is_offered && earlier_segments.contains(&(handle, offset))
     };
     let find = |chunk: &WriteChunk<'_>| {
@@ -81,9 +77,8 @@ fn stale_handles(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     if call.record.copies > 1 || view.earlier_memory.is_none() {
         return Some(RuleVerdict::Unknown);
     }
-    let fault = stale_segment(view).map(|(handle, offset)| {
-        format!("segment with handle {handle}, offset 0x{offset:x} of the earlier Call")
-    });
+    let fault = stale_segment(view)
+        .map(|(handle, offset)| format!("segment with handle {handle}, offset 0x{offset:x} of the earlier Call"));
     Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_WRITES))
 }
 
@@ -116,9 +111,8 @@ fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     }
     .or_else(|| {
         let (offered_count, copied_count) = (write_chunks.len(), copies.len() as usize);
-        (offered_count != copied_count).then(|| {
-            format!("{copied}, {offered_count} offered", copied = CountWithNoun(copied_count, "Write chunk"))
-        })
+        (offered_count != copied_count)
+            .then(|| format!("{copied}, {offered_count} offered", copied = CountWithNoun(copied_count, "Write chunk")))
     })
     .or_else(|| {
         { write_chunks.iter().zip(copies.iter()) }
@@ -173,13 +167,8 @@ fn result_length(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         Some((item.length, chunk.returned_bytes()?))
     });
     let verdict = RuleVerdict::of_items(in_chunks, |(item, returned)| {
-        let text = || {
-            format!(
-                "{} returned, data item of {}",
-                CountWithNoun(returned, "byte"),
-                CountWithNoun(item, "byte")
-            )
-        };
+        let text =
+            || format!("{} returned, data item of {}", CountWithNoun(returned, "byte"), CountWithNoun(item, "byte"));
         (u64::from(item) != returned).then(text)
     })?;
     Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
@@ -194,8 +183,7 @@ fn item_inline(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         // rpcrdma/result-length judges an item that is not inline either.
         let is_inline = item.placement == DataItemPlacement::Inline && !is_absent(view, item);
         is_inline.then(|| {
-            let (inline, offered) =
-                (CountWithNoun(item.length, "byte"), CountWithNoun(offered_bytes, "byte"));
+            let (inline, offered) = (CountWithNoun(item.length, "byte"), CountWithNoun(offered_bytes, "byte"));
             format!("{inline} inline, a Write chunk of {offered} was offered for them")
         })
     })
@@ -223,8 +211,7 @@ fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict
         if (total, prefix) == (returned.into(), returned.into()) {
             return None;
         }
-        let suffix =
-            if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
+        let suffix = if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
         let returned = CountWithNoun(returned, "byte");
         Some(format!("returned {returned}, {total} written{suffix}, handle {handle}"))
     })
@@ -319,8 +306,7 @@ const MAX_SEGMENTS: usize = 16;
 /// Returns `true` if a Call repeats one that was answered ERR_CHUNK or GARBAGE_ARGS: it has the same XID, or the same
 /// slot and sequence ID.
 fn is_sent_again(view: &ConformanceTransaction<'_>) -> bool {
-    let has_same_xid =
-        view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
+    let has_same_xid = view.connection.refused_xids.contains(&(view.transaction.direction, view.transaction.xid));
     let last_use = view.slot.as_ref().and_then(|slot| slot.last_use);
     let sequence = view.operations.sequence;
     has_same_xid
@@ -380,8 +366,7 @@ fn has_room_for_reply(view: &ConformanceTransaction<'_>) -> bool {
     let is_decoded = view.summary.call_error.is_none() && view.operations.has_all_arguments;
     let reply_chunk_bytes = view.transaction.reply_chunk.as_ref().map_or(0, Chunk::offered_bytes);
     // The header of a Reply without chunks takes 28 bytes; each Write chunk with 16 segments 264 more.
-    let inline =
-        view.inline_threshold_bytes(view.responder()).map_or(0, |threshold| threshold.saturating_sub(292));
+    let inline = view.inline_threshold_bytes(view.responder()).map_or(0, |threshold| threshold.saturating_sub(292));
     let max_reply_bytes = reply_chunk_bytes.max(u64::from(inline));
     let Some(reads) = view.eligible_reads() else { return false };
     let mut chunks = view.transaction.write_chunks.iter().enumerate();
@@ -402,10 +387,7 @@ fn simple_refused(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     if !reply.record.is_rdma_error() {
         return Some(RuleVerdict::Kept);
     }
-    reply
-        .header()?
-        .error()
-        .filter(|error| *error == RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK))?;
+    reply.header()?.error().filter(|error| *error == RpcRdmaErrorCode::Version1(RpcRdma1ErrCode::ERR_CHUNK))?;
     if !has_room_for_reply(view) {
         return Some(RuleVerdict::Unknown);
     }
@@ -555,10 +537,7 @@ pub(crate) const RULES: &[Rule] = &[
             let filled = { write_chunks.iter().zip(header.writes().iter()) }
                 .find(|(chunk, copy)| chunk.segments.is_empty() && !copy.target.is_empty());
             let fault = filled.map(|(_, copy)| {
-                format!(
-                    "{} in a Write chunk that was offered empty",
-                    CountWithNoun(copy.target.len(), "segment")
-                )
+                format!("{} in a Write chunk that was offered empty", CountWithNoun(copy.target.len(), "segment"))
             });
             Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_WRITES))
         }),
@@ -581,9 +560,7 @@ pub(crate) const RULES: &[Rule] = &[
             let [only] = chunks.as_slice() else { return None };
             let reads = message.transaction.eligible_reads()?;
             let is_meant = !(only.segments.is_empty() && reads.len() == 1);
-            Some(RuleVerdict::from_condition(is_meant, || {
-                "an empty Write chunk for the only data item".to_owned()
-            }))
+            Some(RuleVerdict::from_condition(is_meant, || "an empty Write chunk for the only data item".to_owned()))
         }),
         ..Rule::PER_CONNECTION
     },
@@ -608,9 +585,7 @@ pub(crate) const RULES: &[Rule] = &[
             bytes\".",
         subjects: &[RequiredMessageProperty::WriteChunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],
-        check: RuleCheck::Transaction(|view| {
-            judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))
-        }),
+        check: RuleCheck::Transaction(|view| judge_chunk_sizes(view, |chunk, count| chunk >= u64::from(count))),
         ..Rule::DEFAULT
     },
     Rule {
@@ -687,11 +662,7 @@ pub(crate) const RULES: &[Rule] = &[
             session, where the Call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
             or the inline threshold a Reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
             sends twelve: \"ERR_CHUNK for a Reply chunk, with up to 12 segments in a chunk\".",
-        subjects: &[
-            RequiredMessageProperty::Call,
-            RequiredMessageProperty::Reply,
-            RequiredMessageProperty::Compound,
-        ],
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reply, RequiredMessageProperty::Compound],
         needs: &[
             RequiredCaptureEvidence::BothMessages,
             RequiredCaptureEvidence::ChunkLists,

@@ -217,8 +217,7 @@ fn the_client_echoes_cb_sequence() {
             let mut scene = Scene::new(*kind);
             changed_callback(&mut scene, |compound| set_result(&mut compound.operations[0], at, 77));
             let found = findings(&scene.frames());
-            let echoes: Vec<_> =
-                found.iter().filter(|finding| finding.rule.id == "nfs/sequence-echo").collect();
+            let echoes: Vec<_> = found.iter().filter(|finding| finding.rule.id == "nfs/sequence-echo").collect();
             assert_eq!(echoes.len(), 1, "{text}: {:#?}", describe(&found));
             assert_eq!((echoes[0].text.as_str(), echoes[0].side), (text, EndpointRole::Client));
         }
@@ -226,14 +225,8 @@ fn the_client_echoes_cb_sequence() {
 }
 
 /// Rules that the server breaks in a callback; the client breaks the others.
-const BY_SERVER: [&str; 6] = [
-    "nfs/sequence-first",
-    "nfs/slot-first",
-    "nfs/slot-gap",
-    "nfs/retry-here",
-    "nfs/slot-range",
-    "nfs/minor-version",
-];
+const BY_SERVER: [&str; 6] =
+    ["nfs/sequence-first", "nfs/slot-first", "nfs/slot-gap", "nfs/retry-here", "nfs/slot-range", "nfs/minor-version"];
 
 #[test]
 fn the_server_is_the_requester_of_a_callback() {

@@ -67,12 +67,7 @@ fn a_reply_to_a_call_with_two_xids_has_no_finding() {
         exchange.call.xid ^= 0x0100_0000;
         scene.exchange(&exchange);
         let found = findings(&scene.frames());
-        assert_eq!(
-            broken_rules(&found, ""),
-            BTreeSet::from(["rpcrdma/xid-mismatch"]),
-            "{:#?}",
-            describe(&found)
-        );
+        assert_eq!(broken_rules(&found, ""), BTreeSet::from(["rpcrdma/xid-mismatch"]), "{:#?}", describe(&found));
         assert!(found.iter().all(|finding| finding.side == EndpointRole::Client), "{:#?}", describe(&found));
     }
 }
@@ -189,10 +184,9 @@ fn one_wrong_sequence_id_is_one_finding() {
         scene.compound(&Compound::new(2, &[Operation::sequence(0, id)]));
     }
     let found = findings(&scene.frames());
-    let errors: Vec<&str> =
-        { found.iter().filter(|finding| finding.severity == ReportedFindingSeverity::Error) }
-            .map(|finding| finding.rule.id)
-            .collect();
+    let errors: Vec<&str> = { found.iter().filter(|finding| finding.severity == ReportedFindingSeverity::Error) }
+        .map(|finding| finding.rule.id)
+        .collect();
     assert_eq!(errors, ["nfs/slot-gap"], "{:#?}", describe(&found));
 }
 
@@ -263,8 +257,7 @@ fn a_complex_call_that_comes_again_after_an_error_says_so() {
     scene.session();
     for _ in 0..2 {
         let xid = scene.xid();
-        let mut exchange =
-            Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh()]).exchange(xid);
+        let mut exchange = Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh()]).exchange(xid);
         exchange.call.writes = vec![vec![memory(xid, 0, 64)], vec![memory(xid, 1, 64)]];
         scene.exchange(&exchange.refused());
     }

@@ -269,11 +269,7 @@ impl Exchange {
 pub(crate) fn divide(memory: Memory, length: u32) -> Vec<Memory> {
     let starts = (0..memory.length).step_by(length as usize);
     starts
-        .map(|at| Memory {
-            offset: memory.offset + u64::from(at),
-            length: length.min(memory.length - at),
-            ..memory
-        })
+        .map(|at| Memory { offset: memory.offset + u64::from(at), length: length.min(memory.length - at), ..memory })
         .collect()
 }
 
@@ -296,12 +292,7 @@ pub(crate) const STATEID: [u32; 4] = [1, 0x57, 0x58, 0x59];
 impl Operation {
     /// An operation that succeeds.
     pub(crate) fn new(number: u32, arguments: &[u32], result: &[u32]) -> Self {
-        Self {
-            number,
-            arguments: arguments.to_vec(),
-            result_number: number,
-            result: Some((0, result.to_vec())),
-        }
+        Self { number, arguments: arguments.to_vec(), result_number: number, result: Some((0, result.to_vec())) }
     }
 
     /// CREATE_SESSION with 4 slots and a back channel with one. RFC 8881 section 18.36.

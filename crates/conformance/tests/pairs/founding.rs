@@ -130,8 +130,7 @@ fn seed_003_9_4_the_end_of_a_connection_is_tied_to_its_cause() {
             let found = findings(&scene.fabric.frames);
             let tied: Vec<_> = found.iter().filter(|finding| finding.text.ends_with(END)).collect();
             let rules: Vec<_> = tied.iter().map(|finding| finding.rule.id).collect();
-            let expected: &[&str] =
-                if length == 1000 && !is_answered { &["rpcrdma/send-too-long"] } else { &[] };
+            let expected: &[&str] = if length == 1000 && !is_answered { &["rpcrdma/send-too-long"] } else { &[] };
             assert_eq!(rules, expected, "{kind:?}: {length} bytes: {found:?}");
             // 28 bytes of RPC-over-RDMA, 40 of RPC, 20 of the file handle, 16 of arguments, and the length.
             let text = format!("{} bytes sent, inline threshold 1024{END}", 28 + 40 + 20 + 16 + 4 + length);
@@ -233,9 +232,7 @@ fn seed_000_4_a_write_list_without_a_result_for_it_is_named() {
 /// well-known port number"; servers of versions 2 and 3 may choose any.
 #[test]
 fn seed_002_5_a_server_of_version_4_has_the_well_known_port() {
-    for (port, rules) in
-        [(20049, &[][..]), (2049, &[("rpcrdma/port", SERVER)]), (711, &[("rpcrdma/port", SERVER)])]
-    {
+    for (port, rules) in [(20049, &[][..]), (2049, &[("rpcrdma/port", SERVER)]), (711, &[("rpcrdma/port", SERVER)])] {
         expect_over(&[Kind::Roce], rules, |scene| {
             connect_to_port(scene, port);
             let exchange = Compound::new(0, &[Operation::putrootfh()]).exchange(scene.xid());
@@ -532,9 +529,7 @@ fn seed_004_2_5_requests_are_repeated_on_another_connection_with_new_handles() {
             }
             // A later message of the client shows that no Call is missing from the capture.
             let last = Exchange::getattr3(other.xid());
-            scene.on(&mut other, |other| {
-                [&second, &last].iter().for_each(|exchange| other.exchange(exchange))
-            });
+            scene.on(&mut other, |other| [&second, &last].iter().for_each(|exchange| other.exchange(exchange)));
         });
     }
 }

@@ -34,9 +34,7 @@ mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nfsrdma_conformance::{
-    ConformanceChecker, Finding, RULES, ReportedFindingSeverity, Rule, RuleTally, find_rule,
-};
+use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, ReportedFindingSeverity, Rule, RuleTally, find_rule};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
@@ -93,8 +91,7 @@ fn judge(
     frames: &[Vec<u8>],
     frame_time: impl Fn(u64) -> Timestamp,
 ) -> (Vec<Finding>, BTreeMap<&'static str, RuleTally>) {
-    let mut flow =
-        Flow::new(FlowLimits { record_transport_events: true, check_icrc: true, ..FlowLimits::default() });
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, check_icrc: true, ..FlowLimits::default() });
     let mut checker = ConformanceChecker::new();
     let mut all = Vec::new();
     // As in the program: each Transaction is judged once it is complete.
@@ -135,8 +132,7 @@ fn describe(findings: &[Finding]) -> Vec<String> {
 /// Returns the rules with findings. Rules of severity info hold for nearly every conversation, and do not count unless
 /// they are the rule under test.
 fn broken_rules(findings: &[Finding], wanted: &str) -> BTreeSet<&'static str> {
-    let counts =
-        |finding: &&Finding| finding.rule.id == wanted || finding.severity > ReportedFindingSeverity::Known;
+    let counts = |finding: &&Finding| finding.rule.id == wanted || finding.severity > ReportedFindingSeverity::Known;
     findings.iter().filter(counts).map(|finding| finding.rule.id).collect()
 }
 
@@ -152,11 +148,7 @@ fn each_pair_breaks_its_rule_and_nothing_else() {
                 let accepted = std::mem::take(&mut scene.accepted);
                 let found = findings(&scene.frames());
                 let mut rules = broken_rules(&found, pair.rule);
-                assert!(
-                    accepted.iter().all(|rule| rules.remove(rule)),
-                    "{}: none of {accepted:?}",
-                    pair.rule
-                );
+                assert!(accepted.iter().all(|rule| rules.remove(rule)), "{}: none of {accepted:?}", pair.rule);
                 let expected: BTreeSet<&str> = broken.then_some(pair.rule).into_iter().collect();
                 if rules != expected {
                     let twin = if broken { "broken" } else { "legal" };

@@ -136,8 +136,7 @@ pub(crate) const PAIRS: &[Pair] = &[
             let data_offset = if broken { 5000 } else { 4608 };
             let result = [0, 2, 1, 0, 0, 0, 4608, 0, 0, data_offset, 4, 7];
             let read_plus = Operation::new(68, &arguments, &result);
-            scene
-                .compound(&Compound::new(2, &[Operation::sequence(0, 1), Operation::putrootfh(), read_plus]));
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 1), Operation::putrootfh(), read_plus]));
         },
     },
     Pair {
@@ -151,8 +150,7 @@ pub(crate) const PAIRS: &[Pair] = &[
                 Operation::new(68, &arguments, &result)
             };
             let second = if broken { 5000 } else { 4608 };
-            let operations =
-                [Operation::sequence(0, 1), Operation::putrootfh(), read_plus(4608), read_plus(second)];
+            let operations = [Operation::sequence(0, 1), Operation::putrootfh(), read_plus(4608), read_plus(second)];
             scene.compound(&Compound::new(2, &operations));
         },
     },

@@ -114,8 +114,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             // The M bit of the client, and no markers of the server.
             let flags = if broken { 0xc0 } else { 0x40 };
-            *scene =
-                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
         },
     },
     Pair {
@@ -124,8 +123,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             // A reserved bit.
             let flags = if broken { 0x41 } else { 0x40 };
-            *scene =
-                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
         },
     },
     Pair {
@@ -134,8 +132,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             // The S bit of RFC 6581 section 6, which needs revision 2.
             let flags = if broken { 0x50 } else { 0x40 };
-            *scene =
-                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
         },
     },
     // The R bit of the MPA Request.
@@ -144,8 +141,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         kinds: IWARP,
         conversation: |scene, broken| {
             let flags = if broken { 0x60 } else { 0x40 };
-            *scene =
-                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
         },
     },
     // The R bit of the MPA Reply, on a connection that both sides use.
@@ -154,8 +150,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         kinds: IWARP,
         conversation: |scene, broken| {
             let flags = if broken { 0x60 } else { 0x40 };
-            *scene =
-                Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [STARTUP_FLAGS, flags]);
+            *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [STARTUP_FLAGS, flags]);
         },
     },
     // 512 bytes of private data, or more, on a connection that both sides use.

@@ -124,10 +124,7 @@ pub(crate) const PAIRS: &[Pair] = &[
             let mut exchange = Exchange::getattr3(scene.xid());
             // The length of a file handle of 14 bytes, and two bytes of roundup.
             exchange.call.rpc.truncate(40);
-            exchange
-                .call
-                .rpc
-                .extend([&[0, 0, 0, 14][..], &[7; 14], if broken { &[] } else { &[0, 0] }].concat());
+            exchange.call.rpc.extend([&[0, 0, 0, 14][..], &[7; 14], if broken { &[] } else { &[0, 0] }].concat());
             scene.exchange(&exchange.long_call());
         },
     },
@@ -173,10 +170,8 @@ pub(crate) const PAIRS: &[Pair] = &[
             let mut exchange = Exchange::write3(scene.xid(), 4096);
             let (position, whole) = exchange.call.reads[0];
             let (first, second) = exchange.fetched[0].1.split_at(2000);
-            let segments = [
-                Memory { length: 2000, ..whole },
-                Memory { length: 2096, ..memory(exchange.call.xid, 1, 0) },
-            ];
+            let segments =
+                [Memory { length: 2000, ..whole }, Memory { length: 2096, ..memory(exchange.call.xid, 1, 0) }];
             let fetched = vec![(segments[0], first.to_vec()), (segments[1], second.to_vec())];
             exchange.call.reads = segments.map(|segment| (position, segment)).to_vec();
             exchange.fetched = fetched;

@@ -1,9 +1,7 @@
 //! A connection with its set-up, on which a test sends exchanges.
 
 use nfsrdma_dissectors::address::Lid;
-use nfsrdma_dissectors::infiniband::cm::{
-    self, CmTransportServiceType, CommunicationId, Guid, PathMtu, ServiceId,
-};
+use nfsrdma_dissectors::infiniband::cm::{self, CmTransportServiceType, CommunicationId, Guid, PathMtu, ServiceId};
 use nfsrdma_dissectors::infiniband::{InfinibandQKey, PartitionKey, Psn, Qpn};
 
 use crate::exchange::{Compound, Exchange, Operation, RDMA_ERROR};

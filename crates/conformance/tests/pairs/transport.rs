@@ -25,21 +25,13 @@ pub(crate) fn answered(scene: &mut Scene, is_refused: bool, refusal: u8) {
 }
 
 pub(crate) const PAIRS: &[Pair] = &[
-    Pair {
-        rule: "transport/nak-sequence",
-        kinds: ROCE,
-        conversation: |scene, broken| answered(scene, broken, NAK),
-    },
+    Pair { rule: "transport/nak-sequence", kinds: ROCE, conversation: |scene, broken| answered(scene, broken, NAK) },
     Pair {
         rule: "transport/nak-invalid-request",
         kinds: ROCE,
         conversation: |scene, broken| answered(scene, broken, NAK | 1),
     },
-    Pair {
-        rule: "transport/nak-access",
-        kinds: ROCE,
-        conversation: |scene, broken| answered(scene, broken, NAK | 2),
-    },
+    Pair { rule: "transport/nak-access", kinds: ROCE, conversation: |scene, broken| answered(scene, broken, NAK | 2) },
     Pair {
         rule: "transport/nak-operational",
         kinds: ROCE,

@@ -55,8 +55,7 @@ pub(crate) const PAIRS: &[Pair] = &[
             let lengths = if broken { [2052, 2044] } else { [2048, 2048] };
             let used: Vec<Memory> =
                 segments.iter().zip(lengths).map(|(memory, length)| Memory { length, ..*memory }).collect();
-            exchange.placed =
-                used.iter().map(|memory| (*memory, data(memory.length.min(2048) as usize))).collect();
+            exchange.placed = used.iter().map(|memory| (*memory, data(memory.length.min(2048) as usize))).collect();
             exchange.call.writes = vec![segments];
             exchange.reply.writes = vec![used];
             scene.exchange(&exchange);
@@ -134,8 +133,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             let mut exchange = Exchange::read3_inline(scene.xid(), 1000);
             exchange.call.writes = vec![Vec::new()];
-            exchange.reply.writes =
-                vec![if broken { vec![memory(exchange.call.xid, 0, 0)] } else { Vec::new() }];
+            exchange.reply.writes = vec![if broken { vec![memory(exchange.call.xid, 0, 0)] } else { Vec::new() }];
             scene.exchange(&exchange);
         },
     },

@@ -25,9 +25,7 @@ pub(super) fn port_mapper(
     cursor: &mut Cursor<'_>,
     buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
-    match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver)
-        .map_err(unreadable)?
-    {
+    match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
         portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(buffers.encoder),
         portmap::Args::GETPORT(args) => {
             let is_registered = matches!((args.prog, args.vers), (Program::MOUNT, 3) | (Program::NLM, 4));
@@ -50,8 +48,7 @@ pub(super) fn mount(
         mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(buffers.encoder),
         mount::Args::MNT(args) => {
             let mut names = args.dirpath.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
-            let directory =
-                names.try_fold(MockFileTree::ROOT, |directory, name| server.tree.lookup(directory, name));
+            let directory = names.try_fold(MockFileTree::ROOT, |directory, name| server.tree.lookup(directory, name));
             let results = match directory {
                 Ok(id) => StatusUnion::Ok(Mountres3Ok {
                     fhandle: Opaque(&handle(id)[..]),

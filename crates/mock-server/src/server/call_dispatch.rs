@@ -54,9 +54,7 @@ impl MockServer {
         self.caller.set_from(&call.cred);
         let is_known = Procedure::from_numbers(call.prog, call.vers, call.proc).is_some();
         let result = match (call.prog, call.vers) {
-            (Program::NFS, 3 | 4) | (Program::PORTMAP, 2) | (Program::MOUNT, 3) | (Program::NLM, 4)
-                if !is_known =>
-            {
+            (Program::NFS, 3 | 4) | (Program::PORTMAP, 2) | (Program::MOUNT, 3) | (Program::NLM, 4) if !is_known => {
                 Err(AcceptStat::PROC_UNAVAIL)
             }
             (Program::NFS, 3) => v3::call(self, call.proc, cursor, buffers),

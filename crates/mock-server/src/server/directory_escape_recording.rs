@@ -13,9 +13,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 use super::filehandle::MockFileId;
 use nfsrdma_replay::trace::TraceSlotValueKind;
 use nfsrdma_replay::trace::live_reply_binding::field_value;
-use nfsrdma_replay::trace::run_dependent_field_visitor::{
-    LocatedSubstitutableField, SubstitutableFieldVisitor,
-};
+use nfsrdma_replay::trace::run_dependent_field_visitor::{LocatedSubstitutableField, SubstitutableFieldVisitor};
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]

@@ -50,9 +50,8 @@ pub(super) struct MockObject {
 impl MockObject {
     /// Returns seconds and nanoseconds of a tick: one millisecond each, from the program's first query on.
     pub(super) fn time(tick: u64) -> [u32; 2] {
-        static BEGIN: LazyLock<u64> = LazyLock::new(|| {
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
-        });
+        static BEGIN: LazyLock<u64> =
+            LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs()));
         [(*BEGIN + tick / 1000) as u32, (tick % 1000) as u32 * 1_000_000]
     }
 

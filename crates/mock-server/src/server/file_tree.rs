@@ -274,11 +274,7 @@ impl MockFileTree {
 
     /// Resolves a name to its directory and last component. Names with several components are resolved only without
     /// confinement.
-    fn resolve<'n>(
-        &self,
-        directory: MockFileId,
-        name: &'n [u8],
-    ) -> Result<(MockFileId, &'n [u8]), MockNfsError> {
+    fn resolve<'n>(&self, directory: MockFileId, name: &'n [u8]) -> Result<(MockFileId, &'n [u8]), MockNfsError> {
         let Some(outside) = &self.outside else { return Ok((directory, name)) };
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
         let mut at = if name.first() == Some(&b'/') { Self::ROOT } else { directory };
@@ -367,11 +363,7 @@ impl MockFileTree {
         }
     }
 
-    pub(super) fn rename(
-        &mut self,
-        from: (MockFileId, &[u8]),
-        to: (MockFileId, &[u8]),
-    ) -> Result<(), MockNfsError> {
+    pub(super) fn rename(&mut self, from: (MockFileId, &[u8]), to: (MockFileId, &[u8])) -> Result<(), MockNfsError> {
         let (from, to) = (self.resolve(from.0, from.1)?, self.resolve(to.0, to.1)?);
         let id = self.directory(from.0)?.get(check_name(from.1)?).ok_or(MockNfsError::NOENT)?;
         let existing = self.directory(to.0)?.get(check_name(to.1)?);
@@ -407,12 +399,7 @@ impl MockFileTree {
         Ok(())
     }
 
-    pub(super) fn link(
-        &mut self,
-        id: MockFileId,
-        directory: MockFileId,
-        name: &[u8],
-    ) -> Result<(), MockNfsError> {
+    pub(super) fn link(&mut self, id: MockFileId, directory: MockFileId, name: &[u8]) -> Result<(), MockNfsError> {
         if self.node(id)?.is_directory() {
             return Err(MockNfsError::ISDIR);
         }
@@ -438,12 +425,7 @@ impl MockFileTree {
     }
 
     /// Returns bytes of a file, and `true` if they reach its end.
-    pub(super) fn read(
-        &self,
-        id: MockFileId,
-        offset: u64,
-        count: u32,
-    ) -> Result<(&[u8], bool), MockNfsError> {
+    pub(super) fn read(&self, id: MockFileId, offset: u64, count: u32) -> Result<(&[u8], bool), MockNfsError> {
         let bytes = match &self.node(id)?.content {
             MockObjectContent::File(bytes) => bytes,
             MockObjectContent::Directory(_) => return Err(MockNfsError::ISDIR),
@@ -455,10 +437,8 @@ impl MockFileTree {
     }
 
     pub(super) fn write(&mut self, id: MockFileId, offset: u64, data: &[u8]) -> Result<(), MockNfsError> {
-        let end = offset
-            .checked_add(data.len() as u64)
-            .filter(|end| *end <= self.file_bytes)
-            .ok_or(MockNfsError::FBIG)?;
+        let end =
+            offset.checked_add(data.len() as u64).filter(|end| *end <= self.file_bytes).ok_or(MockNfsError::FBIG)?;
         let length = self.contents_mut(id)?.len() as u64;
         if end > length {
             self.truncate(id, end)?;
@@ -499,15 +479,11 @@ impl MockFileTree {
     }
 
     /// Returns the names in directories of this tree that exist in `other` without the name.
-    fn names_missing_in<'t>(
-        &'t self,
-        other: &'t Self,
-    ) -> impl Iterator<Item = (MockFileId, &'t [u8], MockFileId)> {
+    fn names_missing_in<'t>(&'t self, other: &'t Self) -> impl Iterator<Item = (MockFileId, &'t [u8], MockFileId)> {
         self.nodes.iter().flat_map(move |(directory, node)| {
             let names = node.names().ok();
             let other_names = other.directory(*directory).ok();
-            let is_missing =
-                move |name: &[u8]| other_names.is_some_and(|other_names| other_names.get(name).is_none());
+            let is_missing = move |name: &[u8]| other_names.is_some_and(|other_names| other_names.get(name).is_none());
             let entries = names.into_iter().flat_map(|names| names.after(0));
             entries.filter(move |(_, name, _)| is_missing(name)).map(|(_, name, id)| (*directory, name, id))
         })
@@ -515,8 +491,7 @@ impl MockFileTree {
 
     /// Restores removed names. Returns `true` if there are any.
     pub(super) fn restore_names(before: &Self, after: &mut Self) -> bool {
-        let missing: Vec<_> =
-            before.names_missing_in(after).map(|(at, name, id)| (at, name.to_vec(), id)).collect();
+        let missing: Vec<_> = before.names_missing_in(after).map(|(at, name, id)| (at, name.to_vec(), id)).collect();
         for (directory, name, id) in &missing {
             if let (false, Some(node)) = (after.nodes.contains_key(id), before.nodes.get(id)) {
                 after.nodes.insert(*id, node.clone());
@@ -591,8 +566,7 @@ mod tests {
         }
         let second = tree.directory(MockFileTree::ROOT).unwrap().after(0).nth(1).unwrap().0;
         tree.remove(MockFileTree::ROOT, b"b", None).unwrap();
-        let after: Vec<_> =
-            tree.directory(MockFileTree::ROOT).unwrap().after(second).map(|entry| entry.1).collect();
+        let after: Vec<_> = tree.directory(MockFileTree::ROOT).unwrap().after(second).map(|entry| entry.1).collect();
         assert_eq!(after, [b"c"]);
     }
 

@@ -15,10 +15,7 @@ pub(super) struct MockNlmLock {
 impl MockNlmLock {
     pub(super) fn from_request(request: &Nlm4Lock<'_>, is_exclusive: bool) -> Self {
         // A length of 0 means up to the end of the file.
-        let last = request
-            .l_len
-            .checked_sub(1)
-            .map_or(u64::MAX, |distance| request.l_offset.saturating_add(distance));
+        let last = request.l_len.checked_sub(1).map_or(u64::MAX, |distance| request.l_offset.saturating_add(distance));
         let owner = (request.oh.0.to_vec(), request.svid);
         Self { file: request.fh.0.to_vec(), owner, first: request.l_offset, last, is_exclusive }
     }

@@ -51,11 +51,7 @@ fn handle_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PostOpAttr {
 
 fn pre_op_attributes(tree: &MockFileTree, handle: &NfsFh3<'_>) -> PreOpAttr {
     let node = tree.node(tree.object(handle.0).ok()?).ok()?;
-    Some(WccAttr {
-        size: node.size(),
-        mtime: time(node.modified()),
-        ctime: time(MockObject::time(node.ctime)),
-    })
+    Some(WccAttr { size: node.size(), mtime: time(node.modified()), ctime: time(MockObject::time(node.ctime)) })
 }
 
 fn wcc(tree: &MockFileTree, handle: &NfsFh3<'_>, before: PreOpAttr) -> WccData {
@@ -145,9 +141,7 @@ pub(super) fn call(
         }),
         Args::MKNOD(args) => make(server, &args.r#where, buffers, |tree, directory| {
             let numbers = match &args.what {
-                Mknoddata3::Chr(device) | Mknoddata3::Blk(device) => {
-                    [device.spec.specdata1, device.spec.specdata2]
-                }
+                Mknoddata3::Chr(device) | Mknoddata3::Blk(device) => [device.spec.specdata1, device.spec.specdata2],
                 Mknoddata3::Sock(_) | Mknoddata3::Fifo(_) => [0; 2],
                 Mknoddata3::Other(_) => return Err(MockNfsError(Nfsstat3::NFS3ERR_BADTYPE.0)),
             };
@@ -322,13 +316,11 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
     let verf = server.write_verifier();
     let MockServer { tree, caller, .. } = server;
     match args {
-        Args::GETATTR(args) => {
-            Results::GETATTR(match tree.object(args.object.0).map(|id| attributes(tree, id)) {
-                Ok(Some(obj_attributes)) => StatusUnion::Ok(Getattr3Resok { obj_attributes }),
-                Ok(None) => StatusUnion::Fail(Nfsstat3::NFS3ERR_STALE, Void),
-                Err(error) => StatusUnion::Fail(status(error), Void),
-            })
-        }
+        Args::GETATTR(args) => Results::GETATTR(match tree.object(args.object.0).map(|id| attributes(tree, id)) {
+            Ok(Some(obj_attributes)) => StatusUnion::Ok(Getattr3Resok { obj_attributes }),
+            Ok(None) => StatusUnion::Fail(Nfsstat3::NFS3ERR_STALE, Void),
+            Err(error) => StatusUnion::Fail(status(error), Void),
+        }),
         Args::SETATTR(args) => {
             let before = pre_op_attributes(tree, &args.object);
             let guard = |id| match (&args.guard, tree.node(id)) {
@@ -349,8 +341,9 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             let obj_wcc = ObjWcc { obj_wcc: wcc(tree, &args.object, before) };
             Results::SETATTR(outcome(result, obj_wcc))
         }
-        Args::ACCESS(args) => Results::ACCESS(about_object(tree, &args.object, |node, obj_attributes| {
-            Access3Resok { obj_attributes, access: Access3(args.access.0 & node.rights(caller)) }
+        Args::ACCESS(args) => Results::ACCESS(about_object(tree, &args.object, |node, obj_attributes| Access3Resok {
+            obj_attributes,
+            access: Access3(args.access.0 & node.rights(caller)),
         })),
         Args::WRITE(args) => {
             let before = pre_op_attributes(tree, &args.file);
@@ -368,10 +361,8 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
         Args::RMDIR(args) => Results::RMDIR(remove(tree, &args.object, true)),
         Args::RENAME(args) => {
             let (from, to) = (pre_op_attributes(tree, &args.from.dir), pre_op_attributes(tree, &args.to.dir));
-            let directories =
-                tree.object(args.from.dir.0).and_then(|from| Ok((from, tree.object(args.to.dir.0)?)));
-            let result = directories
-                .and_then(|(from, to)| tree.rename((from, args.from.name.0), (to, args.to.name.0)));
+            let directories = tree.object(args.from.dir.0).and_then(|from| Ok((from, tree.object(args.to.dir.0)?)));
+            let result = directories.and_then(|(from, to)| tree.rename((from, args.from.name.0), (to, args.to.name.0)));
             let (fromdir_wcc, todir_wcc) = (wcc(tree, &args.from.dir, from), wcc(tree, &args.to.dir, to));
             Results::RENAME(outcome(result, RenameWcc { fromdir_wcc, todir_wcc }))
         }
@@ -385,33 +376,29 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
                 Link3Res { file_attributes: handle_attributes(tree, &args.file), linkdir_wcc },
             ))
         }
-        Args::FSSTAT(args) => {
-            Results::FSSTAT(about_object(tree, &args.fsroot, |_, obj_attributes| Fsstat3Resok {
-                obj_attributes,
-                tbytes: 1 << 30,
-                fbytes: 1 << 29,
-                abytes: 1 << 29,
-                tfiles: 1 << 20,
-                ffiles: 1 << 19,
-                afiles: 1 << 19,
-                invarsec: 0,
-            }))
-        }
-        Args::FSINFO(args) => {
-            Results::FSINFO(about_object(tree, &args.fsroot, |_, obj_attributes| Fsinfo3Resok {
-                obj_attributes,
-                rtmax: tree.io_bytes,
-                rtpref: tree.io_bytes,
-                rtmult: 4096,
-                wtmax: tree.io_bytes,
-                wtpref: tree.io_bytes,
-                wtmult: 4096,
-                dtpref: 4096,
-                maxfilesize: 256 << 20,
-                time_delta: Duration3 { seconds: 0, nseconds: 1_000_000 },
-                properties: Fsf3(0x0b),
-            }))
-        }
+        Args::FSSTAT(args) => Results::FSSTAT(about_object(tree, &args.fsroot, |_, obj_attributes| Fsstat3Resok {
+            obj_attributes,
+            tbytes: 1 << 30,
+            fbytes: 1 << 29,
+            abytes: 1 << 29,
+            tfiles: 1 << 20,
+            ffiles: 1 << 19,
+            afiles: 1 << 19,
+            invarsec: 0,
+        })),
+        Args::FSINFO(args) => Results::FSINFO(about_object(tree, &args.fsroot, |_, obj_attributes| Fsinfo3Resok {
+            obj_attributes,
+            rtmax: tree.io_bytes,
+            rtpref: tree.io_bytes,
+            rtmult: 4096,
+            wtmax: tree.io_bytes,
+            wtpref: tree.io_bytes,
+            wtmult: 4096,
+            dtpref: 4096,
+            maxfilesize: 256 << 20,
+            time_delta: Duration3 { seconds: 0, nseconds: 1_000_000 },
+            properties: Fsf3(0x0b),
+        })),
         Args::PATHCONF(args) => {
             Results::PATHCONF(about_object(tree, &args.object, |_, obj_attributes| Pathconf3Resok {
                 obj_attributes,
@@ -424,10 +411,8 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
             }))
         }
         Args::COMMIT(args) => {
-            let file_wcc = WccData {
-                before: pre_op_attributes(tree, &args.file),
-                after: handle_attributes(tree, &args.file),
-            };
+            let file_wcc =
+                WccData { before: pre_op_attributes(tree, &args.file), after: handle_attributes(tree, &args.file) };
             Results::COMMIT(match tree.object(args.file.0).and_then(|id| tree.node(id)) {
                 Ok(_) => StatusUnion::Ok(Commit3Resok { file_wcc, verf }),
                 Err(error) => StatusUnion::Fail(status(error), FileWcc { file_wcc }),
@@ -438,14 +423,9 @@ fn call_without_data(server: &mut MockServer, args: &Args<'_>) -> Results<'stati
     }
 }
 
-fn remove(
-    tree: &mut MockFileTree,
-    at: &Diropargs3<'_>,
-    is_directory: bool,
-) -> StatusUnion<Nfsstat3, DirWcc, DirWcc> {
+fn remove(tree: &mut MockFileTree, at: &Diropargs3<'_>, is_directory: bool) -> StatusUnion<Nfsstat3, DirWcc, DirWcc> {
     let before = pre_op_attributes(tree, &at.dir);
-    let result =
-        tree.object(at.dir.0).and_then(|directory| tree.remove(directory, at.name.0, Some(is_directory)));
+    let result = tree.object(at.dir.0).and_then(|directory| tree.remove(directory, at.name.0, Some(is_directory)));
     outcome(result, DirWcc { dir_wcc: wcc(tree, &at.dir, before) })
 }
 

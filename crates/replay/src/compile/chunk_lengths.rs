@@ -49,10 +49,7 @@ impl CompiledChunkLengths {
     /// Returns the Read and Write chunks as lists, for [`Self::to_call_chunks`].
     pub(super) fn segment_length_lists(&self) -> [Vec<ChunkSegmentLengths<'_>>; 2] {
         [&self.reads, &self.writes].map(|chunks| {
-            chunks
-                .iter()
-                .map(|lengths| ChunkSegmentLengths { lengths: XdrArray::from(&lengths[..]) })
-                .collect()
+            chunks.iter().map(|lengths| ChunkSegmentLengths { lengths: XdrArray::from(&lengths[..]) }).collect()
         })
     }
 
@@ -68,11 +65,7 @@ impl CompiledChunkLengths {
         }
     }
 
-    pub(super) fn to_transfer(
-        &self,
-        transaction: &Transaction,
-        summary: &RpcSummary,
-    ) -> CallAndReplyWireForms<'_> {
+    pub(super) fn to_transfer(&self, transaction: &Transaction, summary: &RpcSummary) -> CallAndReplyWireForms<'_> {
         let wire_form = |message: Option<&CapturedMessage>| match message {
             Some(message) if message.is_rdma_error() => TraceMessageWireForm::ERROR,
             Some(message) if message.is_nomsg() => TraceMessageWireForm::NOMSG,
@@ -116,16 +109,15 @@ impl CompiledChunkLengths {
                 }
                 // The text of a symbolic link, which is DDP-eligible.
                 (_, VisitedNfs4Opcode::Fore(Operation::READLINK))
-                | (
-                    Some(Procedure::V3(v3::Procedure::READLINK) | Procedure::V2(v2::Procedure::READLINK)),
-                    _,
-                ) => match self.writes.get(payloads.len()) {
-                    Some(chunk) => {
-                        let length = chunk.iter().fold(0_u32, |sum, length| sum.saturating_add(*length));
-                        payloads.push(length.max(MAX_LINK_TEXT_BYTES));
+                | (Some(Procedure::V3(v3::Procedure::READLINK) | Procedure::V2(v2::Procedure::READLINK)), _) => {
+                    match self.writes.get(payloads.len()) {
+                        Some(chunk) => {
+                            let length = chunk.iter().fold(0_u32, |sum, length| sum.saturating_add(*length));
+                            payloads.push(length.max(MAX_LINK_TEXT_BYTES));
+                        }
+                        None => message = message.saturating_add(MAX_LINK_TEXT_BYTES),
                     }
-                    None => message = message.saturating_add(MAX_LINK_TEXT_BYTES),
-                },
+                }
                 // The requested length in the message itself.
                 (
                     _,

@@ -11,8 +11,7 @@ use crate::trace::step::{NONE, TraceCallConnectionAndSession, TraceProcedure};
 
 /// Memory of a connection and of its two hosts in bytes, with hash tables that are rehashed, and the sorted lists at
 /// the end.
-const ENDPOINT_BYTES: usize =
-    4 * (size_of::<(u64, TraceConnection)>() + 2 * size_of::<(TraceHostIdentity, u32)>());
+const ENDPOINT_BYTES: usize = 4 * (size_of::<(u64, TraceConnection)>() + 2 * size_of::<(TraceHostIdentity, u32)>());
 
 #[derive(Debug, Default)]
 pub(super) struct TraceEndpointNumbers {
@@ -114,9 +113,7 @@ impl TraceEndpointNumbers {
         let sides = [&transaction.call, &transaction.reply];
         let [requested, granted] = &mut connection.credits;
         let [call_bytes, reply_bytes] = &mut connection.longest;
-        for (side, (credits, longest)) in
-            sides.into_iter().zip([(requested, call_bytes), (granted, reply_bytes)])
-        {
+        for (side, (credits, longest)) in sides.into_iter().zip([(requested, call_bytes), (granted, reply_bytes)]) {
             if let Some(message) = side
                 && let Some(header_words) = message.rpcrdma
             {

@@ -22,8 +22,8 @@ use nfsrdma_dissectors::rpc::{self, Credential};
 use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text, XdrArray};
 
 use super::trace::file_format::{
-    self, InitialFileExtent, ReplayTraceBlockKind, TraceFileDataRetention, TraceFileSystemObject,
-    TraceFileTotals, TraceHost, TraceProvenance, TraceVariableWithoutDefiningStep,
+    self, InitialFileExtent, ReplayTraceBlockKind, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals,
+    TraceHost, TraceProvenance, TraceVariableWithoutDefiningStep,
 };
 use super::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 use super::trace::step::{
@@ -120,8 +120,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         transaction: &Transaction,
         run_context: ReplayRunCallMetadata<'_>,
     ) -> io::Result<()> {
-        transaction
-            .with_messages(|messages| self.compile_transaction(transaction, messages, true, run_context))
+        transaction.with_messages(|messages| self.compile_transaction(transaction, messages, true, run_context))
     }
 
     /// Adds a decoded Transaction. One that is not selected only updates variables and tree, as if it was done before
@@ -157,16 +156,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
         call.clear();
         reply.clear();
         if let Some((bytes, base_position)) = messages.rpc_bytes(RpcMessageKind::Call) {
-            let visited =
-                MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position };
-            variable_resolver.resolve_call(
-                &visited,
-                procedure,
-                id,
-                &mut caller,
-                files,
-                &mut call.decoder_slots,
-            );
+            let visited = MessageWithSubstitutableFieldVisitor { visitor: &call_visitor, bytes, base_position };
+            variable_resolver.resolve_call(&visited, procedure, id, &mut caller, files, &mut call.decoder_slots);
             let is_for_root = |slot: &SubstitutableMessageSlot| {
                 slot.part == VariableUseKind::USED && run_context.root_operations.contains(&slot.operation)
             };
@@ -175,8 +166,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             }
         }
         if let Some((bytes, base_position)) = messages.rpc_bytes(RpcMessageKind::Reply) {
-            let visited =
-                MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position };
+            let visited = MessageWithSubstitutableFieldVisitor { visitor: &reply_visitor, bytes, base_position };
             variable_resolver.resolve_reply(&visited, id, &caller, files, &mut reply.decoder_slots);
         }
         if trace_procedure.minor_version != 0 {
@@ -242,9 +232,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         };
         tree.infer_from_step(&input, contents);
         let contents = contents.iter().filter(|_| id != 0);
-        contents
-            .filter_map(|content| extent(id, content, reply))
-            .try_for_each(|extent| writer.extent(&extent))
+        contents.filter_map(|content| extent(id, content, reply)).try_for_each(|extent| writer.extent(&extent))
     }
 
     /// Finishes the trace. Returns the output and the counts.
@@ -295,8 +283,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let end = &mut tables.writer.end;
         end.variables = self.variable_resolver.variables.len();
         end.forgotten = self.variable_resolver.variables.evicted();
-        end.left_out =
-            self.variable_resolver.unrecorded_variables + self.dropped_fields + self.tree.left_out();
+        end.left_out = self.variable_resolver.unrecorded_variables + self.dropped_fields + self.tree.left_out();
         let (output, end) = tables.finish()?;
         let Self { without_call, without_reply, .. } = self;
         Ok((output, TraceCompileCounts { without_call, without_reply, end }))
@@ -307,8 +294,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
 fn extent(step: u64, content: &InitialFileContent, reply: &CompiledMessage) -> Option<InitialFileExtent> {
     let payload = reply.payload(content.payload)?;
     let from = content.payload_offset as usize;
-    let bytes =
-        reply.content(content.payload).and_then(|bytes| bytes.get(from..from + content.length as usize));
+    let bytes = reply.content(content.payload).and_then(|bytes| bytes.get(from..from + content.length as usize));
     let is_zero = bytes.is_some_and(|bytes| bytes.iter().all(|byte| *byte == 0));
     Some(InitialFileExtent {
         object: content.object.0,
@@ -317,11 +303,7 @@ fn extent(step: u64, content: &InitialFileContent, reply: &CompiledMessage) -> O
         content: if is_zero { PayloadContentState::ZEROS } else { payload.content },
         hash: bytes.map_or([0; 16], hash),
         data: payload.data
-            + if payload.content == PayloadContentState::KEPT {
-                u64::from(content.payload_offset)
-            } else {
-                0
-            },
+            + if payload.content == PayloadContentState::KEPT { u64::from(content.payload_offset) } else { 0 },
         step,
     })
 }
@@ -341,8 +323,7 @@ fn object<W: Write + Seek>(
             step: name.step,
         })
         .collect();
-    let changer =
-        node.changer.map(|user| user.map(|number| number.to_string().into_bytes().into_boxed_slice()));
+    let changer = node.changer.map(|user| user.map(|number| number.to_string().into_bytes().into_boxed_slice()));
     let owners = node.owners.as_deref().or(changer.as_ref());
     let [owner, group] = owners.map_or([&[][..], &[]], |[owner, group]| [owner, group]);
     tables.add(
@@ -373,8 +354,7 @@ fn build_procedure(summary: &RpcSummary, messages: &TransactionMessages<'_>) -> 
         .and_then(|(bytes, _)| rpc::RpcMsg::decode(&mut Cursor::new(bytes), &mut NullFieldObserver).ok());
     let credential = header.as_ref().and_then(|message| message.call()).map(|call| &call.cred);
     let flavor = credential.map(Credential::tag);
-    let is_data =
-        credential.and_then(Credential::gss).is_none_or(|gss| gss.gss_proc == GssProc::RPCSEC_GSS_DATA);
+    let is_data = credential.and_then(Credential::gss).is_none_or(|gss| gss.gss_proc == GssProc::RPCSEC_GSS_DATA);
     TraceProcedure {
         program: summary.program.map_or(NONE, |program| program.0),
         version: summary.version.unwrap_or(NONE),

@@ -12,8 +12,7 @@ use super::variable_table::hash;
 use crate::trace::file_format::TraceFileDataRetention;
 use crate::trace::run_dependent_field_visitor::SubstitutableFieldVisitor;
 use crate::trace::step::{
-    MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot, TraceMessage,
-    TracePayload,
+    MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot, TraceMessage, TracePayload,
 };
 use crate::trace::step_writer::ReplayTraceWriter;
 
@@ -78,10 +77,7 @@ impl CompiledMessage {
         let mut from = 0;
         for item in visitor.data.iter().filter(|datum| datum.is_inline && datum.is_eligible) {
             let content = to_index(item.at);
-            let end = content
-                + item.padding_bytes
-                + item.length_bytes as usize
-                + roundup(item.length_bytes as usize);
+            let end = content + item.padding_bytes + item.length_bytes as usize + roundup(item.length_bytes as usize);
             self.head.extend_from_slice(bytes.get(from..content).unwrap_or_default());
             from = end.min(bytes.len());
             removed.push((content, from - content));
@@ -95,9 +91,7 @@ impl CompiledMessage {
         let body = visitor.body.clone().unwrap_or(base + bytes.len()..base + bytes.len());
         (self.body_offset, self.body_end) = (in_head(body.start), in_head(body.end));
         self.slots.extend(
-            self.decoder_slots
-                .iter()
-                .map(|(at, slot)| SubstitutableMessageSlot { at: in_head(*at), ..slot.clone() }),
+            self.decoder_slots.iter().map(|(at, slot)| SubstitutableMessageSlot { at: in_head(*at), ..slot.clone() }),
         );
         for item in &visitor.data {
             let start = self.data.len();
@@ -110,11 +104,7 @@ impl CompiledMessage {
                 at: in_head(item.at),
                 length: item.length_bytes,
                 is_inside: item.is_inline && !item.is_eligible,
-                content: if item.bytes.is_some() {
-                    PayloadContentState::HASHED
-                } else {
-                    PayloadContentState::UNKNOWN
-                },
+                content: if item.bytes.is_some() { PayloadContentState::HASHED } else { PayloadContentState::UNKNOWN },
                 hash,
                 data: 0,
                 operation: item.operation,
@@ -150,14 +140,10 @@ impl CompiledMessage {
             payload.content = match retention {
                 _ if is_zero(bytes) => PayloadContentState::ZEROS,
                 // Data generated from the key has no holes.
-                TraceFileDataRetention::KEYED
-                    if compiled.is_file && bytes.chunks_exact(HOLE_BYTES).any(is_zero) =>
-                {
+                TraceFileDataRetention::KEYED if compiled.is_file && bytes.chunks_exact(HOLE_BYTES).any(is_zero) => {
                     PayloadContentState::UNKNOWN
                 }
-                TraceFileDataRetention::KEYED if compiled.is_file && payload.file != NONE => {
-                    PayloadContentState::KEYED
-                }
+                TraceFileDataRetention::KEYED if compiled.is_file && payload.file != NONE => PayloadContentState::KEYED,
                 // The text of a link is part of the tree, so it is always needed.
                 TraceFileDataRetention::KEPT => PayloadContentState::KEPT,
                 _ if !compiled.is_file => PayloadContentState::KEPT,
@@ -166,10 +152,8 @@ impl CompiledMessage {
             if payload.content == PayloadContentState::KEPT {
                 payload.data = writer.add_data(hash, bytes)?;
             } else if payload.is_inside
-                && let Some(inline_bytes) = self
-                    .head
-                    .get_mut(payload.at as usize..)
-                    .and_then(|rest| rest.get_mut(..payload.length as usize))
+                && let Some(inline_bytes) =
+                    self.head.get_mut(payload.at as usize..).and_then(|rest| rest.get_mut(..payload.length as usize))
             {
                 inline_bytes.fill(0);
             }
@@ -218,11 +202,9 @@ fn capture_completeness(
     let is_whole = message.bytes.len() >= message.length && message.gaps.is_empty();
     let length = match kind {
         _ if !message.is_nomsg() => None,
-        RpcMessageKind::Call => transaction
-            .read_chunks
-            .iter()
-            .find(|chunk| chunk.position == Some(0))
-            .map(|chunk| chunk.offered_bytes()),
+        RpcMessageKind::Call => {
+            transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0)).map(|chunk| chunk.offered_bytes())
+        }
         RpcMessageKind::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned_bytes()),
     };
     let captured = messages.rpc_bytes(kind).map_or(0, |(bytes, _)| bytes.len() as u64);

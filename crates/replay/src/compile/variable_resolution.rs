@@ -9,8 +9,7 @@ use crate::trace::run_dependent_field_visitor::{
     LocatedSubstitutableField, SubstitutableFieldVisitor, VisitedNfs4Opcode, VisitedOperation,
 };
 use crate::trace::step::{
-    NONE, SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceSlotValueKind, VariableUseKind,
-    stateid_use,
+    NONE, SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceSlotValueKind, VariableUseKind, stateid_use,
 };
 use crate::trace::value_substitution::value_in_field;
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
@@ -180,13 +179,11 @@ impl IdentityVariableAssigner {
         is_reverse: bool,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
-        let Some(name) = identity_value(visited, field, scope.file != NONE, VariableUseKind::USED, slots)
-        else {
+        let Some(name) = identity_value(visited, field, scope.file != NONE, VariableUseKind::USED, slots) else {
             return;
         };
         let is_given = field.holds.is_assigned_by_server() == is_reverse;
-        let (resolved, was_known) =
-            self.variables.resolve(field.holds, scope, name, if is_given { id } else { 0 });
+        let (resolved, was_known) = self.variables.resolve(field.holds, scope, name, if is_given { id } else { 0 });
         let use_kind = if is_given && !was_known { VariableUseKind::DEFINED } else { VariableUseKind::USED };
         // A value that the caller chooses may be in several concurrent Calls.
         let definition = if is_given { id } else { resolved.definition };
@@ -274,8 +271,7 @@ impl IdentityVariableAssigner {
         if !operation_slots.iter().any(|(_, slot)| slot.holds.is_count()) {
             return;
         }
-        let find =
-            |kind| operation_slots.iter().find(|(_, slot)| slot.holds == kind).map(|(_, slot)| slot.variable);
+        let find = |kind| operation_slots.iter().find(|(_, slot)| slot.holds == kind).map(|(_, slot)| slot.variable);
         let session = find(TraceSlotValueKind::SESSION).unwrap_or(NONE);
         let clientid = find(TraceSlotValueKind::CLIENTID).unwrap_or(clientid);
         let owner = find(TraceSlotValueKind::OWNER);
@@ -285,9 +281,9 @@ impl IdentityVariableAssigner {
             match slot.holds {
                 TraceSlotValueKind::STATEID => next = slot.variable,
                 TraceSlotValueKind::STATEID_SEQID => slot.variable = std::mem::replace(&mut next, NONE),
-                TraceSlotValueKind::SEQUENCE_ID
-                | TraceSlotValueKind::SLOT_ID
-                | TraceSlotValueKind::HIGHEST_SLOT_ID => slot.variable = session,
+                TraceSlotValueKind::SEQUENCE_ID | TraceSlotValueKind::SLOT_ID | TraceSlotValueKind::HIGHEST_SLOT_ID => {
+                    slot.variable = session
+                }
                 TraceSlotValueKind::CREATE_SEQUENCE => slot.variable = clientid,
                 TraceSlotValueKind::OPEN_SEQID if operation == Some(Operation::OPEN) => {
                     slot.variable = owner.unwrap_or(NONE);
@@ -438,9 +434,7 @@ fn record_caller_state(
                 caller.slot = number(TraceSlotValueKind::SLOT_ID).unwrap_or(NONE);
                 caller.sequence = number(TraceSlotValueKind::SEQUENCE_ID).unwrap_or(NONE);
             }
-            TraceSlotValueKind::OWNER
-                if matches!(operation.fore(), Some(Operation::OPEN | Operation::LOCK)) =>
-            {
+            TraceSlotValueKind::OWNER if matches!(operation.fore(), Some(Operation::OPEN | Operation::LOCK)) => {
                 files.owners.push((at, slot.variable))
             }
             TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID if caller.owner == NONE => {
@@ -479,8 +473,7 @@ fn split_operation_fields(
 
 /// Sets the file from GETFH for the operations since the last change of the current filehandle.
 fn set_current_file(files: &mut OperationFileAndOwnerVariables, at: usize, file: u32) {
-    let start =
-        files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
+    let start = files.changes_current_file.iter().take(at).rposition(|changes| *changes).map_or(0, |last| last + 1);
     let end = files
         .changes_current_file
         .iter()

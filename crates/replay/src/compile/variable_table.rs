@@ -70,8 +70,7 @@ impl TraceVariableNumbering {
         if let Some(existing) = self.cache_for(kind).get(key) {
             return (*existing, true);
         }
-        let new_definition =
-            VariableDefinition { variable: self.new_anonymous(), definition, is_counted: false };
+        let new_definition = VariableDefinition { variable: self.new_anonymous(), definition, is_counted: false };
         self.cache_for(kind).insert(key, new_definition);
         (new_definition, false)
     }
@@ -86,12 +85,7 @@ impl TraceVariableNumbering {
     }
 
     /// Marks an identifier as counted. Returns `true` if it was not marked before.
-    pub(super) fn mark_counted(
-        &mut self,
-        kind: TraceSlotValueKind,
-        scope: VariableScope,
-        name: &[u8],
-    ) -> bool {
+    pub(super) fn mark_counted(&mut self, kind: TraceSlotValueKind, scope: VariableScope, name: &[u8]) -> bool {
         let key = identifier_key(kind, scope, name);
         let existing = self.cache_for(kind).get(key);
         existing.is_some_and(|entry| !std::mem::replace(&mut entry.is_counted, true))
@@ -111,10 +105,7 @@ impl TraceVariableNumbering {
 
     /// Returns the number of evicted identifiers, without change values, of which each occurs only a few times.
     pub(super) fn evicted(&self) -> u64 {
-        [&self.filehandles, &self.stateids, &self.cookies, &self.others]
-            .map(SecondChanceMap::forgotten)
-            .iter()
-            .sum()
+        [&self.filehandles, &self.stateids, &self.cookies, &self.others].map(SecondChanceMap::forgotten).iter().sum()
     }
 }
 

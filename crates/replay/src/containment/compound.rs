@@ -3,9 +3,9 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Attributes, Bitmap4, Clientid4, CopyRes, Createhow4, Createtype4, Fattr4,
-    FlexFilesLayoutreturn4, GetDirDelegation4ResNonFatal, LayoutgetRes, Layoutreturn4,
-    LayoutreturnByLayoutType, Layoutupdate4, LockRes, Locker4, Netaddr4, NfsFtype4, Nfsstat4, OpenClaim4,
-    OpenDelegation4, Openflag4, Results, SecinfoStyle4, SetclientidRes, Stateid4, WriteResponse4,
+    FlexFilesLayoutreturn4, GetDirDelegation4ResNonFatal, LayoutgetRes, Layoutreturn4, LayoutreturnByLayoutType,
+    Layoutupdate4, LockRes, Locker4, Netaddr4, NfsFtype4, Nfsstat4, OpenClaim4, OpenDelegation4, Openflag4, Results,
+    SecinfoStyle4, SetclientidRes, Stateid4, WriteResponse4,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::universal_address;
@@ -97,9 +97,8 @@ impl Containment {
             Args::LOOKUPP(_) => state.current = self.lookup(state.current, b"..")?,
             Args::OPENATTR(_) => {
                 state.check_current()?;
-                state.current = state
-                    .current
-                    .map(|_| CompoundFilehandleContainment::Zone(FilehandleLocationInExport::InTree));
+                state.current =
+                    state.current.map(|_| CompoundFilehandleContainment::Zone(FilehandleLocationInExport::InTree));
             }
             Args::SECINFO(args) => {
                 state.check_current()?;
@@ -115,9 +114,7 @@ impl Containment {
                 self.attributes(&args.createattrs)?;
                 let is_directory = matches!(args.objtype, Createtype4::Other(NfsFtype4::NF4DIR));
                 match state.current {
-                    Some(CompoundFilehandleContainment::Zone(FilehandleLocationInExport::Export))
-                        if !is_directory =>
-                    {
+                    Some(CompoundFilehandleContainment::Zone(FilehandleLocationInExport::Export)) if !is_directory => {
                         return Err(ContainmentViolation::Upward);
                     }
                     Some(CompoundFilehandleContainment::ExportPath(_)) => {
@@ -150,9 +147,7 @@ impl Containment {
                     Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
                         self.attributes(given)?;
                     }
-                    Openflag4::Create(Createhow4::Exclusive41(exclusive)) => {
-                        self.attributes(&exclusive.cva_attrs)?
-                    }
+                    Openflag4::Create(Createhow4::Exclusive41(exclusive)) => self.attributes(&exclusive.cva_attrs)?,
                     Openflag4::Create(Createhow4::Exclusive(_)) | Openflag4::NoCreate(_) => {}
                 }
                 match &args.claim {
@@ -248,9 +243,7 @@ impl Containment {
             Args::COPY_NOTIFY(_) => return Err(ContainmentViolation::Server),
 
             // Clients and sessions.
-            Args::SEQUENCE(args) => {
-                self.check_issued(ContainmentCheckedIdentifierKind::Session, &args.sa_sessionid)?
-            }
+            Args::SEQUENCE(args) => self.check_issued(ContainmentCheckedIdentifierKind::Session, &args.sa_sessionid)?,
             Args::BIND_CONN_TO_SESSION(args) => {
                 self.check_issued(ContainmentCheckedIdentifierKind::Session, &args.bctsa_sessid)?
             }
@@ -318,12 +311,9 @@ impl Containment {
             Some(CompoundFilehandleContainment::ExportPath(at)) => {
                 let component = self.export_path.as_ref().and_then(|path| path.get(at));
                 match component.is_some_and(|next| **next == *name) {
-                    true => check_plain_name(name)
-                        .map(|()| Some(CompoundFilehandleContainment::ExportPath(at + 1)))?,
+                    true => check_plain_name(name).map(|()| Some(CompoundFilehandleContainment::ExportPath(at + 1)))?,
                     // The export path is complete: the name is looked up in the export.
-                    false => Some(CompoundFilehandleContainment::Zone(
-                        self.child(self.zone_at_path_end(at)?, name)?,
-                    )),
+                    false => Some(CompoundFilehandleContainment::Zone(self.child(self.zone_at_path_end(at)?, name)?)),
                 }
             }
         })
@@ -384,9 +374,7 @@ impl Containment {
     fn callback(&self, netaddr: &Netaddr4<'_>) -> Result<(), ContainmentViolation> {
         let text = netaddr.na_r_addr.0.0;
         let is_own = match universal_address::parse(text) {
-            Some(address) => {
-                address.ip().is_unspecified() && address.port() == 0 || self.callbacks.contains(&address)
-            }
+            Some(address) => address.ip().is_unspecified() && address.port() == 0 || self.callbacks.contains(&address),
             None => text.is_empty(),
         };
         if is_own { Ok(()) } else { Err(ContainmentViolation::Server) }
@@ -465,8 +453,7 @@ impl Containment {
             None => None,
         };
         let issued = &mut self.issued_identifiers;
-        let mut stateid =
-            |stateid: &Stateid4| issued.add(ContainmentCheckedIdentifierKind::Stateid, &stateid.other);
+        let mut stateid = |stateid: &Stateid4| issued.add(ContainmentCheckedIdentifierKind::Stateid, &stateid.other);
         match result {
             Results::GETFH(StatusUnion::Ok(ok)) => {
                 if let Some(zone) = current {

@@ -68,10 +68,9 @@ impl PermittedServerIdentifiers {
                 Some(known @ FilehandleLocationInExport::InTree),
                 FilehandleLocationInExport::BelowTreeRoot | FilehandleLocationInExport::TreeRoot,
             )
-            | (
-                Some(known @ FilehandleLocationInExport::BelowTreeRoot),
-                FilehandleLocationInExport::TreeRoot,
-            ) => *known = zone,
+            | (Some(known @ FilehandleLocationInExport::BelowTreeRoot), FilehandleLocationInExport::TreeRoot) => {
+                *known = zone
+            }
             (Some(_), _) => {}
             (None, _) if has_space => drop(self.handles.insert(key, zone)),
             (None, _) => self.dropped_entries += 1,

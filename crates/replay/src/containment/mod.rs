@@ -34,9 +34,8 @@ use nfsrdma_dissectors::xdr::{self, ChunkedDataItem, Cursor, Encoder};
 use nfsrdma_rpc::gss::GssControlCall;
 use nfsrdma_rpc::synchronous_client::{OutgoingCallCheck, RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{
-    CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcClientConnectionId,
-    RpcClientTransport, RpcClientTransportError, RpcClientTransportEvent, SubmitError, SubmittedCallForm,
-    TransportCredits,
+    CallTag, ConnectTarget, NegotiatedTransportParams, OutgoingRpcCall, RpcClientConnectionId, RpcClientTransport,
+    RpcClientTransportError, RpcClientTransportEvent, SubmitError, SubmittedCallForm, TransportCredits,
 };
 
 use super::seed::SeededTree;
@@ -139,11 +138,7 @@ impl Containment {
     /// and everything below it.
     pub fn for_seeding(export: &str, directory: &str) -> Self {
         let components = export.split('/').filter(|name| !name.is_empty()).map(|name| name.as_bytes().into());
-        Self {
-            export_path: Some(components.collect()),
-            run_directory: directory.as_bytes().into(),
-            ..Self::default()
-        }
+        Self { export_path: Some(components.collect()), run_directory: directory.as_bytes().into(), ..Self::default() }
     }
 
     /// Creates the containment for the removal of the directory of a run with its contents.
@@ -210,9 +205,7 @@ impl Containment {
         let mut payload_bytes = 0;
         for (item, payload) in items.iter_mut().zip(call.payloads) {
             let length = u32::try_from(payload.length()).map_err(|_| ContainmentViolation::Unreadable)?;
-            let at = (payload.position as usize)
-                .checked_sub(payload_bytes)
-                .ok_or(ContainmentViolation::Unreadable)?;
+            let at = (payload.position as usize).checked_sub(payload_bytes).ok_or(ContainmentViolation::Unreadable)?;
             let length_word = at.checked_sub(4).and_then(|at| call.message.get(at..)?.first_chunk::<4>());
             if length_word.map(|word| u32::from_be_bytes(*word)) != Some(length) {
                 return Err(ContainmentViolation::Unreadable);
@@ -227,18 +220,15 @@ impl Containment {
     fn message(&self, mut cursor: Cursor<'_>) -> Result<ReplyIdentifierKinds, ContainmentViolation> {
         let unreadable = |_| ContainmentViolation::Unreadable;
         let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
-        let call = message
-            .call()
-            .filter(|call| call.rpcvers == rpc::VERSION)
-            .ok_or(ContainmentViolation::Unreadable)?;
+        let call =
+            message.call().filter(|call| call.rpcvers == rpc::VERSION).ok_or(ContainmentViolation::Unreadable)?;
         let procedure = (call.prog, call.vers, call.proc);
         let (reply_identifiers, end) = match call.cred.gss() {
             Some(gss) if gss.gss_proc != GssProc::RPCSEC_GSS_DATA => {
                 return Err(ContainmentViolation::Program);
             }
             Some(gss) if gss.service == RpcGssService::rpc_gss_svc_integrity => {
-                let protected =
-                    IntegrityBody::open(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
+                let protected = IntegrityBody::open(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
                 let (reply_identifiers, end) = self.arguments(procedure, protected.body)?;
                 GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
                 if !end.is_at_end() {
@@ -322,9 +312,7 @@ impl Containment {
         name: &[u8],
     ) -> Result<FilehandleLocationInExport, ContainmentViolation> {
         match name {
-            b".." if directory == FilehandleLocationInExport::BelowTreeRoot => {
-                Ok(FilehandleLocationInExport::InTree)
-            }
+            b".." if directory == FilehandleLocationInExport::BelowTreeRoot => Ok(FilehandleLocationInExport::InTree),
             b".." => Err(ContainmentViolation::Upward),
             _ => self.child(directory, name),
         }
@@ -364,11 +352,7 @@ impl Containment {
         if is_own { Ok(()) } else { Err(ContainmentViolation::Client) }
     }
 
-    fn check_issued(
-        &self,
-        kind: ContainmentCheckedIdentifierKind,
-        value: &[u8],
-    ) -> Result<(), ContainmentViolation> {
+    fn check_issued(&self, kind: ContainmentCheckedIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
         if self.issued_identifiers.has(kind, value) { Ok(()) } else { Err(ContainmentViolation::State) }
     }
 }
@@ -407,10 +391,7 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// See [`RpcClientTransport::connect`].
-    pub fn connect(
-        &mut self,
-        target: &ConnectTarget,
-    ) -> Result<RpcClientConnectionId, RpcClientTransportError> {
+    pub fn connect(&mut self, target: &ConnectTarget) -> Result<RpcClientConnectionId, RpcClientTransportError> {
         self.transport.connect(target)
     }
 
@@ -425,12 +406,7 @@ impl<'t> ContainmentCheckedTransport<'t> {
     }
 
     /// Answers a Call of the server. See [`RpcClientTransport::answer`].
-    pub fn answer(
-        &mut self,
-        connection: RpcClientConnectionId,
-        xid: Xid,
-        message: &[u8],
-    ) -> Result<(), SubmitError> {
+    pub fn answer(&mut self, connection: RpcClientConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         self.transport.answer(connection, xid, message)
     }
 

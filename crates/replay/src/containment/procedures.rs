@@ -16,17 +16,11 @@ type CallContainmentCheckResult<'a> = Result<(ReplyIdentifierKinds, Cursor<'a>),
 
 impl Containment {
     /// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
-    pub(super) fn portmap(
-        version: u32,
-        procedure: u32,
-        mut cursor: Cursor<'_>,
-    ) -> CallContainmentCheckResult<'_> {
+    pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> CallContainmentCheckResult<'_> {
         let described = Procedure::from_numbers(Program::PORTMAP, version, procedure)
             .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
             .ok_or(ContainmentViolation::Program)?;
-        described
-            .arguments(&mut cursor, &mut NullFieldObserver)
-            .map_err(|_| ContainmentViolation::Unreadable)?;
+        described.arguments(&mut cursor, &mut NullFieldObserver).map_err(|_| ContainmentViolation::Unreadable)?;
         Ok((ReplyIdentifierKinds::Nothing, cursor))
     }
 
@@ -105,11 +99,7 @@ impl Containment {
         self.entry(entry).map(|_| ())
     }
 
-    pub(super) fn nfsacl3<'a>(
-        &self,
-        procedure: u32,
-        mut cursor: Cursor<'a>,
-    ) -> CallContainmentCheckResult<'a> {
+    pub(super) fn nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
         use nfsacl::v3::Args;
         let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
@@ -188,9 +178,7 @@ impl Containment {
         match (&arguments, &results) {
             (Args::LOOKUP(args), Results::LOOKUP(StatusUnion::Ok(ok))) => {
                 let directory = self.zone_of_handle(args.what.dir.0);
-                if let Ok(zone) =
-                    directory.and_then(|directory| self.zone_of_lookup(directory, args.what.name.0))
-                {
+                if let Ok(zone) = directory.and_then(|directory| self.zone_of_lookup(directory, args.what.name.0)) {
                     self.issued_identifiers.handle(ok.object.0, zone);
                 }
             }

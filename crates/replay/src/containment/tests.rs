@@ -1,18 +1,17 @@
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
 use nfsrdma_dissectors::nfs::v3::{
-    self, Create3Args, Createhow3, Diropargs3, Link3Args, Lookup3Args, Mkdir3Args, Mknod3Args, Mknoddata3,
-    Remove3Args, Rename3Args, Sattr3, SetAtime, SetMtime, Symlink3Args, Symlinkdata3,
+    self, Create3Args, Createhow3, Diropargs3, Link3Args, Lookup3Args, Mkdir3Args, Mknod3Args, Mknoddata3, Remove3Args,
+    Rename3Args, Sattr3, SetAtime, SetMtime, Symlink3Args, Symlinkdata3,
 };
 use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, Bitmap4, CbClient4, ClientOwner4, Close4Args, CompoundCallHead, CompoundReplyHead,
-    Copy4Args, CopyNotify4Args, Create4Args, Createtype4, DestroyClientid4Args, DestroySession4Args,
-    Deviceid4, ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Getdevicelist4Args,
-    Getdevicelist4Resok, Layoutcommit4Args, Layoutiomode4, Layoutreturn4, Layoutreturn4Args,
-    LayoutreturnByLayoutType, LayoutreturnFile4, LayoutreturnFromIomode, Layouttype4, Layoutupdate4,
-    Link4Args, Lookup4Args, Netaddr4, Netloc4, Newoffset4, Newtime4, NfsClientId4, NfsFtype4, Nfsstat4,
-    ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Remove4Args, Rename4Args,
-    Results, Secinfo4Args, Sequence4Args, Setclientid4Args, ShareAccess, ShareDeny, StableHow4,
-    StateProtect4A, Stateid4, Write4Args, mask_and_values,
+    Copy4Args, CopyNotify4Args, Create4Args, Createtype4, DestroyClientid4Args, DestroySession4Args, Deviceid4,
+    ExchangeId4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Getattr4Resok, Getdevicelist4Args, Getdevicelist4Resok,
+    Layoutcommit4Args, Layoutiomode4, Layoutreturn4, Layoutreturn4Args, LayoutreturnByLayoutType, LayoutreturnFile4,
+    LayoutreturnFromIomode, Layouttype4, Layoutupdate4, Link4Args, Lookup4Args, Netaddr4, Netloc4, Newoffset4,
+    Newtime4, NfsClientId4, NfsFtype4, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4,
+    Read4Args, Remove4Args, Rename4Args, Results, Secinfo4Args, Sequence4Args, Setclientid4Args, ShareAccess,
+    ShareDeny, StableHow4, StateProtect4A, Stateid4, Write4Args, mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{StatusUnion, mount};
 use nfsrdma_dissectors::rpc::universal_address::UniversalAddress;
@@ -31,14 +30,8 @@ fn run() -> Containment {
     let mounts = vec![Vec::new()];
     let path = "/export/run/tree".to_owned();
     let below = [2].into_iter().collect();
-    let seeded = SeededTree {
-        path,
-        root: ROOT.to_vec(),
-        handles,
-        handles_below_root: below,
-        mounts,
-        ..SeededTree::default()
-    };
+    let seeded =
+        SeededTree { path, root: ROOT.to_vec(), handles, handles_below_root: below, mounts, ..SeededTree::default() };
     Containment::for_run(&seeded, " tag")
 }
 
@@ -57,8 +50,7 @@ fn check(containment: &Containment, message: &[u8]) -> Result<ReplyIdentifierKin
 
 fn message(operations: &[Args<'_>]) -> Vec<u8> {
     let mut encoder = header(Program::NFS, 4, 1);
-    v4::CompoundCall::new(CompoundCallHead { tag: Text(b"tag"), minorversion: 2 }, operations)
-        .encode(&mut encoder);
+    v4::CompoundCall::new(CompoundCallHead { tag: Text(b"tag"), minorversion: 2 }, operations).encode(&mut encoder);
     encoder.finish().0
 }
 
@@ -90,19 +82,12 @@ fn at<'a>(dir: &'a [u8], name: &'a [u8]) -> Diropargs3<'a> {
 }
 
 /// Attributes of a new NFSv3 object, all chosen by the server.
-const NO_ATTRIBUTES: Sattr3 = Sattr3 {
-    mode: None,
-    uid: None,
-    gid: None,
-    size: None,
-    atime: SetAtime::DontChange,
-    mtime: SetMtime::DontChange,
-};
+const NO_ATTRIBUTES: Sattr3 =
+    Sattr3 { mode: None, uid: None, gid: None, size: None, atime: SetAtime::DontChange, mtime: SetMtime::DontChange };
 const STATEID: Stateid4 = Stateid4 { seqid: 1, other: *b"not given..." };
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 /// Names that some server takes for a path or for an existing directory.
-const UNSAFE: [&[u8]; 9] =
-    [b"", b".", b"..", b"a/b", b"/", b"../../../victim", b"/etc/passwd", b"a\0b", b"..\\victim"];
+const UNSAFE: [&[u8]; 9] = [b"", b".", b"..", b"a/b", b"/", b"../../../victim", b"/etc/passwd", b"a\0b", b"..\\victim"];
 
 #[test]
 fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
@@ -118,10 +103,7 @@ fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
             encoder.append_opaque(handle);
             check(&run(), &encoder.finish().0)
         });
-        assert_eq!(
-            (known, other),
-            (Ok(ReplyIdentifierKinds::Nothing), Err(ContainmentViolation::Filehandle))
-        );
+        assert_eq!((known, other), (Ok(ReplyIdentifierKinds::Nothing), Err(ContainmentViolation::Filehandle)));
     }
     let from = Rename3Args { from: at(BELOW, b"a"), to: at(b"captured", b"b") };
     assert_eq!(nfs3(14, &v3::Args::RENAME(from)), Err(ContainmentViolation::Filehandle));
@@ -145,12 +127,7 @@ fn contents_of_layouts_and_referrals_are_not_sent() {
     assert!(commit(b"").is_ok());
     assert_eq!(commit(b"body"), Err(ContainmentViolation::Layout));
     let give_back = |body| {
-        let file = LayoutreturnFile4 {
-            lrf_offset: 0,
-            lrf_length: 1,
-            lrf_stateid: ANONYMOUS,
-            lrf_body: Opaque(body),
-        };
+        let file = LayoutreturnFile4 { lrf_offset: 0, lrf_length: 1, lrf_stateid: ANONYMOUS, lrf_body: Opaque(body) };
         let rest = LayoutreturnFromIomode {
             lora_iomode: Layoutiomode4::LAYOUTIOMODE4_RW,
             lora_layoutreturn: Layoutreturn4::File(file),
@@ -196,18 +173,11 @@ fn a_name_that_some_server_takes_for_a_path_is_not_sent() {
             open(name),
         ]
     };
-    let symlink =
-        |text| Symlinkdata3 { symlink_attributes: NO_ATTRIBUTES, symlink_data: DdpText::Inline(text) };
+    let symlink = |text| Symlinkdata3 { symlink_attributes: NO_ATTRIBUTES, symlink_data: DdpText::Inline(text) };
     let of_v3 = |name: &'static [u8]| {
         let r#where = || at(BELOW, name);
         [
-            (
-                8,
-                v3::Args::CREATE(v3::Create3Args {
-                    r#where: r#where(),
-                    how: Createhow3::Guarded(NO_ATTRIBUTES),
-                }),
-            ),
+            (8, v3::Args::CREATE(v3::Create3Args { r#where: r#where(), how: Createhow3::Guarded(NO_ATTRIBUTES) })),
             (9, v3::Args::MKDIR(v3::Mkdir3Args { r#where: r#where(), attributes: NO_ATTRIBUTES })),
             (10, v3::Args::SYMLINK(v3::Symlink3Args { r#where: r#where(), symlink: symlink(b"/etc") })),
             (12, v3::Args::REMOVE(Remove3Args { object: r#where() })),
@@ -306,10 +276,7 @@ fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
             client: NfsClientId4 { verifier: [0; 8], id: Opaque(name) },
             callback: CbClient4 {
                 cb_program: 0x4000_0000,
-                cb_location: Netaddr4 {
-                    na_r_netid: Text(b"tcp"),
-                    na_r_addr: UniversalAddress(Text(address)),
-                },
+                cb_location: Netaddr4 { na_r_netid: Text(b"tcp"), na_r_addr: UniversalAddress(Text(address)) },
             },
             callback_ident: 1,
         });
@@ -378,10 +345,7 @@ fn what_concerns_more_than_files_is_not_asked() {
         (Program::NSM, 1, 6),
         (Program::NFS, 2, 1),
     ] {
-        assert_eq!(
-            check(&run(), &header(program, version, procedure).finish().0),
-            Err(ContainmentViolation::Program)
-        );
+        assert_eq!(check(&run(), &header(program, version, procedure).finish().0), Err(ContainmentViolation::Program));
     }
 }
 
@@ -428,11 +392,7 @@ fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
     // TCP would send the following operations at other positions, and a longer payload could contain operations of its
     // own.
     for (position, length) in [(position, 4), (position, 64), (position - 4, 8), (position + 4, 8), (0, 8)] {
-        assert_eq!(
-            check(position, &vec![0; length]),
-            Err(ContainmentViolation::Unreadable),
-            "{position} {length}"
-        );
+        assert_eq!(check(position, &vec![0; length]), Err(ContainmentViolation::Unreadable), "{position} {length}");
     }
     // The filehandle of PUTFH is not DDP-eligible.
     let fh = message.windows(5).position(|bytes| bytes == b"below").unwrap() as u32;
@@ -461,13 +421,11 @@ fn what_a_reply_gives_stands_where_its_call_has_led() {
     };
     let done = [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUP(StatusUnion::Ok(Void)), got(b"child")];
     learn(&[put(ROOT), lookup(b"child"), Args::GETFH(Void)], &done);
-    let done =
-        [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"above")];
+    let done = [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"above")];
     learn(&[put(BELOW), Args::LOOKUPP(Void), Args::GETFH(Void)], &done);
     // Identifiers that no Call asked for are not recorded, nor those outside the tree.
     learn(&[put(b"foreign"), Args::GETFH(Void)], &[Results::PUTFH(StatusUnion::Ok(Void)), got(b"foreign")]);
-    let done =
-        [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"outside")];
+    let done = [Results::PUTFH(StatusUnion::Ok(Void)), Results::LOOKUPP(StatusUnion::Ok(Void)), got(b"outside")];
     learn(&[put(ROOT), Args::LOOKUPP(Void), Args::GETFH(Void)], &done);
     let standing = |handle: &[u8]| containment.issued_identifiers.zone_of_handle(handle);
     assert_eq!(standing(b"child"), Some(FilehandleLocationInExport::BelowTreeRoot));
@@ -505,9 +463,8 @@ fn devices_above_the_limit_of_a_reply_are_counted_as_dropped() {
 fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
     let mut containment = Containment::for_seeding("/srv/nfs", "run");
     containment.set_export_handle(b"export");
-    let make = |name, objtype| {
-        Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs: Fattr4::default() })
-    };
+    let make =
+        |name, objtype| Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs: Fattr4::default() });
     let directory = || Createtype4::Other(NfsFtype4::NF4DIR);
     let way = || vec![Args::PUTROOTFH(Void), lookup(b"srv"), lookup(b"nfs")];
     let after = |mut way: Vec<Args<'static>>, next| {
@@ -535,21 +492,14 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
         arguments.encode(&mut encoder);
         check(&containment, &encoder.finish().0)
     };
-    let mkdir =
-        |name| v3::Args::MKDIR(Mkdir3Args { r#where: at(b"export", name), attributes: NO_ATTRIBUTES });
+    let mkdir = |name| v3::Args::MKDIR(Mkdir3Args { r#where: at(b"export", name), attributes: NO_ATTRIBUTES });
     assert!(in_export(9, &mkdir(b"run")).is_ok());
     assert_eq!(in_export(9, &mkdir(b"other")), Err(ContainmentViolation::Upward));
     let others = [
-        v3::Args::CREATE(Create3Args {
-            r#where: at(b"export", b"run"),
-            how: Createhow3::Unchecked(NO_ATTRIBUTES),
-        }),
+        v3::Args::CREATE(Create3Args { r#where: at(b"export", b"run"), how: Createhow3::Unchecked(NO_ATTRIBUTES) }),
         v3::Args::SYMLINK(Symlink3Args {
             r#where: at(b"export", b"run"),
-            symlink: Symlinkdata3 {
-                symlink_attributes: NO_ATTRIBUTES,
-                symlink_data: DdpText::Inline(b"/etc"),
-            },
+            symlink: Symlinkdata3 { symlink_attributes: NO_ATTRIBUTES, symlink_data: DdpText::Inline(b"/etc") },
         }),
         v3::Args::MKNOD(Mknod3Args { r#where: at(b"export", b"run"), what: Mknoddata3::Fifo(NO_ATTRIBUTES) }),
     ];
@@ -569,8 +519,7 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
 #[test]
 fn where_mount_resolves_a_path_nobody_changes_what_is_on_it() {
     let mounts = vec![b"/home".to_vec()];
-    let seeded =
-        SeededTree { path: "/run/tree".into(), root: ROOT.to_vec(), mounts, ..SeededTree::default() };
+    let seeded = SeededTree { path: "/run/tree".into(), root: ROOT.to_vec(), mounts, ..SeededTree::default() };
     let containment = Containment::for_run(&seeded, " tag");
     assert_eq!(check(&containment, &message(&[put(ROOT)])), Err(ContainmentViolation::Filehandle));
 }

@@ -17,9 +17,8 @@ use nfsrdma_dissectors::xdr::{Encoder, Opaque};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use nfsrdma_rpc::{
-    ConnectOptions, ConnectTarget, DisconnectReason, NegotiatedTransportParams, RdmaFabric,
-    RpcClientConnectionId, RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind,
-    TransportCredits, TransportKind,
+    ConnectOptions, ConnectTarget, DisconnectReason, NegotiatedTransportParams, RdmaFabric, RpcClientConnectionId,
+    RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind, TransportCredits, TransportKind,
 };
 
 use crate::root_credential;
@@ -149,8 +148,7 @@ pub fn probe(
     let connection = line.connection;
     let server = || format!("{} ({address})", url.host);
     let newest = versions.iter().max().copied().unwrap_or(4);
-    let null =
-        null_time(&mut line, newest, options.timeout).map_err(|error| ProbeError::Call(server(), error))?;
+    let null = null_time(&mut line, newest, options.timeout).map_err(|error| ProbeError::Call(server(), error))?;
 
     let is_requested = |version| url.version.is_none_or(|requested| requested == version);
     let (mut v3, mut exports) = (None, None);
@@ -173,11 +171,7 @@ pub fn probe(
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
     let params = transport.params(connection).cloned().ok_or_else(|| {
-        ProbeError::Transport(RpcClientTransportError::at(
-            &url.host,
-            Some(address),
-            RpcClientTransportErrorKind::Reset,
-        ))
+        ProbeError::Transport(RpcClientTransportError::at(&url.host, Some(address), RpcClientTransportErrorKind::Reset))
     })?;
     transport.disconnect(connection);
     let invalidations = (counts.invalidations, counts.replies);
@@ -227,9 +221,8 @@ fn connect_for_probe<'t>(
             }
             Err(error) => error,
         };
-        let is_iwarp = transport
-            .params(connection)
-            .is_some_and(|params| params.kind == TransportKind::Rdma(RdmaFabric::Iwarp));
+        let is_iwarp =
+            transport.params(connection).is_some_and(|params| params.kind == TransportKind::Rdma(RdmaFabric::Iwarp));
         let is_silent = transport.counts(connection).is_some_and(|counts| counts.replies == 0);
         match error {
             RpcCallError::Timeout(timeout) if is_iwarp && is_silent => {
@@ -245,11 +238,7 @@ fn connect_for_probe<'t>(
 }
 
 /// Returns the message for a requested version that is not available.
-fn absent(
-    requested: NfsVersion,
-    versions: &[u32],
-    v4: &[(u32, Result<Nfs4ProbeReport, String>)],
-) -> Option<String> {
+fn absent(requested: NfsVersion, versions: &[u32], v4: &[(u32, Result<Nfs4ProbeReport, String>)]) -> Option<String> {
     let number = match requested {
         NfsVersion::V3 => 3,
         NfsVersion::V4(_) => 4,
@@ -261,12 +250,10 @@ fn absent(
         report.1.as_ref().is_err_and(|error| error.contains(&mismatch))
     };
     match requested {
-        _ if !versions.contains(&number) => {
-            Some(format!("NFSv{requested}: not supported; the server has {supported}"))
+        _ if !versions.contains(&number) => Some(format!("NFSv{requested}: not supported; the server has {supported}")),
+        NfsVersion::V4(_) if v4.iter().any(is_mismatch) => {
+            Some(format!("NFSv{requested}: not supported; the server has {supported}, without that minor version"))
         }
-        NfsVersion::V4(_) if v4.iter().any(is_mismatch) => Some(format!(
-            "NFSv{requested}: not supported; the server has {supported}, without that minor version"
-        )),
         _ => None,
     }
 }
@@ -280,9 +267,9 @@ pub fn connect(
     url: &ServerUrl,
     options: &ConnectOptions,
 ) -> Result<(RpcClientConnectionId, SocketAddr), RpcClientTransportError> {
-    let addresses = url.resolve().map_err(|error| {
-        RpcClientTransportError::at(&url.host, None, RpcClientTransportErrorKind::Name(error))
-    })?;
+    let addresses = url
+        .resolve()
+        .map_err(|error| RpcClientTransportError::at(&url.host, None, RpcClientTransportErrorKind::Name(error)))?;
     let mut last_error = RpcClientTransportError::at(&url.host, None, RpcClientTransportErrorKind::NoRoute);
     for address in addresses {
         let target = ConnectTarget { address, name: url.host.clone(), options: options.clone() };
@@ -315,11 +302,7 @@ fn null(client: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
 
 /// Measures the latency of NULL: sequential Calls until `NULL_CALLS` are done or `max_time` has passed, but at least
 /// one.
-fn null_time(
-    client: &mut RpcClient<'_>,
-    version: u32,
-    max_time: Duration,
-) -> Result<NullCallLatency, RpcCallError> {
+fn null_time(client: &mut RpcClient<'_>, version: u32, max_time: Duration) -> Result<NullCallLatency, RpcCallError> {
     let mut times = Vec::with_capacity(NULL_CALLS);
     let started = Instant::now();
     while times.is_empty() || (times.len() < NULL_CALLS && started.elapsed() < max_time) {

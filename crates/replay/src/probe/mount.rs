@@ -104,11 +104,7 @@ fn port_of_mount(url: &ServerUrl, server: SocketAddr, options: &ConnectOptions) 
 
 pub(super) type MountProbeResults = (Result<ProbedExports, String>, Result<MountedExport, MountError>);
 
-fn exports_and_root(
-    client: &mut RpcClient<'_>,
-    url: &ServerUrl,
-    port: u16,
-) -> Result<MountProbeResults, String> {
+fn exports_and_root(client: &mut RpcClient<'_>, url: &ServerUrl, port: u16) -> Result<MountProbeResults, String> {
     let exports = call(client, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
         Results::EXPORT(exports) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -124,8 +120,7 @@ fn exports_and_root(
         // There is no connection for further Calls.
         return Err(format!("MOUNT on port {port}: {error}"));
     }
-    let exports =
-        exports.map(|list| ProbedExports { port, list }).map_err(|error| format!("EXPORT: {error}"));
+    let exports = exports.map(|list| ProbedExports { port, list }).map_err(|error| format!("EXPORT: {error}"));
     let first = exports.as_ref().ok().and_then(|exports| exports.list.first());
     let path = match &url.export[..] {
         "/" => first.map_or("/", |(path, _)| path).to_owned(),
@@ -142,9 +137,8 @@ fn exports_and_root(
     });
     // The server's record of the mount is of no use; a failure to remove it does not matter.
     let _ = call(client, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
-    let root = root.unwrap_or_else(|error| {
-        Err(MountError::Unreachable(format!("MOUNT on port {port}: MNT {path}: {error}")))
-    });
+    let root =
+        root.unwrap_or_else(|error| Err(MountError::Unreachable(format!("MOUNT on port {port}: MNT {path}: {error}"))));
     Ok((exports, root.map(|root| MountedExport { path, root })))
 }
 

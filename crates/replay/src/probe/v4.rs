@@ -2,9 +2,9 @@
 
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, ChannelAttrs4, CreateSessionFlags, DestroyClientid4Args,
-    DestroySession4Args, ExchangeId4Resok, ExchangeIdFlags, Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4,
-    Readdir4Args, Results, Sessionid4, words_for_bits,
+    Args, Attribute, Attributes, Bitmap4, ChannelAttrs4, CreateSessionFlags, DestroyClientid4Args, DestroySession4Args,
+    ExchangeId4Resok, ExchangeIdFlags, Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4, Readdir4Args, Results,
+    Sessionid4, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Text, Void};
@@ -105,11 +105,7 @@ struct ProbeSession {
     sequence: u32,
 }
 
-pub(super) fn probe_v4(
-    client: &mut RpcClient<'_>,
-    minor: u32,
-    export: &str,
-) -> Result<Nfs4ProbeReport, String> {
+pub(super) fn probe_v4(client: &mut RpcClient<'_>, minor: u32, export: &str) -> Result<Nfs4ProbeReport, String> {
     let mut report = Nfs4ProbeReport::default();
     let mut probe = Nfs4Probe { line: client, minor, session: None };
     if minor == 0 {
@@ -147,8 +143,7 @@ impl Nfs4Probe<'_, '_> {
         let size = ReplySizeUpperBound::for_compound(&compound);
         let procedure = SynchronousProcedureCall::new(Program::NFS, 4, 1, 0);
         let procedure = size.apply_to(&procedure);
-        let outcome =
-            self.line.compound(self.minor, &compound, &procedure, |reply| read_results(reply, &mut read));
+        let outcome = self.line.compound(self.minor, &compound, &procedure, |reply| read_results(reply, &mut read));
         match outcome.map_err(|error| error.to_string())? {
             Ok(value) => value.ok_or_else(|| "the results end before the one that was asked for".to_owned()),
             Err((Some(operation), status)) => Err(format!("{operation}: {status}")),
@@ -158,21 +153,17 @@ impl Nfs4Probe<'_, '_> {
 
     fn exchange_id(&mut self) -> Result<(u64, u32, Nfs4ServerIdentity), String> {
         let owner = format!("{} probe {} 4.{}", crate::PROGRAM, std::process::id(), self.minor);
-        let verifier = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |time| time.as_nanos() as u64);
+        let verifier =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
         self.run(&[exchange_id(&owner, verifier.to_be_bytes())], |results| match results {
-            Results::EXCHANGE_ID(outcome) => {
-                outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid, server(ok)))
-            }
+            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid, server(ok))),
             _ => None,
         })
     }
 
     fn create_session(&mut self, clientid: u64, sequence: u32) -> Result<ProbedSessionLimits, String> {
-        let channels = [(1024, 1024), (16, 16)].map(|(operations, slots)| {
-            channel(REQUESTED_SESSION_BYTES, REQUESTED_SESSION_BYTES, operations, slots)
-        });
+        let channels = [(1024, 1024), (16, 16)]
+            .map(|(operations, slots)| channel(REQUESTED_SESSION_BYTES, REQUESTED_SESSION_BYTES, operations, slots));
         let create = create_session(clientid, sequence, channels);
         let (id, limits) = self.run(&[create], |results| match results {
             Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
@@ -275,13 +266,8 @@ fn server(exchange: &ExchangeId4Resok<'_>) -> Nfs4ServerIdentity {
     Nfs4ServerIdentity {
         owner: text(exchange.eir_server_owner.so_major_id.0),
         scope: text(exchange.eir_server_scope.0),
-        implementation: implementation
-            .map(|id| format!("{} ({})", text(id.nii_name.0), text(id.nii_domain.0))),
-        roles: roles
-            .iter()
-            .filter(|(flag, _)| exchange.eir_flags.contains(*flag))
-            .map(|(_, name)| *name)
-            .collect(),
+        implementation: implementation.map(|id| format!("{} ({})", text(id.nii_name.0), text(id.nii_domain.0))),
+        roles: roles.iter().filter(|(flag, _)| exchange.eir_flags.contains(*flag)).map(|(_, name)| *name).collect(),
     }
 }
 

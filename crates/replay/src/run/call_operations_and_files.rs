@@ -127,8 +127,7 @@ impl CallOperationsAndFiles {
                         v3::Args::SETATTR(args) => {
                             let (size, mtime) = (args.new_attributes.size, &args.new_attributes.mtime);
                             self.set_size_bytes = size;
-                            self.may_set_modify_time =
-                                size.is_some() || !matches!(mtime, v3::SetMtime::DontChange);
+                            self.may_set_modify_time = size.is_some() || !matches!(mtime, v3::SetMtime::DontChange);
                             if let v3::SetMtime::Client(time) = mtime {
                                 self.set_modify_seconds = Some(i64::from(time.seconds));
                             }
@@ -154,13 +153,10 @@ impl CallOperationsAndFiles {
 
     /// Records what an operation of a COMPOUND requests or sets.
     fn record_arguments(&mut self, operation: &Args<'_>) {
-        let is_delegated_time =
-            |bit| matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
-        let sets_modify_time = |bit| {
-            matches!(bit, Attributes::SIZE | Attributes::TIME_MODIFY_SET | Attributes::TIME_DELEG_MODIFY)
-        };
-        let sets_mode =
-            |bit| matches!(bit, Attributes::MODE | Attributes::MODE_SET_MASKED | Attributes::MODE_UMASK);
+        let is_delegated_time = |bit| matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
+        let sets_modify_time =
+            |bit| matches!(bit, Attributes::SIZE | Attributes::TIME_MODIFY_SET | Attributes::TIME_DELEG_MODIFY);
+        let sets_mode = |bit| matches!(bit, Attributes::MODE | Attributes::MODE_SET_MASKED | Attributes::MODE_UMASK);
         match operation {
             Args::GETATTR(args) => self.record_mask(args.attr_request),
             Args::READDIR(args) => self.record_mask(args.attr_request),
@@ -171,11 +167,10 @@ impl CallOperationsAndFiles {
                 self.may_set_modify_time |= attributes.mask.iter().any(sets_modify_time);
                 self.sets_only_delegated_times |= attributes.mask.iter().all(is_delegated_time);
                 self.record_set_size(attributes);
-                let set_seconds =
-                    attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
-                        Attribute::TIME_MODIFY_SET(Settime4::Client(time)) => Some(time.seconds),
-                        _ => None,
-                    });
+                let set_seconds = attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                    Attribute::TIME_MODIFY_SET(Settime4::Client(time)) => Some(time.seconds),
+                    _ => None,
+                });
                 self.set_modify_seconds = self.set_modify_seconds.or(set_seconds);
             }
             Args::LAYOUTCOMMIT(_) => self.may_set_modify_time = true,
@@ -216,8 +211,7 @@ impl CallOperationsAndFiles {
 
     pub(super) fn may_change_sizes(&self) -> bool {
         use OperationEffect::{Copy, Create, Open, Write};
-        let resizes =
-            |effect: &OperationEffect| matches!(effect, Create(_) | Open(_, true) | Write(..) | Copy(..));
+        let resizes = |effect: &OperationEffect| matches!(effect, Create(_) | Open(_, true) | Write(..) | Copy(..));
         self.set_size_bytes.is_some() || self.effects.iter().any(resizes)
     }
 
@@ -232,15 +226,13 @@ impl CallOperationsAndFiles {
     /// Returns `true` if the Call may read or change attributes of objects whose filehandles neither it nor its Reply
     /// has: the root, the entries of a listing, and an object that is renamed.
     pub(super) fn may_use_unseen_objects(&self) -> bool {
-        let is_unseen = |effect: &OperationEffect| {
-            matches!(effect, OperationEffect::ReadDirectory | OperationEffect::Rename(..))
-        };
+        let is_unseen =
+            |effect: &OperationEffect| matches!(effect, OperationEffect::ReadDirectory | OperationEffect::Rename(..));
         self.effects.is_empty() || self.has_root() || self.effects.iter().any(is_unseen)
     }
 
     pub(super) fn reads_link(&self, procedure: Option<Procedure>) -> bool {
-        procedure == Some(Procedure::V3(v3::Procedure::READLINK))
-            || self.operations.contains(&Operation::READLINK)
+        procedure == Some(Procedure::V3(v3::Procedure::READLINK)) || self.operations.contains(&Operation::READLINK)
     }
 
     /// Returns `true` if the messages may contain the text of a symbolic link, read or created.
@@ -251,9 +243,8 @@ impl CallOperationsAndFiles {
     }
 
     pub(super) fn lists(&self, procedure: Option<Procedure>) -> bool {
-        let is_readdir = |v3_procedure: v3::Procedure| {
-            matches!(v3_procedure, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS)
-        };
+        let is_readdir =
+            |v3_procedure: v3::Procedure| matches!(v3_procedure, v3::Procedure::READDIR | v3::Procedure::READDIRPLUS);
         matches!(procedure, Some(Procedure::V3(v3_procedure)) if is_readdir(v3_procedure))
             || self.operations.contains(&Operation::READDIR)
     }
@@ -275,9 +266,10 @@ impl CallOperationsAndFiles {
 
     fn resolve_files(&mut self, step: &TraceStep<'_>) {
         let filehandle_variable = |message: &TraceMessage<'_>, operation: usize| {
-            let slot = message.slots.iter().find(|slot| {
-                slot.holds == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == operation
-            });
+            let slot = message
+                .slots
+                .iter()
+                .find(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == operation);
             slot.map_or(NONE, |slot| slot.variable)
         };
         let files = &mut self.files;
@@ -290,11 +282,7 @@ impl CallOperationsAndFiles {
                 Operation::PUTROOTFH | Operation::PUTPUBFH => (current, set_at) = (ROOT, at),
                 // The claim is by filehandle: the current file is opened (RFC 8881 section 18.16.3).
                 Operation::OPEN if matches!(self.effects.get(at), Some(OperationEffect::Open(None, _))) => {}
-                Operation::LOOKUP
-                | Operation::LOOKUPP
-                | Operation::OPEN
-                | Operation::CREATE
-                | Operation::OPENATTR => {
+                Operation::LOOKUP | Operation::LOOKUPP | Operation::OPEN | Operation::CREATE | Operation::OPENATTR => {
                     (current, set_at) = (NONE, at);
                 }
                 Operation::SAVEFH => saved = current,

@@ -15,8 +15,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void, Xdr};
 const MAX_OPERATIONS: usize = 64;
 
 /// Source of the requested attributes of a file, as mask words and values.
-pub(super) type CallbackAttributeSource<'t> =
-    dyn FnMut(&[u8], &Bitmap4<'_>) -> Option<(Vec<u32>, Vec<u8>)> + 't;
+pub(super) type CallbackAttributeSource<'t> = dyn FnMut(&[u8], &Bitmap4<'_>) -> Option<(Vec<u32>, Vec<u8>)> + 't;
 
 /// Returns the answer to a Call, or `None` if the message is no Call. Appends the names of its operations to `names`.
 /// `query` returns the attributes for CB_GETATTR.
@@ -87,9 +86,7 @@ fn callback_result(operation: &CbArgs<'_>) -> CbResults<'static> {
             CbResults::CB_LAYOUTRECALL(StatusUnion::Fail(Nfsstat4::NFS4ERR_NOMATCHING_LAYOUT, Void))
         }
         CbArgs::CB_NOTIFY(_) => CbResults::CB_NOTIFY(ok()),
-        CbArgs::CB_PUSH_DELEG(_) => {
-            CbResults::CB_PUSH_DELEG(StatusUnion::Fail(Nfsstat4::NFS4ERR_NOTSUPP, Void))
-        }
+        CbArgs::CB_PUSH_DELEG(_) => CbResults::CB_PUSH_DELEG(StatusUnion::Fail(Nfsstat4::NFS4ERR_NOTSUPP, Void)),
         CbArgs::CB_RECALL_ANY(_) => CbResults::CB_RECALL_ANY(ok()),
         CbArgs::CB_RECALLABLE_OBJ_AVAIL(_) => CbResults::CB_RECALLABLE_OBJ_AVAIL(ok()),
         CbArgs::CB_RECALL_SLOT(_) => CbResults::CB_RECALL_SLOT(ok()),
@@ -147,10 +144,8 @@ mod tests {
     #[test]
     fn rfc8881_section_20_1_cb_getattr_is_answered_with_what_is_known_of_the_file() {
         let (words, values) = mask_and_values(&[Attribute::SIZE(512)]);
-        let getattr = CbArgs::CB_GETATTR(CbGetattr4Args {
-            fh: Opaque(b"delegated"),
-            attr_request: Bitmap4::from(&words[..]),
-        });
+        let getattr =
+            CbArgs::CB_GETATTR(CbGetattr4Args { fh: Opaque(b"delegated"), attr_request: Bitmap4::from(&words[..]) });
         let mut encoder = call(1);
         let head = CbCompoundCallHead { tag: Text(b""), minorversion: 1, callback_ident: 0 };
         CbCompoundCall::new(head, &[getattr]).encode(&mut encoder);

@@ -116,12 +116,7 @@ mod tests {
     const OFFERS: u32 = 0x30_0000;
 
     fn of(got: CapturedOpenGrant) -> CapturedStepOpenGrants {
-        CapturedStepOpenGrants(vec![CapturedOpen {
-            operation: 2,
-            grant: got,
-            access: 0,
-            must_confirm: false,
-        }])
+        CapturedStepOpenGrants(vec![CapturedOpen { operation: 2, grant: got, access: 0, must_confirm: false }])
     }
 
     fn asks(got: CapturedOpenGrant, access: u32) -> u32 {

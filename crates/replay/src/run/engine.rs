@@ -198,9 +198,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         substitutes.active.extend(&setup.delegations);
         report.refused.extend(seeded.refusals.iter().cloned());
         let signing = match options.gss {
-            GssCallReplayPolicy::Krb5 => {
-                GssCallSigner::from_trace(contents, transport, target, &tag, gss::mechanism)?
-            }
+            GssCallReplayPolicy::Krb5 => GssCallSigner::from_trace(contents, transport, target, &tag, gss::mechanism)?,
             GssCallReplayPolicy::Sys | GssCallReplayPolicy::Skip => None,
         };
         let end = &steps.summary().end;
@@ -223,9 +221,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 values,
                 containment,
                 signing,
-                missing_values: refused_handles
-                    .map(|variable| (*variable, UnboundVariableReason::Object))
-                    .collect(),
+                missing_values: refused_handles.map(|variable| (*variable, UnboundVariableReason::Object)).collect(),
                 ungranted_delegations: setup.delegations.into_iter().collect(),
                 substitutes,
                 refused_opens: setup.refused.into_iter().collect(),
@@ -242,10 +238,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Ends the run when nothing is in flight, gives unsent steps their state and returns the report.
-    fn conclude(
-        mut self,
-        transport: &mut ContainmentCheckedTransport<'_>,
-    ) -> Result<ReplayReport, ReplayRunError> {
+    fn conclude(mut self, transport: &mut ContainmentCheckedTransport<'_>) -> Result<ReplayReport, ReplayRunError> {
         let interrupted = || StepOutcome::Skipped("interrupted: the run ended before it".into());
         for entry in self.scheduler.window.steps_in_order() {
             self.report.steps.count(entry.id, entry.description.title(), interrupted());

@@ -17,9 +17,7 @@ use super::tolerance_rules;
 use crate::seed::SeededTree;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
-use crate::trace::step::{
-    NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep,
-};
+use crate::trace::step::{NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep};
 use crate::tree::inference::TreeInferenceStepInput;
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::CurrentNameBinding;
@@ -64,9 +62,7 @@ impl ExpectedFinalTree {
         let frames = [step.origin.call_frame, step.origin.reply_frame];
         let changes_files = || parts.effects.iter().any(|effect| effect.may_change_size_or_links());
         let is_known = match outcome {
-            StepOutcome::Matched | StepOutcome::Substituted(_) => {
-                step.reply.is_complete() && step.call.is_complete()
-            }
+            StepOutcome::Matched | StepOutcome::Substituted(_) => step.reply.is_complete() && step.call.is_complete(),
             // A Reply about a file that an earlier step left in another state is not used; the effects of the step are.
             // Neither is one about the rights of another user.
             StepOutcome::Tolerated(tolerance_rules::AFTER | tolerance_rules::CREDENTIALS)
@@ -83,8 +79,7 @@ impl ExpectedFinalTree {
             }
             // With these rules the files differ from the capture.
             StepOutcome::Tolerated(rule) => {
-                ![tolerance_rules::ROOM, tolerance_rules::CREDENTIALS].contains(rule)
-                    && step.reply.is_complete()
+                ![tolerance_rules::ROOM, tolerance_rules::CREDENTIALS].contains(rule) && step.reply.is_complete()
             }
             // The effects are certain if only relations to earlier values are violated.
             StepOutcome::Mismatched(differences) => {
@@ -164,11 +159,8 @@ impl ExpectedFinalTree {
     /// Returns `true` if a file must have a name after the steps so far.
     pub(super) fn must_exist(&self, file: u32) -> bool {
         let id = self.tree.find_by_handle(file).filter(|id| !self.tree.is_uncertain(*id));
-        let is_certain =
-            |binding: &CurrentNameBinding<'_>| !self.tree.is_name_uncertain(binding.parent, binding.name);
-        id.is_some_and(|id| {
-            self.tree.current_names().any(|binding| binding.object == Some(id) && is_certain(&binding))
-        })
+        let is_certain = |binding: &CurrentNameBinding<'_>| !self.tree.is_name_uncertain(binding.parent, binding.name);
+        id.is_some_and(|id| self.tree.current_names().any(|binding| binding.object == Some(id) && is_certain(&binding)))
     }
 
     /// Adds content from before the first step, which the check reads as well.
@@ -247,9 +239,8 @@ impl ExpectedFinalTree {
                 OperationEffect::Write(from, length) => {
                     let is_of_operation =
                         |payload: &TracePayload| payload.operation as usize == at || step.asked.version == 3;
-                    let payload = || {
-                        step.call.payloads.iter().find(is_of_operation).map(|payload| payload.length.into())
-                    };
+                    let payload =
+                        || step.call.payloads.iter().find(is_of_operation).map(|payload| payload.length.into());
                     let end = length.or_else(payload).map_or(u64::MAX, |length| from.saturating_add(length));
                     self.tree.mark_range_uncertain(file, step_key, *from, end);
                 }
@@ -286,8 +277,7 @@ fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usi
         return step.call.variables(TraceSlotValueKind::FILEHANDLE).nth(skipped).unwrap_or(NONE);
     }
     // OPEN by name and CREATE make the new object the current one.
-    let is_directory_before =
-        matches!(effect, Some(OperationEffect::Create(_) | OperationEffect::Open(Some(_), _)));
+    let is_directory_before = matches!(effect, Some(OperationEffect::Create(_) | OperationEffect::Open(Some(_), _)));
     let at = if is_directory_before { at.checked_sub(1) } else { Some(at) };
     at.and_then(|at| parts.files.get(at)).copied().unwrap_or(NONE)
 }

@@ -53,11 +53,7 @@ impl FileDivergence {
 
     /// Returns the divergence caused by an operation that was executed only in the capture or only in the run.
     /// `written` is the length of its payload in bytes.
-    pub(super) fn from_operation(
-        operation: Option<Operation>,
-        effect: OperationEffect,
-        written: u64,
-    ) -> Self {
+    pub(super) fn from_operation(operation: Option<Operation>, effect: OperationEffect, written: u64) -> Self {
         match operation {
             Some(Operation::SETXATTR | Operation::REMOVEXATTR) => Self { xattrs: true, ..Self::default() },
             _ => Self::from_effect(effect, written),
@@ -65,10 +61,8 @@ impl FileDivergence {
     }
 
     fn from_effect(effect: OperationEffect, written: u64) -> Self {
-        let range = |from: u64, count: u64| Self {
-            size: true,
-            ..Self::from_data_range(from, from.saturating_add(count))
-        };
+        let range =
+            |from: u64, count: u64| Self { size: true, ..Self::from_data_range(from, from.saturating_add(count)) };
         match effect {
             OperationEffect::Write(offset, count) => range(offset, count.unwrap_or(written)),
             // A count of 0 means up to the end (RFC 7862 sections 15.2.3 and 15.13.3).
@@ -142,9 +136,9 @@ impl FileDivergence {
         match difference.kind {
             DifferenceKind::Status => {
                 let values = [&difference.a, &difference.b];
-                values.iter().all(|side| {
-                    side.value.as_deref().is_some_and(|status| self.may_have_status(operation, status))
-                })
+                values
+                    .iter()
+                    .all(|side| side.value.as_deref().is_some_and(|status| self.may_have_status(operation, status)))
             }
             DifferenceKind::Data if reads => has_content,
             DifferenceKind::Count if reads || copies => has_content,
@@ -175,9 +169,7 @@ impl FileDivergence {
             (Some(Operation::SEEK), "NXIO") => self.size || !self.data.is_empty(),
             // The source ends before the range: RFC 7862 sections 15.2.3 and 15.13.3.
             (Some(Operation::COPY | Operation::CLONE), "INVAL") => self.size,
-            (Some(Operation::VERIFY | Operation::NVERIFY), "SAME" | "NOT_SAME") => {
-                self.size || self.attributes
-            }
+            (Some(Operation::VERIFY | Operation::NVERIFY), "SAME" | "NOT_SAME") => self.size || self.attributes,
             (Some(Operation::GETXATTR | Operation::REMOVEXATTR), "NOXATTR") => self.xattrs,
             _ => false,
         }
@@ -194,11 +186,7 @@ fn operation(difference: &Difference) -> &str {
 }
 
 /// Records differences of a file from the capture, if the number of files allows it.
-pub(super) fn record_divergence(
-    files: &mut FxHashMap<u32, FileDivergence>,
-    variable: u32,
-    touched: &FileDivergence,
-) {
+pub(super) fn record_divergence(files: &mut FxHashMap<u32, FileDivergence>, variable: u32, touched: &FileDivergence) {
     if !touched.is_empty() && (files.len() < MAX_DIVERGENT_FILES || files.contains_key(&variable)) {
         files.entry(variable).or_default().merge(touched);
     }
@@ -210,27 +198,22 @@ mod tests {
     use nfsrdma_analysis::comparison::difference::DifferenceSideValue;
 
     fn difference(kind: DifferenceKind, operation: &str, path: &str, values: [&str; 2]) -> Difference {
-        let [a, b] = values.map(|value| DifferenceSideValue {
-            location: None,
-            frame: None,
-            value: Some(value.to_owned()),
-        });
+        let [a, b] =
+            values.map(|value| DifferenceSideValue { location: None, frame: None, value: Some(value.to_owned()) });
         Difference { kind, operation: operation.to_owned(), path: path.to_owned(), field: "", count: 1, a, b }
     }
 
     #[test]
     fn a_status_is_explained_by_a_name_that_is_not_there_and_by_nothing_else() {
         let linked = FileDivergence::from_effect(OperationEffect::Link(1), 0);
-        let status =
-            |to: &str| difference(DifferenceKind::Status, "NFS 4.2 LOOKUP", "LOOKUP.status", ["NFS4_OK", to]);
+        let status = |to: &str| difference(DifferenceKind::Status, "NFS 4.2 LOOKUP", "LOOKUP.status", ["NFS4_OK", to]);
         assert!(linked.explains(&[status("NFS4ERR_NOENT")]));
         for other in ["NFS4ERR_IO", "NFS4ERR_ACCESS", "NFS4ERR_STALE", "NFS4ERR_SERVERFAULT"] {
             assert!(!linked.explains(&[status(other)]), "{other}");
             assert!(!FileDivergence::everything().explains(&[status(other)]), "{other}");
         }
         assert!(
-            !FileDivergence::from_effect(OperationEffect::Write(0, Some(10)), 0)
-                .explains(&[status("NFS4ERR_NOENT")])
+            !FileDivergence::from_effect(OperationEffect::Write(0, Some(10)), 0).explains(&[status("NFS4ERR_NOENT")])
         );
         // Results missing after it are explained as well.
         let missing = difference(DifferenceKind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["there", ""]);
@@ -246,12 +229,7 @@ mod tests {
         assert!(!cloned.explains(&[of("GETATTR.obj_attributes.mode")]));
         assert!(!cloned.explains(&[of("GETATTR.obj_attributes.numlinks")]));
         assert_eq!(cloned.unchanged_ranges(0, 10_000), [(0, 4096), (8192, 10_000)]);
-        assert!(cloned.explains(&[difference(
-            DifferenceKind::Data,
-            "NFS 4.2 READ",
-            "READ.data",
-            ["a", "b"]
-        )]));
+        assert!(cloned.explains(&[difference(DifferenceKind::Data, "NFS 4.2 READ", "READ.data", ["a", "b"])]));
         // Fields of NFSv3 have no operation in their path.
         assert!(cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READ", "data", ["a", "b"])]));
         assert!(!cloned.explains(&[difference(DifferenceKind::Data, "NFS 3 READLINK", "data", ["a", "b"])]));

@@ -21,8 +21,7 @@ use super::report::steps::{StepIdWithFrames, StepMismatch};
 use crate::containment::{Containment, ContainmentCheckedTransport};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{
-    FileServerClientError, LiveFilehandle, LiveObjectAttributes, NfsOperationFailure,
-    VersionIndependentNfsClient,
+    FileServerClientError, LiveFilehandle, LiveObjectAttributes, NfsOperationFailure, VersionIndependentNfsClient,
 };
 use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
@@ -97,18 +96,15 @@ impl ExpectedFinalTree {
             Err(error) => return FinalTreeCheckReport { failed: Some(error.to_string()), ..report },
         };
         let xid = Xid(hash(format!("{tag} walk").as_bytes()) as u32);
-        let rpc_client =
-            transport.rpc_client(connection, xid, containment, target, Instant::now() + live.max_duration);
+        let rpc_client = transport.rpc_client(connection, xid, containment, target, Instant::now() + live.max_duration);
         let mut files: Box<dyn VersionIndependentNfsClient + '_> = match &live.seeded.supported {
             None => Box::new(Nfs3Client::new(rpc_client, live.seeded.root.clone())),
-            Some(_) => {
-                match Nfs4Client::new(rpc_client, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
-                    Ok(files) => Box::new(files),
-                    Err(problem) => {
-                        return FinalTreeCheckReport { failed: Some(problem.to_string()), ..report };
-                    }
+            Some(_) => match Nfs4Client::new(rpc_client, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
+                Ok(files) => Box::new(files),
+                Err(problem) => {
+                    return FinalTreeCheckReport { failed: Some(problem.to_string()), ..report };
                 }
-            }
+            },
         };
         files.limit_io(live.seeded.io);
         let mut checker = FinalTreeChecker {
@@ -139,9 +135,7 @@ impl ExpectedFinalTree {
 /// file system the server exports.
 fn is_server_silly_rename(name: &[u8]) -> bool {
     let is_hexadecimal = |rest: &[u8]| rest.len() >= 8 && rest.iter().all(u8::is_ascii_hexdigit);
-    [&b".nfs"[..], b".fuse_hidden"]
-        .iter()
-        .any(|prefix| name.strip_prefix(*prefix).is_some_and(is_hexadecimal))
+    [&b".nfs"[..], b".fuse_hidden"].iter().any(|prefix| name.strip_prefix(*prefix).is_some_and(is_hexadecimal))
 }
 
 /// Returns `true` for a name of the server, such as `.snapshot`: each directory had it before the run.
@@ -195,8 +189,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         if let Some(handle) = handle {
             return Some(handle.to_vec());
         }
-        let is_root =
-            node.existence == TraceObjectOrigin::ROOT && node.names.iter().any(|name| &*name.name == b"/");
+        let is_root = node.existence == TraceObjectOrigin::ROOT && node.names.iter().any(|name| &*name.name == b"/");
         is_root.then(|| self.live.seeded.root.clone())
     }
 
@@ -267,8 +260,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             by_directory.entry(binding.parent).or_default().push(binding);
         }
         for (handle, objects) in self.live_directories(&mut by_directory) {
-            let mut names: Vec<_> =
-                objects.iter().filter_map(|id| by_directory.remove(id)).flatten().collect();
+            let mut names: Vec<_> = objects.iter().filter_map(|id| by_directory.remove(id)).flatten().collect();
             // Names that one object of the directory has and another lacks are uncertain.
             names.sort_by(|a, b| (a.name, a.object.is_none()).cmp(&(b.name, b.object.is_none())));
             let Some(directory) = objects.first().copied() else { continue };
@@ -301,8 +293,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
     ) -> Result<(), FileServerClientError> {
         let tree = self.tree;
         let node = |id: &InferredObjectId| tree.nodes().get(id.0 as usize);
-        let is_root =
-            |id: &&InferredObjectId| node(id).is_some_and(|node| node.existence == TraceObjectOrigin::ROOT);
+        let is_root = |id: &&InferredObjectId| node(id).is_some_and(|node| node.existence == TraceObjectOrigin::ROOT);
         if let Some(id) = objects.iter().find(is_root) {
             self.check_root(ObjectAtPath { id: *id, ..directory }, handle)?;
         }
@@ -347,9 +338,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         };
         let seeded = self.live.seeded;
         let initial_names = seeded.initial_names.get(handle);
-        if initial_names.is_none() && !objects.iter().all(is_new)
-            || !tree.has_all_names()
-            || tree.has_unknown_changes()
+        if initial_names.is_none() && !objects.iter().all(is_new) || !tree.has_all_names() || tree.has_unknown_changes()
         {
             self.leave_out(1, directory.path);
             return Ok(());
@@ -465,8 +454,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         lookup_result: FoundObject,
     ) -> Result<(), FileServerClientError> {
         let live_object = self.accept(lookup_result, object, "object", "there", Some(1))?;
-        if let (Some(expected), Some(actual)) =
-            (fileid, live_object.and_then(|(_, status)| status.version.fileid))
+        if let (Some(expected), Some(actual)) = (fileid, live_object.and_then(|(_, status)| status.version.fileid))
             && actual != expected
         {
             self.report_difference(object, DifferenceKind::Relation, "fileid (one)", expected, actual);
@@ -496,13 +484,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         let LiveObjectAttributes { file_type, size, .. } = status;
         self.fileids.insert(object.id, status.version.fileid);
         if node.file_type != TraceFileType::UNKNOWN && node.file_type != file_type {
-            self.report_difference(
-                object,
-                DifferenceKind::Result,
-                field_labels::TYPE,
-                node.file_type,
-                file_type,
-            );
+            self.report_difference(object, DifferenceKind::Result, field_labels::TYPE, node.file_type, file_type);
             return Ok(());
         }
         let is_directory = file_type == TraceFileType::DIRECTORY;
@@ -510,22 +492,14 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         let unknown_state = LatestInferredFileState::default();
         let expected_state = tree.current_state(object.id).unwrap_or(&unknown_state);
         let mode = status.mode & 0o7777;
-        if let Some(expected) =
-            expected_state.mode.map(|mode| mode & 0o7777).filter(|expected| *expected != mode)
-        {
+        if let Some(expected) = expected_state.mode.map(|mode| mode & 0o7777).filter(|expected| *expected != mode) {
             let [expected, mode] = [expected, mode].map(|mode| format!("0{mode:o}"));
             self.report_difference(object, DifferenceKind::Result, field_labels::MODE, expected, mode);
         }
         match file_type {
             TraceFileType::FILE => {
                 if let Some(expected) = expected_state.size.filter(|expected| *expected != size) {
-                    self.report_difference(
-                        object,
-                        DifferenceKind::Result,
-                        field_labels::SIZE,
-                        expected,
-                        size,
-                    );
+                    self.report_difference(object, DifferenceKind::Result, field_labels::SIZE, expected, size);
                     return Ok(());
                 }
                 self.check_content(object, expected_state, &handle)

@@ -50,10 +50,7 @@ pub(super) struct LiveServerSession {
 
 impl LiveServerSession {
     pub(super) fn new(granted: u32) -> Self {
-        Self {
-            slots: vec![LiveSessionSlot::default(); granted.clamp(1, MAX_SLOTS) as usize],
-            ..Self::default()
-        }
+        Self { slots: vec![LiveSessionSlot::default(); granted.clamp(1, MAX_SLOTS) as usize], ..Self::default() }
     }
 
     /// Sets the limits, and compares them with those of the captured session.
@@ -159,8 +156,7 @@ impl LiveVariableValues {
             existing.copy_from_slice(value);
             return true;
         }
-        let added_bytes =
-            (at + 1).saturating_sub(self.names.len()) * size_of::<Option<Box<[u8]>>>() + value.len();
+        let added_bytes = (at + 1).saturating_sub(self.names.len()) * size_of::<Option<Box<[u8]>>>() + value.len();
         if value.len() > MAX_VALUE_BYTES || self.bytes + added_bytes > MAX_TOTAL_BYTES {
             return false;
         }
@@ -232,8 +228,7 @@ impl LiveVariableValues {
 
     /// Assigns the Call to the live slot for this captured one. Returns `false` if the session is unknown.
     pub(super) fn use_slot(&mut self, session: u32, captured: u32) -> bool {
-        self.counts.slot =
-            self.sessions.get(&session).map(|live_session| (session, live_session.slot(captured)));
+        self.counts.slot = self.sessions.get(&session).map(|live_session| (session, live_session.slot(captured)));
         self.counts.slot.is_some()
     }
 
@@ -359,18 +354,14 @@ impl MessageSlotValueSource for LiveVariableValues {
                 return (self.scratch.len() == captured.len()).then_some(&self.scratch);
             }
             // The callback address is cleared, but no host name; rewriting the Call sets that of this run.
-            TraceSlotValueKind::HOST
-                if slot.at >= self.body && universal_address::parse(captured).is_some() =>
-            {
+            TraceSlotValueKind::HOST if slot.at >= self.body && universal_address::parse(captured).is_some() => {
                 return Some(self.put(b"0.0.0.0.0.0"));
             }
             kind if kind.is_assigned_by_server() => {
                 let value = self.names.get(slot.variable as usize).and_then(Option::as_deref);
                 let is_optional = matches!(
                     kind,
-                    TraceSlotValueKind::COOKIE_VERIFIER
-                        | TraceSlotValueKind::CHANGE
-                        | TraceSlotValueKind::SERVER_OWNER
+                    TraceSlotValueKind::COOKIE_VERIFIER | TraceSlotValueKind::CHANGE | TraceSlotValueKind::SERVER_OWNER
                 );
                 if value.is_none() && !is_optional {
                     self.unbound.get_or_insert_with(|| slot.clone());
@@ -419,10 +410,7 @@ mod tests {
         let mut values = LiveVariableValues::new("t");
         values.begin_call(0);
         assert_eq!(values.value(&slot(TraceSlotValueKind::HOST, 3), b"client"), None);
-        assert_eq!(
-            values.value(&slot(TraceSlotValueKind::HOST, 3), b"192.0.2.1.3.86"),
-            Some(&b"0.0.0.0.0.0"[..])
-        );
+        assert_eq!(values.value(&slot(TraceSlotValueKind::HOST, 3), b"192.0.2.1.3.86"), Some(&b"0.0.0.0.0.0"[..]));
     }
 
     #[test]
@@ -434,10 +422,7 @@ mod tests {
             assert!(values.use_slot(7, 5));
             let used = values.counts.slot.unwrap();
             assert_eq!(used, (7, 1), "the sixth slot of the capture shares one of two");
-            assert_eq!(
-                values.value(&slot(TraceSlotValueKind::SEQUENCE_ID, 7), &[0; 4]),
-                Some(&sent.to_be_bytes()[..])
-            );
+            assert_eq!(values.value(&slot(TraceSlotValueKind::SEQUENCE_ID, 7), &[0; 4]), Some(&sent.to_be_bytes()[..]));
             values.set_slot_state(used, true, false);
             assert!(values.session(7).unwrap().is_busy(1));
             values.set_slot_state(used, false, is_done);

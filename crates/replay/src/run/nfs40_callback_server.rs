@@ -22,9 +22,7 @@ use nfsrdma_rpc::{NegotiatedTransportParams, TransportKind};
 use super::callback_responder;
 use super::report::{CallbackCounts, ReplayReport};
 use super::report_merge::add_counts;
-use super::trace_recording::{
-    CallbackOrAuxiliaryCallAndReply, CallbackOrAuxiliaryStream, ReplayMessageRecorder,
-};
+use super::trace_recording::{CallbackOrAuxiliaryCallAndReply, CallbackOrAuxiliaryStream, ReplayMessageRecorder};
 
 /// Maximum number of ports; further clients share them.
 const MAX_PORTS: usize = 256;
@@ -110,8 +108,7 @@ impl CallbackServer {
         let ports = &mut *state;
         let is_local = |address: &SocketAddr| address.ip().to_canonical() == local.ip().to_canonical();
         let is_full = ports.open.len() >= MAX_PORTS;
-        let port =
-            ports.open.iter().find(|(key, address)| is_local(address) && (is_full || *key == client_key));
+        let port = ports.open.iter().find(|(key, address)| is_local(address) && (is_full || *key == client_key));
         if let Some((_, address)) = port {
             return Some(*address);
         }
@@ -381,10 +378,7 @@ mod tests {
         assert_eq!(asked.join().unwrap()[24..], expected);
         let mut report = ReplayReport::default();
         callbacks.finish(&mut report);
-        assert_eq!(
-            (report.callbacks.by_operation.get("CB_GETATTR"), report.callbacks.unanswered),
-            (Some(&1), 0)
-        );
+        assert_eq!((report.callbacks.by_operation.get("CB_GETATTR"), report.callbacks.unanswered), (Some(&1), 0));
     }
 
     #[test]
@@ -401,9 +395,7 @@ mod tests {
     #[test]
     fn a_server_inside_the_program_needs_no_port() {
         let callbacks = CallbackServer::new(LOCAL);
-        for terms in
-            [terms(TransportKind::Loopback, Some((LOCAL, 0).into())), terms(TransportKind::Tcp, None)]
-        {
+        for terms in [terms(TransportKind::Loopback, Some((LOCAL, 0).into())), terms(TransportKind::Tcp, None)] {
             assert_eq!(callbacks.address((0, 0), &terms), None);
         }
         let mut report = ReplayReport::default();

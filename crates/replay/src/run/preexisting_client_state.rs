@@ -80,9 +80,8 @@ pub(super) fn create_missing_state(
     while let Some((ClientOfMinorVersion { client, minor_version }, missing)) = clients.next() {
         let connection = transport.connect(target)?;
         let xid = Xid(hash(format!("{tag} prologue {client} {minor_version}").as_bytes()) as u32);
-        let rpc_client =
-            RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout)
-                .with_reconnect(target);
+        let rpc_client = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout)
+            .with_reconnect(target);
         let rpc_client = ContainmentCheckedRpcClient::new(rpc_client, containment);
         let name = format!("{} {tag} {client}.{minor_version}", crate::PROGRAM);
         let mut files = match Nfs4Client::new(rpc_client, &name, &[minor_version]) {
@@ -131,8 +130,7 @@ pub(super) fn create_missing_state(
             ClientidAndSessionState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
                 for variable in &missing.sessions {
                     values.set_value(*variable, &id);
-                    let session =
-                        LiveServerSession::with_used_slot(slots, sequence).with_limits(limits, limits);
+                    let session = LiveServerSession::with_used_slot(slots, sequence).with_limits(limits, limits);
                     values.open_session(*variable, session);
                 }
                 for variable in &missing.clientids {

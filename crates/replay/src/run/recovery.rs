@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, BindConnToSession4Args, ChannelDirFromClient4, ChannelDirFromServer4, CompoundCall,
-    CompoundCallHead, CompoundReply, Nfsstat4, Operation, Results, Sessionid4,
+    Args, BindConnToSession4Args, ChannelDirFromClient4, ChannelDirFromServer4, CompoundCall, CompoundCallHead,
+    CompoundReply, Nfsstat4, Operation, Results, Sessionid4,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc::{self, Xid};
@@ -168,9 +168,7 @@ pub(super) fn failed_by_first_execution(
 /// Returns the state of a step that was sent again, from the state that its Reply alone would give.
 pub(super) fn resent_state(state: StepOutcome, is_done_twice: bool, is_new: bool) -> StepOutcome {
     match state {
-        StepOutcome::Matched | StepOutcome::Tolerated(_) if is_new => {
-            StepOutcome::Substituted(RESTARTED.code)
-        }
+        StepOutcome::Matched | StepOutcome::Tolerated(_) if is_new => StepOutcome::Substituted(RESTARTED.code),
         StepOutcome::Matched | StepOutcome::Tolerated(_) => StepOutcome::Substituted(SENT_AGAIN.code),
         StepOutcome::Mismatched(_) if is_done_twice => StepOutcome::Substituted(DONE_TWICE.code),
         state => state,
@@ -231,9 +229,7 @@ pub(super) fn decode_bind_reply(
             _ => Ok(()),
         },
         Some(Ok(results)) => match results.status() {
-            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => {
-                Err(SessionBindError::UnknownSession)
-            }
+            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => Err(SessionBindError::UnknownSession),
             Nfsstat4::NFS4ERR_DELAY => Err(SessionBindError::Delayed),
             status => Err(refusal(&status.to_string())),
         },
@@ -251,31 +247,17 @@ mod tests {
     use super::*;
 
     fn answered(statuses: &[u32]) -> ReplyStatusesAndSessionGrants {
-        ReplyStatusesAndSessionGrants {
-            statuses: statuses.to_vec(),
-            ..ReplyStatusesAndSessionGrants::default()
-        }
+        ReplyStatusesAndSessionGrants { statuses: statuses.to_vec(), ..ReplyStatusesAndSessionGrants::default() }
     }
 
     #[test]
     fn rfc8881_section_2_10_6_with_sequence_nothing_counts_as_done_twice() {
-        let [remove, sequenced] = [
-            &[Operation::PUTFH, Operation::REMOVE][..],
-            &[Operation::SEQUENCE, Operation::PUTFH, Operation::REMOVE],
-        ];
+        let [remove, sequenced] =
+            [&[Operation::PUTFH, Operation::REMOVE][..], &[Operation::SEQUENCE, Operation::PUTFH, Operation::REMOVE]];
         assert!(failed_by_first_execution(Some(Procedure::Compound), remove, false, &answered(&[0, 2])));
-        assert!(
-            !failed_by_first_execution(Some(Procedure::Compound), remove, false, &answered(&[2])),
-            "PUTFH failed"
-        );
-        assert!(!failed_by_first_execution(
-            Some(Procedure::Compound),
-            sequenced,
-            false,
-            &answered(&[0, 0, 2])
-        ));
-        let anew =
-            failed_by_first_execution(Some(Procedure::Compound), sequenced, true, &answered(&[0, 0, 2]));
+        assert!(!failed_by_first_execution(Some(Procedure::Compound), remove, false, &answered(&[2])), "PUTFH failed");
+        assert!(!failed_by_first_execution(Some(Procedure::Compound), sequenced, false, &answered(&[0, 0, 2])));
+        let anew = failed_by_first_execution(Some(Procedure::Compound), sequenced, true, &answered(&[0, 0, 2]));
         assert!(anew, "another session keeps nothing of the one before");
     }
 

@@ -31,8 +31,7 @@ const OTHER_COMPOUND_STATUS: &str =
     "a COMPOUND whose status is not that of its last operation (RFC 8881 section 16.2.3)";
 
 /// Each executed operation has one result.
-const OTHER_OPERATIONS: &str =
-    "results of a COMPOUND that are not those of its operations (RFC 8881 section 16.2.3)";
+const OTHER_OPERATIONS: &str = "results of a COMPOUND that are not those of its operations (RFC 8881 section 16.2.3)";
 
 /// Fore channel attributes granted to a session. RFC 8881 section 18.36.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,12 +86,10 @@ impl CompoundResultStructure {
             // PUTROOTFH was sent as PUTFH, and an unknown operation has a result of its own: RFC 8881 section 18.57.
             sent == executed
                 || *executed == Operation::ILLEGAL
-                || matches!(*sent, Operation::PUTROOTFH | Operation::PUTPUBFH)
-                    && *executed == Operation::PUTFH
+                || matches!(*sent, Operation::PUTROOTFH | Operation::PUTPUBFH) && *executed == Operation::PUTFH
         };
         let is_complete = executed.len() == sent.len() || self.last_status != 0;
-        let is_other =
-            executed.len() > sent.len() || !sent.iter().zip(executed).all(is_result) || !is_complete;
+        let is_other = executed.len() > sent.len() || !sent.iter().zip(executed).all(is_result) || !is_complete;
         self.violation.or_else(|| (sent.len() < MAX_OPERATIONS && is_other).then_some(OTHER_OPERATIONS))
     }
 }
@@ -279,10 +276,7 @@ mod tests {
         assert_eq!(violation(10_021, &[]), None, "another minor version");
         assert_eq!(violation(0, &[]), Some(OTHER_OPERATIONS));
         assert_eq!(violation(0, &all[..2]), Some(OTHER_OPERATIONS));
-        assert_eq!(
-            violation(0, &[(Op::PUTFH, 0), (Op::RESTOREFH, 0), (Op::SAVEFH, 0)]),
-            Some(OTHER_OPERATIONS)
-        );
+        assert_eq!(violation(0, &[(Op::PUTFH, 0), (Op::RESTOREFH, 0), (Op::SAVEFH, 0)]), Some(OTHER_OPERATIONS));
         assert_eq!(violation(0, &[&all[..], &all[1..2]].concat()), Some(OTHER_OPERATIONS));
         assert_eq!(violation(0, &[(Op::PUTFH, 0), (Op::SAVEFH, 10)]), Some(OTHER_COMPOUND_STATUS));
         assert_eq!(violation(0, &[(Op::PUTFH, 10), (Op::SAVEFH, 0)]), Some(RESULTS_AFTER_ERROR));
@@ -299,8 +293,7 @@ mod tests {
             [&header[..], &results].concat().into_iter().flat_map(u32::to_be_bytes).collect::<Vec<u8>>()
         };
         let is_confirmed = |flags| {
-            let outcome =
-                ReplyStatusesAndSessionGrants::of(Some(Procedure::Compound), Cursor::new(&reply(flags)));
+            let outcome = ReplyStatusesAndSessionGrants::of(Some(Procedure::Compound), Cursor::new(&reply(flags)));
             assert_eq!(outcome.statuses, [0]);
             outcome.has_confirmed_client
         };

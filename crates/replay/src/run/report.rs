@@ -16,8 +16,7 @@ use crate::seed::file_server_client::FileUserAndGroup;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_rpc::ReceivedMessageDiscardReason;
 pub use steps::{
-    CopyStepId, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount, StepResultsOfOperationType,
-    StepResultsOfRun,
+    CopyStepId, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount, StepResultsOfOperationType, StepResultsOfRun,
 };
 
 /// Maximum number of kinds of protocol violations counted separately.
@@ -58,10 +57,7 @@ impl fmt::Display for ReplayCoverageShortfall {
                 write!(f, "none of {chosen} steps was replayed and compared")
             }
             Self::Steps { replayed, chosen, min_coverage } => {
-                write!(
-                    f,
-                    "{replayed} of {chosen} steps were replayed and compared, less than {min_coverage}%"
-                )
+                write!(f, "{replayed} of {chosen} steps were replayed and compared, less than {min_coverage}%")
             }
             Self::CheckFailed(reason) => write!(f, "the final check was not completed: {reason}"),
             Self::Files { looked: [looked, total], bytes: [read, written], min_coverage } => write!(

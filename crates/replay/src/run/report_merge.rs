@@ -99,7 +99,6 @@ impl FinalTreeCheckReport {
             (&mut self.tolerated, other.tolerated),
             (&mut self.differing, other.differing),
         ]);
-        self.failed =
-            self.failed.take().or_else(|| other.failed.map(|error| format!("client {copy}: {error}")));
+        self.failed = self.failed.take().or_else(|| other.failed.map(|error| format!("client {copy}: {error}")));
     }
 }

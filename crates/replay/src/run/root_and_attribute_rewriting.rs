@@ -62,8 +62,7 @@ pub(super) struct CompoundRewriteFlags {
 }
 
 /// State of a step that uses a delegation that the live server did not grant.
-pub(super) const NO_DELEGATION_REASON: &str =
-    "no-delegation: uses a delegation that this server did not grant";
+pub(super) const NO_DELEGATION_REASON: &str = "no-delegation: uses a delegation that this server did not grant";
 
 /// OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS and OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION. RFC 9754 sections 4 and 5.
 const DELEGATION_OFFER_BITS: u32 = 0x0030_0000;
@@ -162,16 +161,13 @@ impl<'a> CompoundRewriteContext<'a> {
             // CLOSE has the next seqid of the open-owner.
             Args::DELEGRETURN(args) => {
                 let Some(OperationWithSubstituteOpenStateid { seqid, .. }) = substitute else { return false };
-                *operation =
-                    Args::CLOSE(Close4Args { seqid: *seqid, open_stateid: args.deleg_stateid.clone() });
+                *operation = Args::CLOSE(Close4Args { seqid: *seqid, open_stateid: args.deleg_stateid.clone() });
                 return true;
             }
             Args::GETATTR(args) => self.adapt_mask(&mut args.attr_request, values),
             Args::READDIR(args) => self.adapt_mask(&mut args.attr_request, values),
             Args::CREATE(args) => self.adapt_attributes(&mut args.createattrs, false, values),
-            Args::SETATTR(args) => {
-                self.adapt_attributes(&mut args.obj_attributes, substitute.is_some(), values)
-            }
+            Args::SETATTR(args) => self.adapt_attributes(&mut args.obj_attributes, substitute.is_some(), values),
             Args::OPEN(args) => match &mut args.openhow {
                 Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
                     self.adapt_attributes(given, false, values)
@@ -190,9 +186,7 @@ impl<'a> CompoundRewriteContext<'a> {
         let access = ShareAccess(self.opens.adjusted_access(at, args.share_access).0 & !offers);
         // An OPEN that claims a delegation which an open replaces opens by name or filehandle.
         let claim = match &args.claim {
-            OpenClaim4::DelegateCur(delegation) if substitute.is_some() => {
-                Some(OpenClaim4::Null(delegation.file))
-            }
+            OpenClaim4::DelegateCur(delegation) if substitute.is_some() => Some(OpenClaim4::Null(delegation.file)),
             OpenClaim4::DelegCurFh(_) if substitute.is_some() => Some(OpenClaim4::Fh),
             _ => None,
         };
@@ -208,8 +202,7 @@ impl<'a> CompoundRewriteContext<'a> {
 
 /// Returns `true` if a Call to a server with these attributes (mask words; `None` if unknown) still names an attribute.
 fn is_sent_attribute(supported: Option<&[u32]>, bit: u32) -> bool {
-    let is_supported =
-        |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
+    let is_supported = |words: &[u32]| words.get((bit / 32) as usize).is_some_and(|word| word & (1 << (bit % 32)) != 0);
     // If a server does not support a REQUIRED attribute, its Replies differ.
     supported.is_none_or(is_supported) || required_attributes().any(|required| required == bit)
 }
@@ -280,8 +273,8 @@ pub(super) fn rewrite_compound(
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::nfs::v4::{
-        CbClient4, ClientOwner4, CompoundCallHead, Create4Args, Createtype4, ExchangeId4Args, Getattr4Args,
-        ModeUmask4, NfsClientId4, NfsFtype4, Setclientid4Args, StateProtectOps4,
+        CbClient4, ClientOwner4, CompoundCallHead, Create4Args, Createtype4, ExchangeId4Args, Getattr4Args, ModeUmask4,
+        NfsClientId4, NfsFtype4, Setclientid4Args, StateProtectOps4,
     };
     use nfsrdma_dissectors::xdr::{Text, Void, XdrArray};
 
@@ -290,8 +283,7 @@ mod tests {
     fn message(operations: &[Args<'_>]) -> Vec<u8> {
         let mut encoder = Encoder::new();
         [1, 0, 2, 100_003, 4, 1, 0, 0, 0, 0].iter().for_each(|word| encoder.word(*word));
-        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 2 }, operations)
-            .encode(&mut encoder);
+        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 2 }, operations).encode(&mut encoder);
         encoder.finish().0
     }
 
@@ -346,8 +338,7 @@ mod tests {
                 eia_client_impl_id: XdrArray::default(),
             }))])
         };
-        let ops =
-            StateProtectOps4 { spo_must_enforce: Bitmap4::default(), spo_must_allow: Bitmap4::default() };
+        let ops = StateProtectOps4 { spo_must_enforce: Bitmap4::default(), spo_must_allow: Bitmap4::default() };
         let mut bytes = exchange(0x101, StateProtect4A::MachCred(ops));
         let before = bytes.clone();
         let mut live = CompoundRewriteContext {

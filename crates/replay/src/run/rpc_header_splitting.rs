@@ -5,10 +5,7 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};
 
 /// Splits a message into its RPC header, and a cursor at the arguments or results.
-pub(super) fn split_header<'a>(
-    message: &'a [u8],
-    items: &'a [ChunkedDataItem<'a>],
-) -> Option<(&'a [u8], Cursor<'a>)> {
+pub(super) fn split_header<'a>(message: &'a [u8], items: &'a [ChunkedDataItem<'a>]) -> Option<(&'a [u8], Cursor<'a>)> {
     let mut cursor = Cursor::new(message).with_chunks(items);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     Some((message.get(..cursor.at())?, cursor))

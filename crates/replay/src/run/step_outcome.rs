@@ -24,14 +24,8 @@ pub enum FinalStepState {
 
 impl FinalStepState {
     /// All states, in report order.
-    pub const ALL: [Self; 6] = [
-        Self::Matched,
-        Self::Tolerated,
-        Self::Mismatched,
-        Self::Substituted,
-        Self::Skipped,
-        Self::Unreplayable,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Matched, Self::Tolerated, Self::Mismatched, Self::Substituted, Self::Skipped, Self::Unreplayable];
 
     /// Returns the name of the state in reports.
     pub fn name(self) -> &'static str {

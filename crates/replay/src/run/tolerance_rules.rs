@@ -100,9 +100,7 @@ pub(super) fn rule_of_field(operation: &str, path: &str, field: &str) -> Option<
         None => rule_of_procedure(operation, path),
     };
     operation_rule
-        .or_else(|| {
-            path.rsplit_once('.').is_some_and(|(_, leaf)| leaf == field_labels::ATOMIC).then_some(ATOMIC)
-        })
+        .or_else(|| path.rsplit_once('.').is_some_and(|(_, leaf)| leaf == field_labels::ATOMIC).then_some(ATOMIC))
         .or_else(|| rule_of_attribute(path, field))
 }
 
@@ -125,9 +123,7 @@ fn rule_of_v4(operation: v4::Operation, path: &str) -> Option<BuiltInToleranceRu
         }
         Op::SEQUENCE if path == field_labels::SR_STATUS_FLAGS => STATUS_FLAGS,
         Op::COPY if is_copy_mode(path) => COPY_MODE,
-        Op::READ_PLUS if path != field_labels::DATA && has_label(path, field_labels::RPR_CONTENTS) => {
-            SEGMENTS
-        }
+        Op::READ_PLUS if path != field_labels::DATA && has_label(path, field_labels::RPR_CONTENTS) => SEGMENTS,
         _ => return None,
     })
 }
@@ -164,10 +160,7 @@ fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
     Some(match field {
         _ if is_within(path, field_labels::OPEN_ARGUMENTS) => CAPABILITIES,
-        _ if [field_labels::ACL, field_labels::DACL, field_labels::SACL]
-            .iter()
-            .any(|label| is_within(path, label)) =>
-        {
+        _ if [field_labels::ACL, field_labels::DACL, field_labels::SACL].iter().any(|label| is_within(path, label)) => {
             ACL
         }
         // NFSACL, the companion protocol of NFSv3.
@@ -332,8 +325,7 @@ mod tests {
     /// The ACL that results from a mode depends on the file system; SETACL's status and GETACL's attributes do not.
     #[test]
     fn entries_of_nfsacl_have_the_rule_of_acls() {
-        for field in ["nfsacl.acl", "nfsacl.aclcnt", "nfsacl.aclent", "nfsacl.aclent.perm", "nfsacl.dfaclcnt"]
-        {
+        for field in ["nfsacl.acl", "nfsacl.aclcnt", "nfsacl.aclent", "nfsacl.aclent.perm", "nfsacl.dfaclcnt"] {
             assert_eq!(rule_of_field("GETACL", "resok.acl", field), Some(ACL), "{field}");
         }
         for (operation, path, field) in [
@@ -357,9 +349,7 @@ mod tests {
         // RESTART_RECLAIM_NEEDED, DEVID_CHANGED, DEVID_DELETED and a bit that is not defined.
         for lost in [0x8, 0x10, 0x20, 0x40, 0x100, 0x800, 0x1000, 0x8000_0000] {
             assert!(!may_report_status_flags([0, lost | 1], false), "{lost:#x}");
-            assert!(
-                may_report_status_flags([lost, lost | 1], false) && may_report_status_flags([lost, 0], false)
-            );
+            assert!(may_report_status_flags([lost, lost | 1], false) && may_report_status_flags([lost, 0], false));
             assert!(may_report_status_flags([0, lost], true));
         }
     }

@@ -10,9 +10,7 @@ use std::time::{Instant, SystemTime};
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionTransport, Endpoint, TransactionConnection,
-};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionTransport, Endpoint, TransactionConnection};
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
 use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegions, ContiguousChunkMemory, OutgoingCallChunks};
@@ -108,12 +106,7 @@ pub trait ReplayMessageRecorder {
     fn record_lost(&mut self, tag: CallTag, error: Option<&RpcRdmaError>);
 
     /// Records a Call of the server, and the answer if there is one.
-    fn record_callback(
-        &mut self,
-        connection: RpcClientConnectionId,
-        message: &[u8],
-        reply_message: Option<&[u8]>,
-    );
+    fn record_callback(&mut self, connection: RpcClientConnectionId, message: &[u8], reply_message: Option<&[u8]>);
 
     /// Records a Call on a stream other than the NFS connections, with its answer if there is one.
     fn record_exchange(&mut self, exchange: &CallbackOrAuxiliaryCallAndReply<'_>);
@@ -306,8 +299,7 @@ fn offered_chunk_lengths(
     let reads: Vec<_> = read().map(|payload| region(payload.length())).collect();
     let read_chunk_bytes: usize = read().map(|payload| payload.padded()).sum();
     let written = (0..OutgoingRpcCall::MAX_PAYLOADS).filter(|index| plan.is_written(*index));
-    let writes: Vec<_> =
-        written.map(|index| region(CallChunkPlan::write_length(call, index) as usize)).collect();
+    let writes: Vec<_> = written.map(|index| region(CallChunkPlan::write_length(call, index) as usize)).collect();
     let regions = ChunkRegions {
         call: plan.is_long_call.then(|| region(call.length() - read_chunk_bytes)),
         reads: &reads,
@@ -346,10 +338,7 @@ fn endpoint(address: Option<SocketAddr>) -> Endpoint {
     }
 }
 
-fn connection_name(
-    connection: RpcClientConnectionId,
-    params: &NegotiatedTransportParams,
-) -> TransactionConnection {
+fn connection_name(connection: RpcClientConnectionId, params: &NegotiatedTransportParams) -> TransactionConnection {
     TransactionConnection {
         number: u64::from(connection.0) + 1,
         transport: match params.kind {
@@ -380,16 +369,14 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         }
         let call = sent_call.call;
         let mut bytes = std::mem::take(&mut self.encoder);
-        let chunks =
-            sent_call.terms.rdma.as_ref().and_then(|params| offered_chunk_lengths(call, params, &mut bytes));
+        let chunks = sent_call.terms.rdma.as_ref().and_then(|params| offered_chunk_lengths(call, params, &mut bytes));
         self.encoder = bytes;
         let chunks = chunks.unwrap_or_default();
         let before = self.kept_bytes;
         let (mut message, mut from, mut payload_bytes) = (Vec::with_capacity(call.length()), 0, 0);
         let mut reads = Vec::new();
         for (index, payload) in call.payloads.iter().enumerate() {
-            let at =
-                (payload.position as usize).saturating_sub(payload_bytes).clamp(from, call.message.len());
+            let at = (payload.position as usize).saturating_sub(payload_bytes).clamp(from, call.message.len());
             payload_bytes += payload.padded();
             message.extend_from_slice(call.message.get(from..at).unwrap_or_default());
             from = at;
@@ -458,12 +445,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         self.write(pending);
     }
 
-    fn record_callback(
-        &mut self,
-        connection: RpcClientConnectionId,
-        message: &[u8],
-        reply_message: Option<&[u8]>,
-    ) {
+    fn record_callback(&mut self, connection: RpcClientConnectionId, message: &[u8], reply_message: Option<&[u8]>) {
         let Some((name, client)) = self.connections.get(&connection).copied() else { return };
         let form = match name.transport.is_rdma() {
             true => TraceMessageWireForm::MESSAGE,
@@ -500,8 +482,7 @@ impl<W: Write + Seek> ReplayMessageRecorder for ReplayRunTraceRecorder<W> {
         let mut unanswered: Vec<CallTag> = self.pending_calls.keys().copied().collect();
         unanswered.sort_unstable_by_key(|tag| tag.0);
         unanswered.into_iter().for_each(|tag| self.record_lost(tag, None));
-        let Self { compiler: trace_compiler, name, steps, not_kept, error, finish_writer: finish, .. } =
-            *self;
+        let Self { compiler: trace_compiler, name, steps, not_kept, error, finish_writer: finish, .. } = *self;
         if let Some(error) = error {
             return Err(error);
         }
@@ -527,8 +508,7 @@ mod tests {
         let mut message = vec![0; 80];
         message[..4].copy_from_slice(&9u32.to_be_bytes());
         let content = vec![7; 10_000];
-        let payloads =
-            [DdpEligibleArgument { position: 64, source: PayloadContentLocation::Copied(&content) }];
+        let payloads = [DdpEligibleArgument { position: 64, source: PayloadContentLocation::Copied(&content) }];
         let reply = ReplySizeLimits { message: 256, payloads: &[result] };
         let call = OutgoingRpcCall {
             xid: Xid(9),
@@ -543,8 +523,7 @@ mod tests {
 
     #[test]
     fn the_chunks_of_a_call_are_those_of_its_header() {
-        let SentCallChunkLengths { call, reads, writes, reply, form } =
-            chunks_of(65_536, RequestedCallForm::Fitting);
+        let SentCallChunkLengths { call, reads, writes, reply, form } = chunks_of(65_536, RequestedCallForm::Fitting);
         assert_eq!((reads, writes), (vec![Some(vec![10_000])], vec![vec![65_536]]));
         assert_eq!((call, reply, form), (vec![], vec![], Some(TraceMessageWireForm::MESSAGE)));
     }

@@ -247,8 +247,7 @@ impl FileTreePlan {
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
         trace.for_each_object(|object| {
             let name = object.names.iter().next();
-            let component =
-                name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
+            let component = name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
             let is_root = object.existence == TraceObjectOrigin::ROOT;
             if (is_root || object.file_type == TraceFileType::DIRECTORY)
                 && directories.len() < MAX_LISTED_OBJECTS
@@ -259,9 +258,7 @@ impl FileTreePlan {
             match object.existence {
                 TraceObjectOrigin::CREATED => self.created += 1,
                 TraceObjectOrigin::ROOT if self.roots.len() >= MAX_LISTED_OBJECTS => {}
-                TraceObjectOrigin::ROOT => {
-                    self.roots.extend(component.map(|component| component.name.into_vec()))
-                }
+                TraceObjectOrigin::ROOT => self.roots.extend(component.map(|component| component.name.into_vec())),
                 _ => {
                     *self.objects.entry(object.file_type).or_default() += 1;
                     self.nameless += u64::from(object.names.is_empty());

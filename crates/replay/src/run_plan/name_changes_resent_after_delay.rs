@@ -63,8 +63,7 @@ pub(super) fn is_delayed_change(step: &TraceStep<'_>) -> bool {
     if !words.any(|word| word.try_into().map(u32::from_be_bytes).is_ok_and(is_delay)) {
         return false;
     }
-    let is_needed =
-        step.reply.slots.iter().any(|slot| slot.part == VariableUseKind::DEFINED && !slot.holds.is_count());
+    let is_needed = step.reply.slots.iter().any(|slot| slot.part == VariableUseKind::DEFINED && !slot.holds.is_count());
     if is_needed {
         return false;
     }

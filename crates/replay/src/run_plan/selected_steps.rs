@@ -129,9 +129,7 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut La
     let filehandles = || step.call.variables(TraceSlotValueKind::FILEHANDLE);
     let naming = StepEffectOnNames::for_step(step);
     // The Reply of REMOVE or RENAME does not identify the object, so all steps that change names in the directory run.
-    if naming != StepEffectOnNames::None
-        && filehandles().any(|directory| behind.directories.contains(&directory))
-    {
+    if naming != StepEffectOnNames::None && filehandles().any(|directory| behind.directories.contains(&directory)) {
         ids.add(step.origin.id);
     }
     if ids.contains(step.origin.id) {

@@ -18,9 +18,8 @@ use crate::trace::error::TraceError;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{
-    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot,
-    TraceMessage, TraceMessageWireForm, TraceProcedure, TraceSlotValueKind, TraceStep, VariableUseKind,
-    stateid_use,
+    GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot, TraceMessage,
+    TraceMessageWireForm, TraceProcedure, TraceSlotValueKind, TraceStep, VariableUseKind, stateid_use,
 };
 
 /// Maximum number of tracked variables of steps that do not run. Variables above the limit are dropped and counted.
@@ -145,16 +144,12 @@ impl StepReplayabilityAnalyzer {
             _ if is_delayed_change(step) => Some(PlanReason::Delayed),
             _ if step.carried.reply == TraceMessageWireForm::ERROR => Some(PlanReason::TransportError),
             _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
-            _ => {
-                match step.asked.find_description().map(|procedure| check_arguments(procedure, &step.call)) {
-                    None | Some(Err(XdrError::Unknown { .. })) => Some(PlanReason::NotDescribed),
-                    Some(Err(_)) => Some(PlanReason::Unreadable),
-                    Some(Ok(())) if is_signed && self.gss == GssCallReplayPolicy::Skip => {
-                        Some(PlanReason::SecuredSkipped)
-                    }
-                    Some(Ok(())) => None,
-                }
-            }
+            _ => match step.asked.find_description().map(|procedure| check_arguments(procedure, &step.call)) {
+                None | Some(Err(XdrError::Unknown { .. })) => Some(PlanReason::NotDescribed),
+                Some(Err(_)) => Some(PlanReason::Unreadable),
+                Some(Ok(())) if is_signed && self.gss == GssCallReplayPolicy::Skip => Some(PlanReason::SecuredSkipped),
+                Some(Ok(())) => None,
+            },
         };
         if early.is_some() {
             return early.into();
@@ -165,18 +160,11 @@ impl StepReplayabilityAnalyzer {
             if let Some(needs) = self.unavailable_variables.get(&slot.variable) {
                 return PlanDecision { reason: Some(PlanReason::NeedsOther), needs: Some(*needs) };
             }
-            worst = worse(
-                worst,
-                self.missing_definition_reason(&slot).map(|reason| relax_reason(reason, step, &slot)),
-            );
+            worst = worse(worst, self.missing_definition_reason(&slot).map(|reason| relax_reason(reason, step, &slot)));
         }
-        let lacks_data =
-            step.call.payloads.iter().any(|payload| payload.content == PayloadContentState::UNKNOWN);
+        let lacks_data = step.call.payloads.iter().any(|payload| payload.content == PayloadContentState::UNKNOWN);
         worst = worse(worst, lacks_data.then_some(PlanReason::DataUnknown));
-        worst = worse(
-            worst,
-            (step.reply.seen != MessageCaptureCompleteness::WHOLE).then_some(PlanReason::ReplyLost),
-        );
+        worst = worse(worst, (step.reply.seen != MessageCaptureCompleteness::WHOLE).then_some(PlanReason::ReplyLost));
         worst.into()
     }
 
@@ -209,11 +197,7 @@ fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReaso
 }
 
 /// Returns the reason for a Call that uses an undefined variable.
-fn reason_for_undefined(
-    holds: TraceSlotValueKind,
-    object: Option<&PlanObjectKnowledge>,
-    access: u32,
-) -> PlanReason {
+fn reason_for_undefined(holds: TraceSlotValueKind, object: Option<&PlanObjectKnowledge>, access: u32) -> PlanReason {
     let is_found = object.is_some_and(|object| object.is_named || object.has_type);
     match holds {
         TraceSlotValueKind::FILEHANDLE => match object {
@@ -252,9 +236,7 @@ fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &SubstitutableMe
     let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullFieldObserver);
     let operation = call.ok().and_then(|call| call.operations().nth(slot.operation as usize)?.ok());
     match operation.map(|operation| operation.number()) {
-        Some(v4::Operation::LOCK | v4::Operation::LOCKU | v4::Operation::FREE_STATEID) => {
-            PlanReason::LockBefore
-        }
+        Some(v4::Operation::LOCK | v4::Operation::LOCKU | v4::Operation::FREE_STATEID) => PlanReason::LockBefore,
         _ => PlanReason::OpenBefore,
     }
 }

@@ -33,10 +33,7 @@ impl fmt::Display for FileServerClientError {
                 None => write!(f, "{operation}: {reason}"),
             },
             Self::Busy(operation, seconds) => {
-                write!(
-                    f,
-                    "{operation}: server busy for {seconds} s (DELAY, GRACE or JUKEBOX); check its state"
-                )
+                write!(f, "{operation}: server busy for {seconds} s (DELAY, GRACE or JUKEBOX); check its state")
             }
             Self::Call(error) => error.fmt(f),
         }
@@ -341,20 +338,10 @@ pub trait VersionIndependentNfsClient {
     fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileServerClientResult<()>;
 
     /// Sets mode and size, if given.
-    fn set_attributes(
-        &mut self,
-        object: &[u8],
-        mode: Option<u32>,
-        size: Option<u64>,
-    ) -> FileServerClientResult<()>;
+    fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> FileServerClientResult<()>;
 
     /// Sets owner and group, if given, as a captured server wrote them. NFSv3 accepts only numbers.
-    fn set_owners(
-        &mut self,
-        object: &[u8],
-        owner: Option<&[u8]>,
-        group: Option<&[u8]>,
-    ) -> FileServerClientResult<()>;
+    fn set_owners(&mut self, object: &[u8], owner: Option<&[u8]>, group: Option<&[u8]>) -> FileServerClientResult<()>;
 
     /// Writes to stable storage of a file with one WRITE. Returns the number of bytes that the server wrote.
     fn write_once(&mut self, file: &[u8], offset: u64, data: &[u8]) -> FileServerClientResult<usize>;

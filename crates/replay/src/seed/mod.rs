@@ -29,8 +29,8 @@ use super::trace::reader::ReplayTraceReader;
 use super::trace::step::{NONE, PayloadContentState};
 use super::tree::inferred_object::name_hash;
 use file_server_client::{
-    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits,
-    LiveFilehandle, MAX_LISTED_NAMES, NewObjectKind, VersionIndependentNfsClient,
+    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
+    MAX_LISTED_NAMES, NewObjectKind, VersionIndependentNfsClient,
 };
 use owners::{set_owners, shorten};
 
@@ -102,10 +102,8 @@ pub struct ServerRunDirectory<'a> {
 impl ServerRunDirectory<'_> {
     fn check(&self) -> Result<(), SeedError> {
         let name = self.directory;
-        let is_name = !name.is_empty()
-            && name.len() <= 200
-            && !matches!(name, "." | "..")
-            && !name.contains(['/', '\0']);
+        let is_name =
+            !name.is_empty() && name.len() <= 200 && !matches!(name, "." | "..") && !name.contains(['/', '\0']);
         if is_name { Ok(()) } else { Err(SeedError::Name(name.to_owned())) }
     }
 }
@@ -170,15 +168,11 @@ impl SeededTree {
     ///
     /// # Errors
     /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
-    pub fn record_initial_names(
-        &mut self,
-        files: &mut dyn VersionIndependentNfsClient,
-    ) -> FileServerClientResult<()> {
+    pub fn record_initial_names(&mut self, files: &mut dyn VersionIndependentNfsClient) -> FileServerClientResult<()> {
         let mut variables: Vec<u32> = self.directories.iter().copied().collect();
         variables.sort_unstable();
         let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
-        self.initial_names =
-            list_directories(files, [&self.root].into_iter().chain(directories), MAX_INITIAL_NAMES)?;
+        self.initial_names = list_directories(files, [&self.root].into_iter().chain(directories), MAX_INITIAL_NAMES)?;
         Ok(())
     }
 }
@@ -283,8 +277,7 @@ pub fn seed(
             match files.make(&export, name.as_bytes(), NewObjectKind::Directory, 0o755) {
                 // The Call was resent after it had succeeded, or somebody else was faster.
                 Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
-                    let existing =
-                        files.lookup(&export, name.as_bytes()).map_err(server_error(name.to_owned()))?;
+                    let existing = files.lookup(&export, name.as_bytes()).map_err(server_error(name.to_owned()))?;
                     let run = existing.ok_or_else(|| server_error(name.to_owned())(error))?;
                     if !files.is_empty(&run).map_err(server_error(name.to_owned()))? {
                         return Err(SeedError::NotEmpty(name.to_owned()));
@@ -317,8 +310,7 @@ pub fn seed(
     let owner = seeder.files.status(&nameless).map_err(server_error(NAMELESS_DIRECTORY.into()))?.owner;
     let squashed_owner = owner.filter(|owner| !owner.is_root());
 
-    let capabilities =
-        seeder.files.capabilities(&root).map_err(server_error(field_labels::SUPPORTED_ATTRS.into()))?;
+    let capabilities = seeder.files.capabilities(&root).map_err(server_error(field_labels::SUPPORTED_ATTRS.into()))?;
     seeder.files.limit_io(capabilities.io);
     let (mut objects, directories) = load_objects(trace)?;
     let mut numbers: Vec<u32> = objects.keys().copied().collect();
@@ -337,9 +329,7 @@ pub fn seed(
         seeder.refusals.extend(unset.map_err(server_error(field_labels::OWNER.into()))?);
         // Modes come last: read-only files and directories could not be filled.
         for number in &numbers {
-            let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) =
-                objects.get(number)
-            else {
+            let Some(SeedObject { live_handle: Some(live), mode: Some(mode), kind, .. }) = objects.get(number) else {
                 continue;
             };
             if *kind != TraceFileType::LINK {
@@ -414,10 +404,8 @@ fn load_objects(
             },
         );
     })?;
-    let parents: FxHashSet<u32> = objects
-        .values()
-        .flat_map(|object: &SeedObject| object.names.iter().map(|(parent, _)| *parent))
-        .collect();
+    let parents: FxHashSet<u32> =
+        objects.values().flat_map(|object: &SeedObject| object.names.iter().map(|(parent, _)| *parent)).collect();
     for parent in parents {
         if let Some(object) = objects.get_mut(&parent) {
             object.is_parent = true;
@@ -456,10 +444,7 @@ impl TreeSeeder<'_> {
         // A server resolves a symbolic link in a path that is mounted, which may lead out of the run's directory.
         let server_error = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
         if self.files.status(&directory).map_err(server_error)?.file_type != TraceFileType::DIRECTORY {
-            return Err(server_error(FileServerClientError::unusable(
-                enumerator_names::LOOKUP,
-                "not a directory",
-            )));
+            return Err(server_error(FileServerClientError::unusable(enumerator_names::LOOKUP, "not a directory")));
         }
         Ok(directory)
     }
@@ -587,8 +572,7 @@ impl TreeSeeder<'_> {
                     is_refused |= live.is_none();
                 }
                 Some(live) if self.mode != SeedMode::Find => {
-                    let server_error =
-                        |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
+                    let server_error = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
                     let existing = match self.files.lookup(&parent, name) {
                         // The containment check accepts no such name.
                         Err(FileServerClientError::Call(RpcCallError::Filtered(reason))) => {
@@ -599,9 +583,7 @@ impl TreeSeeder<'_> {
                     };
                     if existing.is_none() {
                         match self.files.link(live, &parent, name) {
-                            Err(FileServerClientError::Refused(operation, reason))
-                                if reason.rejects_object() =>
-                            {
+                            Err(FileServerClientError::Refused(operation, reason)) if reason.rejects_object() => {
                                 let name = shorten(&String::from_utf8_lossy(name));
                                 self.refuse(format!("{name}: {operation}: {reason}"));
                             }
@@ -629,8 +611,7 @@ impl TreeSeeder<'_> {
                 let live = self.find_or_make(&nameless, number.to_string().as_bytes(), kind, mode)?;
                 if kind != NewObjectKind::Directory {
                     let status = self.files.status(&live);
-                    let status =
-                        status.map_err(|problem| SeedError::Server(NAMELESS_DIRECTORY.into(), problem))?;
+                    let status = status.map_err(|problem| SeedError::Server(NAMELESS_DIRECTORY.into(), problem))?;
                     self.nameless_fileids.extend(status.version.fileid);
                 }
                 live
@@ -651,9 +632,8 @@ pub fn plain_path(path: &[u8]) -> Vec<u8> {
 
 /// Returns the paths that are below no other.
 fn topmost_paths(paths: &[Vec<u8>]) -> Vec<Vec<u8>> {
-    let is_above = |ancestor: &[u8], path: &[u8]| {
-        path.strip_prefix(ancestor).is_some_and(|rest| rest.first() == Some(&b'/'))
-    };
+    let is_above =
+        |ancestor: &[u8], path: &[u8]| path.strip_prefix(ancestor).is_some_and(|rest| rest.first() == Some(&b'/'));
     paths.iter().filter(|path| !paths.iter().any(|other| is_above(other, path))).cloned().collect()
 }
 
@@ -670,8 +650,7 @@ fn write_contents(
     let server_error = |problem| SeedError::Server("content".into(), problem);
     let mut too_large = Vec::new();
     for object in objects.values_mut() {
-        let is_file =
-            matches!(object.kind, TraceFileType::FILE | TraceFileType::UNKNOWN) && !object.is_parent;
+        let is_file = matches!(object.kind, TraceFileType::FILE | TraceFileType::UNKNOWN) && !object.is_parent;
         if let (Some(live), true) = (&object.live_handle, is_file && object.size > 0 && !object.is_root) {
             match seeder.files.set_attributes(live, None, Some(object.size)) {
                 Err(FileServerClientError::Refused(operation, reason)) if reason.rejects_object() => {

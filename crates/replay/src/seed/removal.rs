@@ -46,9 +46,7 @@ impl fmt::Display for RunDirectoryRemovalError {
                 let completely = if *is_partly_removed { "completely " } else { "" };
                 write!(f, "not {completely}removed: it contains {name:?}, which no run of this trace creates")
             }
-            Self::NotSeededForTrace => {
-                f.write_str("not removed: no marker shows that it was seeded for this trace")
-            }
+            Self::NotSeededForTrace => f.write_str("not removed: no marker shows that it was seeded for this trace"),
             Self::NotEmptied => f.write_str("not completely removed: it does not become empty"),
             Self::Server(object, problem) => write!(f, "not completely removed: {object}: {problem}"),
         }
@@ -142,8 +140,8 @@ fn check_names(
     if depth > DEPTH {
         return Err(RunDirectoryRemovalError::NotEmptied);
     }
-    let names = list_names(files, directory)
-        .map_err(|problem| RunDirectoryRemovalError::Server(path.to_owned(), problem))?;
+    let names =
+        list_names(files, directory).map_err(|problem| RunDirectoryRemovalError::Server(path.to_owned(), problem))?;
     for name in names {
         let entry_path = format!("{path}/{}", String::from_utf8_lossy(&name));
         if !is_known(&name) {
@@ -159,10 +157,7 @@ fn check_names(
 }
 
 /// Returns the names in a directory. Makes it accessible if the server refuses: a step may have removed permissions.
-fn list_names(
-    files: &mut dyn VersionIndependentNfsClient,
-    directory: &[u8],
-) -> FileServerClientResult<Vec<Vec<u8>>> {
+fn list_names(files: &mut dyn VersionIndependentNfsClient, directory: &[u8]) -> FileServerClientResult<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     let result = files.list_names(directory, &mut |name| names.push(name.to_vec()));
     if matches!(result, Err(FileServerClientError::Refused(..))) {
@@ -215,12 +210,10 @@ fn clear(
             return Err(RunDirectoryRemovalError::ForeignEntry(entry_path(name), *removed > 0));
         }
         for name in names {
-            let server_error = |problem| {
-                RunDirectoryRemovalError::Server(String::from_utf8_lossy(&name).into_owned(), problem)
-            };
+            let server_error =
+                |problem| RunDirectoryRemovalError::Server(String::from_utf8_lossy(&name).into_owned(), problem);
             let Some(object) = files.lookup(directory, &name).map_err(server_error)? else { continue };
-            let is_directory =
-                files.status(&object).map_err(server_error)?.file_type == TraceFileType::DIRECTORY;
+            let is_directory = files.status(&object).map_err(server_error)?.file_type == TraceFileType::DIRECTORY;
             if is_directory {
                 clear(files, &object, &entry_path(&name), depth + 1, is_known, removed)?;
             }

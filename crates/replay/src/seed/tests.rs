@@ -42,12 +42,7 @@ impl VersionIndependentNfsClient for TestServer {
         unreachable!()
     }
 
-    fn set_attributes(
-        &mut self,
-        _: &[u8],
-        _: Option<u32>,
-        _: Option<u64>,
-    ) -> Result<(), FileServerClientError> {
+    fn set_attributes(&mut self, _: &[u8], _: Option<u32>, _: Option<u64>) -> Result<(), FileServerClientError> {
         unreachable!()
     }
 
@@ -103,11 +98,7 @@ impl VersionIndependentNfsClient for TestServer {
         unreachable!()
     }
 
-    fn list_names(
-        &mut self,
-        directory: &[u8],
-        each: &mut dyn FnMut(&[u8]),
-    ) -> Result<(), FileServerClientError> {
+    fn list_names(&mut self, directory: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<(), FileServerClientError> {
         self.listings[usize::from(directory[0])].iter().for_each(|name| each(name));
         Ok(())
     }

@@ -3,10 +3,9 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v3::{
-    Args, Create3Args, Createhow3, Diropargs3, Fattr3, Fsroot3Args, Getattr3Args, Link3Args, Lookup3Args,
-    Mkdir3Args, Mknod3Args, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, Read3Args, Readdir3Args,
-    Readlink3Args, Remove3Args, Results, Sattr3, SetAtime, SetMtime, Setattr3Args, StableHow, Symlink3Args,
-    Symlinkdata3, Write3Args,
+    Args, Create3Args, Createhow3, Diropargs3, Fattr3, Fsroot3Args, Getattr3Args, Link3Args, Lookup3Args, Mkdir3Args,
+    Mknod3Args, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, Read3Args, Readdir3Args, Readlink3Args,
+    Remove3Args, Results, Sattr3, SetAtime, SetMtime, Setattr3Args, StableHow, Symlink3Args, Symlinkdata3, Write3Args,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
@@ -14,9 +13,9 @@ use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits,
-    LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
-    ReaddirPosition, VersionIndependentNfsClient,
+    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes, ReaddirPosition,
+    VersionIndependentNfsClient,
 };
 use crate::containment::ContainmentCheckedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
@@ -157,21 +156,11 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         self.call(&arguments, &[], |_| Some(()))
     }
 
-    fn set_attributes(
-        &mut self,
-        object: &[u8],
-        mode: Option<u32>,
-        size: Option<u64>,
-    ) -> FileServerClientResult<()> {
+    fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> FileServerClientResult<()> {
         self.setattr(object, attributes(mode, size))
     }
 
-    fn set_owners(
-        &mut self,
-        object: &[u8],
-        owner: Option<&[u8]>,
-        group: Option<&[u8]>,
-    ) -> FileServerClientResult<()> {
+    fn set_owners(&mut self, object: &[u8], owner: Option<&[u8]>, group: Option<&[u8]>) -> FileServerClientResult<()> {
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
         let [uid, gid] = [owner, group].map(|text| text.map(number));
         if uid == Some(None) || gid == Some(None) {

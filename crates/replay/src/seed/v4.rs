@@ -3,13 +3,12 @@
 use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, CbClient4, Clientid4, Close4Args, Create4Args, Createhow4,
-    Createtype4, DestroyClientid4Args, DestroySession4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Link4Args,
-    Lookup4Args, Mode4, Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args,
-    OpenClaim4, OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Operation, Read4Args,
-    Readdir4Args, ReclaimComplete4Args, Remove4Args, Results, Setattr4Args, Setclientid4Args,
-    SetclientidConfirm, ShareAccess, ShareDeny, StableHow4, Stateid4, UniversalAddress, Write4Args,
-    mask_and_values, words_for_bits,
+    Args, Attribute, Attributes, Bitmap4, CbClient4, Clientid4, Close4Args, Create4Args, Createhow4, Createtype4,
+    DestroyClientid4Args, DestroySession4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Link4Args, Lookup4Args, Mode4,
+    Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args,
+    OpenOwner4, OpenRflags, Openflag4, Opentype4, Operation, Read4Args, Readdir4Args, ReclaimComplete4Args,
+    Remove4Args, Results, Setattr4Args, Setclientid4Args, SetclientidConfirm, ShareAccess, ShareDeny, StableHow4,
+    Stateid4, UniversalAddress, Write4Args, mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
@@ -17,9 +16,9 @@ use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
-    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits,
-    LiveFilehandle, LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes,
-    ReaddirPosition, SessionLimits, VersionIndependentNfsClient,
+    FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
+    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes, ReaddirPosition, SessionLimits,
+    VersionIndependentNfsClient,
 };
 use crate::containment::ContainmentCheckedRpcClient;
 use crate::nfs4_session_operations::{channel, create_session, exchange_id, read_results, sequence};
@@ -88,11 +87,7 @@ impl<'t> Nfs4Client<'t> {
     ///
     /// # Errors
     /// Returns an error if the server refuses all minor versions, or does not answer.
-    pub fn new(
-        mut rpc: ContainmentCheckedRpcClient<'t>,
-        name: &str,
-        minors: &[u32],
-    ) -> FileServerClientResult<Self> {
+    pub fn new(mut rpc: ContainmentCheckedRpcClient<'t>, name: &str, minors: &[u32]) -> FileServerClientResult<Self> {
         rpc.add_client_identity(name);
         let mut last_error = None;
         for minor in minors {
@@ -122,8 +117,7 @@ impl<'t> Nfs4Client<'t> {
         if let ClientidAndSessionState::Session { id, .. } = self.state {
             let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
             // State that is not released ends with its lease.
-            let _ =
-                run(&mut self.rpc, self.minor, &Operation::DESTROY_SESSION, &[destroy], &[], |_| Some(()));
+            let _ = run(&mut self.rpc, self.minor, &Operation::DESTROY_SESSION, &[destroy], &[], |_| Some(()));
         }
     }
 
@@ -169,15 +163,11 @@ impl<'t> Nfs4Client<'t> {
                     retries += 1;
                     std::thread::sleep(DELAY_RETRY_INTERVAL);
                     // The seqid of the owner in the operation must change before a retry.
-                    if self.minor == 0
-                        && operations.iter().any(|operation| matches!(operation, Args::OPEN(_)))
-                    {
+                    if self.minor == 0 && operations.iter().any(|operation| matches!(operation, Args::OPEN(_))) {
                         return Err(error);
                     }
                 }
-                Err(error)
-                    if error.status().is_some_and(is_client_unknown) && self.renewals < MAX_RENEWALS =>
-                {
+                Err(error) if error.status().is_some_and(is_client_unknown) && self.renewals < MAX_RENEWALS => {
                     self.renew()?;
                     // In NFSv4.0 the operations themselves contain the clientid.
                     if self.minor == 0 {
@@ -198,9 +188,7 @@ impl<'t> Nfs4Client<'t> {
     fn renew(&mut self) -> FileServerClientResult<()> {
         self.renewals += 1;
         let registered = match self.state {
-            ClientidAndSessionState::Session { clientid, create_sequence, .. } => {
-                Some((clientid, create_sequence))
-            }
+            ClientidAndSessionState::Session { clientid, create_sequence, .. } => Some((clientid, create_sequence)),
             ClientidAndSessionState::Client { .. } => None,
         };
         self.state = register(&mut self.rpc, self.minor, &self.name, registered)?;
@@ -259,19 +247,12 @@ impl<'t> Nfs4Client<'t> {
     }
 
     /// Creates a file. Retries if the server asks for a delay or loses the client state.
-    fn create_file(
-        &mut self,
-        directory: &[u8],
-        name: &[u8],
-        mode: u32,
-    ) -> FileServerClientResult<LiveFilehandle> {
+    fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> FileServerClientResult<LiveFilehandle> {
         let (mut retries, mut losses) = (0, 0);
         loop {
             match self.create_file_once(directory, name, mode) {
                 // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
-                Err(error) if error.status().is_some_and(is_delay) && retries < MAX_DELAY_RETRIES => {
-                    retries += 1
-                }
+                Err(error) if error.status().is_some_and(is_delay) && retries < MAX_DELAY_RETRIES => retries += 1,
                 // A resent Call may have advanced the seqid twice, so a new owner is used.
                 Err(error) if error.status().is_some_and(is_state_lost) && losses < MAX_RENEWALS => {
                     losses += 1;
@@ -287,12 +268,7 @@ impl<'t> Nfs4Client<'t> {
         }
     }
 
-    fn create_file_once(
-        &mut self,
-        directory: &[u8],
-        name: &[u8],
-        mode: u32,
-    ) -> FileServerClientResult<LiveFilehandle> {
+    fn create_file_once(&mut self, directory: &[u8], name: &[u8], mode: u32) -> FileServerClientResult<LiveFilehandle> {
         let clientid = match self.state {
             ClientidAndSessionState::Client { clientid, .. } => clientid,
             ClientidAndSessionState::Session { .. } => 0,
@@ -325,17 +301,12 @@ impl<'t> Nfs4Client<'t> {
         if must_confirm {
             let seqid = self.next_seqid();
             let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
-            self.run(
-                &Operation::OPEN_CONFIRM,
-                &[putfh(&handle), Args::OPEN_CONFIRM(confirm)],
-                &[],
-                |results| {
-                    if let Results::OPEN_CONFIRM(outcome) = results {
-                        stateid = outcome.ok()?.open_stateid.clone();
-                    }
-                    Some(())
-                },
-            )?;
+            self.run(&Operation::OPEN_CONFIRM, &[putfh(&handle), Args::OPEN_CONFIRM(confirm)], &[], |results| {
+                if let Results::OPEN_CONFIRM(outcome) = results {
+                    stateid = outcome.ok()?.open_stateid.clone();
+                }
+                Some(())
+            })?;
         }
         let seqid = self.next_seqid();
         let close = Args::CLOSE(Close4Args { seqid, open_stateid: stateid });
@@ -346,10 +317,7 @@ impl<'t> Nfs4Client<'t> {
 
 /// Returns `true` if the server has lost the client or its session.
 fn is_client_unknown(status: Nfsstat4) -> bool {
-    matches!(
-        status,
-        Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID
-    )
+    matches!(status, Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID)
 }
 
 /// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
@@ -424,24 +392,14 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()))
     }
 
-    fn set_attributes(
-        &mut self,
-        object: &[u8],
-        mode: Option<u32>,
-        size: Option<u64>,
-    ) -> FileServerClientResult<()> {
+    fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> FileServerClientResult<()> {
         let size = size.map(Attribute::SIZE);
         let mode = mode.map(|mode| Attribute::MODE(Mode4(mode)));
         let items: Vec<_> = size.into_iter().chain(mode).collect();
         self.setattr(object, &items)
     }
 
-    fn set_owners(
-        &mut self,
-        object: &[u8],
-        owner: Option<&[u8]>,
-        group: Option<&[u8]>,
-    ) -> FileServerClientResult<()> {
+    fn set_owners(&mut self, object: &[u8], owner: Option<&[u8]>, group: Option<&[u8]>) -> FileServerClientResult<()> {
         let owner = owner.map(|owner| Attribute::OWNER(Text(owner)));
         let group = group.map(|group| Attribute::OWNER_GROUP(Text(group)));
         let items: Vec<_> = owner.into_iter().chain(group).collect();
@@ -463,8 +421,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
     }
 
     fn capabilities(&mut self, object: &[u8]) -> FileServerClientResult<FileSystemCapabilities> {
-        let requested =
-            words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
+        let requested = words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&requested[..]) });
         self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
@@ -480,10 +437,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
                 }
             }
             let [read, write] = io;
-            Some(FileSystemCapabilities {
-                supported: Some(supported?),
-                io: IoLimits::from_server_values(read, write),
-            })
+            Some(FileSystemCapabilities { supported: Some(supported?), io: IoLimits::from_server_values(read, write) })
         })
     }
 
@@ -521,8 +475,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
             let (mut file_type, mut file_size, mut file_mode) = (None, None, None);
             let (mut user, mut group) = (None, None);
             let mut version = ObjectVersionAttributes::default();
-            let time =
-                |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
+            let time = |time: &Nfstime4| Some(u128::from(time.seconds as u64) << 32 | u128::from(time.nseconds));
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
                     Attribute::TYPE(nfs_type) => file_type = Some(nfs_type.into()),
@@ -594,8 +547,7 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         self.destroy_session();
         if let ClientidAndSessionState::Session { clientid, .. } = self.state {
             let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
-            let _ =
-                run(&mut self.rpc, self.minor, &Operation::DESTROY_CLIENTID, &[destroy], &[], |_| Some(()));
+            let _ = run(&mut self.rpc, self.minor, &Operation::DESTROY_CLIENTID, &[destroy], &[], |_| Some(()));
         }
         self.rpc.disconnect();
     }
@@ -612,14 +564,11 @@ fn run<T>(
 ) -> FileServerClientResult<T> {
     let size = ReplySizeUpperBound::for_compound(operations);
     let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
-    let result =
-        rpc.compound(minor, operations, &size.apply_to(&procedure), |reply| read_results(reply, &mut read))?;
+    let result = rpc.compound(minor, operations, &size.apply_to(&procedure), |reply| read_results(reply, &mut read))?;
     match result {
         Ok(Some(value)) => Ok(value),
         Ok(None) => Err(FileServerClientError::without_requested_item(name)),
-        Err((_, status)) => {
-            Err(FileServerClientError::Refused(name.to_string(), NfsOperationFailure::V4(status)))
-        }
+        Err((_, status)) => Err(FileServerClientError::Refused(name.to_string(), NfsOperationFailure::V4(status))),
     }
 }
 
@@ -635,17 +584,15 @@ fn register(
         return set_clientid(rpc, name);
     }
     let exchange = exchange_id(name, VERIFIER);
-    let (clientid, sequence) =
-        run(rpc, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
-            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
-                // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
-                let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
-                let registered =
-                    registered.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
-                registered.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
-            }),
-            _ => None,
-        })?;
+    let (clientid, sequence) = run(rpc, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
+        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
+            // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
+            let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
+            let registered = registered.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
+            registered.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
+        }),
+        _ => None,
+    })?;
     let channels = [channel(2 << 20, 4096, 64, 16), channel(4096, 4096, 64, 16)];
     let create = create_session(clientid, sequence, channels);
     run(rpc, minor, &Operation::CREATE_SESSION, &[create], &[], |results| match results {
@@ -672,10 +619,7 @@ fn set_clientid(
         client: NfsClientId4 { verifier: VERIFIER, id: Opaque(name.as_bytes()) },
         callback: CbClient4 {
             cb_program: Program::NFS_CB.0,
-            cb_location: Netaddr4 {
-                na_r_netid: Text(b"tcp"),
-                na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")),
-            },
+            cb_location: Netaddr4 { na_r_netid: Text(b"tcp"), na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")) },
         },
         callback_ident: 1,
     });

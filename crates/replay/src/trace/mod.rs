@@ -32,9 +32,9 @@ pub mod wire_to_transaction_conversion;
 pub use error::TraceError;
 pub use reader::{ReplayTraceReader, TraceMetadata};
 pub use step::{
-    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
-    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession,
-    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,
-    TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
+    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
+    SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession, TraceMessage, TraceMessageWireForm,
+    TracePayload, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin,
+    VariableUseKind,
 };
 pub use step_writer::ReplayTraceWriter;

@@ -12,9 +12,9 @@ use twox_hash::XxHash3_128;
 
 use super::error::TraceError;
 use super::file_format::{
-    FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, ReplayTraceBlockKind, TraceBlockHeader,
-    TraceConnection, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals, TraceHost,
-    TracePreamble, TraceProvenance, TraceVariableWithoutDefiningStep, VERSION,
+    FILE, HEADER, InitialFileExtent, LONGEST, MAGIC, PREAMBLE, ReplayTraceBlockKind, TraceBlockHeader, TraceConnection,
+    TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals, TraceHost, TracePreamble, TraceProvenance,
+    TraceVariableWithoutDefiningStep, VERSION,
 };
 use super::generated_file_data;
 use super::step::{PayloadContentState, TracePayload, TraceStep};
@@ -142,26 +142,22 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
             let Self { block, summary, block_offset: at, .. } = self;
             let at = *at;
             match kind {
-                ReplayTraceBlockKind::ABOUT => {
-                    for_each_entry(block, at, |provenance: TraceProvenance<'_>| {
-                        let names = provenance.captures.iter().map(|name| lossy(name.0));
-                        summary.captures = names.collect();
-                        (summary.keeping, summary.key) = (provenance.keeping, provenance.key);
-                    })?
-                }
+                ReplayTraceBlockKind::ABOUT => for_each_entry(block, at, |provenance: TraceProvenance<'_>| {
+                    let names = provenance.captures.iter().map(|name| lossy(name.0));
+                    summary.captures = names.collect();
+                    (summary.keeping, summary.key) = (provenance.keeping, provenance.key);
+                })?,
                 ReplayTraceBlockKind::HOSTS => for_each_entry(block, at, |host: TraceHost<'_>| {
                     if summary.hosts.len() < MAX_TABLE_ENTRIES {
                         let TraceHost { number, is_server, address } = host;
                         summary.hosts.push(CapturedHost { number, is_server, address: lossy(address.0) });
                     }
                 })?,
-                ReplayTraceBlockKind::CONNECTIONS => {
-                    for_each_entry(block, at, |connection: TraceConnection| {
-                        if summary.connections.len() < MAX_TABLE_ENTRIES {
-                            summary.connections.push(connection);
-                        }
-                    })?
-                }
+                ReplayTraceBlockKind::CONNECTIONS => for_each_entry(block, at, |connection: TraceConnection| {
+                    if summary.connections.len() < MAX_TABLE_ENTRIES {
+                        summary.connections.push(connection);
+                    }
+                })?,
                 ReplayTraceBlockKind::END => {
                     return for_each_entry(block, at, |end: TraceFileTotals| summary.end = end);
                 }
@@ -222,10 +218,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `visit` for every step, from the last to the first.
-    pub fn for_each_step_backward(
-        &mut self,
-        mut visit: impl FnMut(&TraceStep<'_>),
-    ) -> Result<(), TraceError> {
+    pub fn for_each_step_backward(&mut self, mut visit: impl FnMut(&TraceStep<'_>)) -> Result<(), TraceError> {
         self.rewind();
         let mut blocks = Vec::new();
         while self.next_block_offset < self.tables_offset {
@@ -255,10 +248,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
     }
 
     /// Calls `visit` for every object.
-    pub fn for_each_object(
-        &mut self,
-        mut visit: impl FnMut(&TraceFileSystemObject<'_>),
-    ) -> Result<(), TraceError> {
+    pub fn for_each_object(&mut self, mut visit: impl FnMut(&TraceFileSystemObject<'_>)) -> Result<(), TraceError> {
         let excluded = Arc::clone(&self.excluded_objects);
         self.table(ReplayTraceBlockKind::OBJECTS, |block, at| {
             for_each_entry(block, at, |object: TraceFileSystemObject<'_>| {
@@ -298,9 +288,7 @@ impl<R: Read + Seek> ReplayTraceReader<R> {
                         }
                     })?;
                 }
-                ReplayTraceBlockKind::DATA | ReplayTraceBlockKind::STEPS => {
-                    self.next_block_offset = block_header.next
-                }
+                ReplayTraceBlockKind::DATA | ReplayTraceBlockKind::STEPS => self.next_block_offset = block_header.next,
                 _ => return Err(TraceError::Damaged(self.next_block_offset)),
             }
         }
@@ -401,11 +389,7 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// Calls `visit` for every entry of a block at file offset `at`.
-fn for_each_entry<'b, T: Xdr<'b>>(
-    block: &'b [u8],
-    at: u64,
-    mut visit: impl FnMut(T),
-) -> Result<(), TraceError> {
+fn for_each_entry<'b, T: Xdr<'b>>(block: &'b [u8], at: u64, mut visit: impl FnMut(T)) -> Result<(), TraceError> {
     let mut cursor = Cursor::new(block);
     while cursor.remaining() > 0 {
         let entry = T::decode(&mut cursor, &FILE, &mut NullFieldObserver);

@@ -176,26 +176,17 @@ fn count_kind(field: &str, label: &str, operation: VisitedNfs4Opcode) -> Option<
         ) => TraceSlotValueKind::SEQUENCE_ID,
         (
             _,
-            field_labels::SA_SLOTID
-            | field_labels::SR_SLOTID
-            | field_labels::CSA_SLOTID
-            | field_labels::CSR_SLOTID,
+            field_labels::SA_SLOTID | field_labels::SR_SLOTID | field_labels::CSA_SLOTID | field_labels::CSR_SLOTID,
         ) => TraceSlotValueKind::SLOT_ID,
-        (_, field_labels::SA_HIGHEST_SLOTID | field_labels::CSA_HIGHEST_SLOTID) => {
-            TraceSlotValueKind::HIGHEST_SLOT_ID
-        }
+        (_, field_labels::SA_HIGHEST_SLOTID | field_labels::CSA_HIGHEST_SLOTID) => TraceSlotValueKind::HIGHEST_SLOT_ID,
         (_, field_labels::CSA_SEQUENCE | field_labels::CSR_SEQUENCE | field_labels::EIR_SEQUENCEID) => {
             TraceSlotValueKind::CREATE_SEQUENCE
         }
         (field_names::NFS_LOCK_SEQID, _) => TraceSlotValueKind::LOCK_SEQID,
-        (field_names::NFS_SEQID, field_labels::SEQID)
-            if operation == VisitedNfs4Opcode::Fore(Operation::LOCKU) =>
-        {
+        (field_names::NFS_SEQID, field_labels::SEQID) if operation == VisitedNfs4Opcode::Fore(Operation::LOCKU) => {
             TraceSlotValueKind::LOCK_SEQID
         }
-        (field_names::NFS_SEQID, field_labels::SEQID | field_labels::OPEN_SEQID) => {
-            TraceSlotValueKind::OPEN_SEQID
-        }
+        (field_names::NFS_SEQID, field_labels::SEQID | field_labels::OPEN_SEQID) => TraceSlotValueKind::OPEN_SEQID,
         (field_names::NFS_STATEID_SEQID, _) => TraceSlotValueKind::STATEID_SEQID,
         _ => return None,
     })
@@ -211,13 +202,7 @@ impl SubstitutableFieldVisitor<'_> {
         self.operations.len().saturating_sub(1) as u32
     }
 
-    fn add_slot_field(
-        &mut self,
-        range: Range<usize>,
-        kind: TraceSlotValueKind,
-        name: Option<&[u8]>,
-        label: &str,
-    ) {
+    fn add_slot_field(&mut self, range: Range<usize>, kind: TraceSlotValueKind, name: Option<&[u8]>, label: &str) {
         if self.slot_fields.len() >= MAX_SLOT_FIELDS {
             self.dropped_fields += 1;
             return;
@@ -251,8 +236,7 @@ impl SubstitutableFieldVisitor<'_> {
         let Some(name) = self.entry_name_hash.take() else { return };
         if [&b"."[..], b".."].into_iter().any(|dots| name == fnv1a(FNV_OFFSET_BASIS, dots)) {
             let entry = self.slot_fields.split_off(self.scope_start.min(self.slot_fields.len()));
-            self.slot_fields
-                .extend(entry.into_iter().filter(|field| field.holds != TraceSlotValueKind::FILEHANDLE));
+            self.slot_fields.extend(entry.into_iter().filter(|field| field.holds != TraceSlotValueKind::FILEHANDLE));
         }
         for field in self.slot_fields.get_mut(self.scope_start..).unwrap_or_default() {
             field.place = field.place.rotate_left(17) ^ name;
@@ -279,9 +263,7 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
         }
         let is_time = match field.label {
             field_labels::GUARD => !self.is_reply,
-            field_labels::CTIME => {
-                self.is_reply && !self.is_in_entry && !self.labels.contains(&field_labels::BEFORE)
-            }
+            field_labels::CTIME => self.is_reply && !self.is_in_entry && !self.labels.contains(&field_labels::BEFORE),
             _ => false,
         };
         if is_time && field.kind == FieldKind::Time {
@@ -418,17 +400,14 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             _ => {}
         }
         // The table needs paths only for times, and no time is an identity.
-        if let FieldEqualityRequirement::Identity(identity) =
-            requirement_of_field(field.name, "", !self.is_reply)
+        if let FieldEqualityRequirement::Identity(identity) = requirement_of_field(field.name, "", !self.is_reply)
             && let Some(kind) = identity_kind(identity, field.label, self.is_reply)
         {
             match value {
                 FieldValue::Bytes(name) | FieldValue::Text(name) => {
                     self.add_slot_field(bytes, kind, Some(name), field.label)
                 }
-                FieldValue::Unsigned(number) if number != 0 => {
-                    self.add_slot_field(bytes, kind, None, field.label)
-                }
+                FieldValue::Unsigned(number) if number != 0 => self.add_slot_field(bytes, kind, None, field.label),
                 _ => {}
             }
         }

@@ -6,9 +6,7 @@ use std::io::{Read, Seek};
 use nfsrdma_dissectors::address::{Address, Lid, VirtualNetwork};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, ConnectionTransport, Endpoint, TransactionConnection,
-};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionTransport, Endpoint, TransactionConnection};
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{ResultWriteChunkAssignment, roundup};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,15 +15,13 @@ use super::error::TraceError;
 use super::file_format::{LONGEST, TraceTransport};
 use super::reader::{ReplayTraceReader, TraceMetadata};
 use super::step::{
-    ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceMessage,
-    TraceMessageWireForm, TracePayload, TraceStep, VariableUseKind,
+    ChunkSegmentLengths, MessageCaptureCompleteness, NONE, PayloadContentState, TraceMessage, TraceMessageWireForm,
+    TracePayload, TraceStep, VariableUseKind,
 };
 use super::wire_to_transaction_conversion::{
     ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction, padded,
 };
-use nfsrdma_analysis::comparison::trace_side_information::{
-    TracePayloadAvailability, TraceTransactionSideInformation,
-};
+use nfsrdma_analysis::comparison::trace_side_information::{TracePayloadAvailability, TraceTransactionSideInformation};
 
 /// Converts steps of a trace to Transactions.
 #[derive(Debug)]
@@ -70,11 +66,8 @@ impl StepToTransactionConverter {
 
     /// Returns the unique name of the client of the connection of a step.
     pub fn client(&self, step: &TraceStep<'_>) -> &str {
-        let host = if self.is_opened_by_server(step) {
-            (true, step.caller.server)
-        } else {
-            (false, step.caller.client)
-        };
+        let host =
+            if self.is_opened_by_server(step) { (true, step.caller.server) } else { (false, step.caller.client) };
         self.hosts.get(&host).map_or("-", |(_, name)| name)
     }
 
@@ -101,12 +94,11 @@ impl StepToTransactionConverter {
         }
         let is_of_server = self.is_opened_by_server(step);
         let host = |is_server, number| {
-            let address =
-                self.hosts.get(&(is_server, number)).map_or(Address::Unknown, |(address, _)| *address);
+            let address = self.hosts.get(&(is_server, number)).map_or(Address::Unknown, |(address, _)| *address);
             Endpoint { address, port: None }
         };
-        let is_rdma = step.carried.call != TraceMessageWireForm::RECORD
-            || step.carried.reply != TraceMessageWireForm::RECORD;
+        let is_rdma =
+            step.carried.call != TraceMessageWireForm::RECORD || step.carried.reply != TraceMessageWireForm::RECORD;
         let default_transport = if is_rdma { ConnectionTransport::RoceV2 } else { ConnectionTransport::Tcp };
         let connection = TransactionConnection {
             number: caller.connection,
@@ -125,33 +117,29 @@ impl StepToTransactionConverter {
         let root_slots = step.call.slots.iter().filter(|slot| slot.part == VariableUseKind::FOR_ROOT);
         side_information.roots = root_slots.map(|slot| slot.operation).collect();
         let lengths = |segments: &ChunkSegmentLengths<'_>| segments.lengths.iter().collect::<Vec<u32>>();
-        let (call_message, reads) =
-            call.split_read_chunks(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
+        let (call_message, reads) = call.split_read_chunks(step.shape.reads.iter().map(|chunk| lengths(&chunk)));
         let returned: Vec<u32> = step.carried.returned.iter().collect();
         let writes = step.shape.writes.iter().enumerate();
         let writes = writes.map(|(at, chunk)| (lengths(&chunk), returned.get(at).copied().unwrap_or(0)));
         let (reply_message, writes) = reply.split_write_chunks(writes);
         let origin = &step.origin;
         let end = origin.time.saturating_add(origin.latency);
-        let wire_message = |completeness: MessageCaptureCompleteness,
-                            at: usize,
-                            frame: u64,
-                            times: [u64; 2],
-                            message: Vec<u8>| {
-            let form = if at == 0 { step.carried.call } else { step.carried.reply };
-            let is_there =
-                completeness != MessageCaptureCompleteness::NOTHING || form == TraceMessageWireForm::ERROR;
-            let credits = step.carried.credits.get(at).copied().unwrap_or(0);
-            let is_whole = completeness != MessageCaptureCompleteness::PART;
-            is_there.then_some(ReconstructedWireMessage {
-                form,
-                credits,
-                frame,
-                times_ns: times,
-                message,
-                is_complete: is_whole,
-            })
-        };
+        let wire_message =
+            |completeness: MessageCaptureCompleteness, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
+                let form = if at == 0 { step.carried.call } else { step.carried.reply };
+                let is_there =
+                    completeness != MessageCaptureCompleteness::NOTHING || form == TraceMessageWireForm::ERROR;
+                let credits = step.carried.credits.get(at).copied().unwrap_or(0);
+                let is_whole = completeness != MessageCaptureCompleteness::PART;
+                is_there.then_some(ReconstructedWireMessage {
+                    form,
+                    credits,
+                    frame,
+                    times_ns: times,
+                    message,
+                    is_complete: is_whole,
+                })
+            };
         let wire_transaction = ReconstructedWireTransaction {
             index: origin.id,
             repeats: origin.repeats,
@@ -248,26 +236,17 @@ impl<'m> LoadedTraceMessage<'m> {
                 content.resize(length as usize, 0);
                 content
             });
-            items.push(ChunkedFilePayload {
-                segments: chunk,
-                position: chunk_position,
-                length: Some(length),
-                content,
-            });
+            items.push(ChunkedFilePayload { segments: chunk, position: chunk_position, length: Some(length), content });
             Some(())
         });
         // Chunks without a known payload, e.g. of a truncated Call.
-        let unmatched =
-            chunks.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
+        let unmatched = chunks.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
         items.extend(unmatched);
         (message, items)
     }
 
     /// Splits the Reply into the message and the payloads that were returned in Write chunks.
-    fn split_write_chunks(
-        self,
-        chunks: impl Iterator<Item = (Vec<u32>, u32)>,
-    ) -> (Vec<u8>, Vec<ChunkedFilePayload>) {
+    fn split_write_chunks(self, chunks: impl Iterator<Item = (Vec<u32>, u32)>) -> (Vec<u8>, Vec<ChunkedFilePayload>) {
         let mut items: Vec<_> = chunks
             .map(|(segments, returned)| ChunkedFilePayload {
                 segments,
@@ -278,8 +257,7 @@ impl<'m> LoadedTraceMessage<'m> {
         let mut pairing = ResultWriteChunkAssignment::default();
         let operations = ddp_eligible_operations(self.message);
         let message = self.inline_payloads(|payload, content, _| {
-            let operation_index =
-                operations.iter().take_while(|operation| **operation < payload.operation).count();
+            let operation_index = operations.iter().take_while(|operation| **operation < payload.operation).count();
             pairing = pairing.at_operation(operation_index);
             let returned = |at: usize| items.get(at).and_then(|item| item.length);
             let at = pairing.take(returned, payload.length, true)?;

@@ -10,8 +10,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
 
 use super::file_format::{
-    HEADER, InitialFileExtent, LONGEST, ReplayTraceBlockKind, TraceBlockHeader, TraceFileTotals,
-    TracePreamble, TraceProvenance,
+    HEADER, InitialFileExtent, LONGEST, ReplayTraceBlockKind, TraceBlockHeader, TraceFileTotals, TracePreamble,
+    TraceProvenance,
 };
 use super::step::TraceStep;
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;

@@ -102,10 +102,7 @@ pub fn emit(
         while let Some(payload) = payloads.next_if(|payload| (payload.at as usize) <= end) {
             let position = out.len() + (payload.at as usize).saturating_sub(from) + payload_bytes;
             payload_bytes += payload.length as usize + roundup(payload.length as usize);
-            placed.push(TracePayloadInMessage {
-                position: u32::try_from(position).unwrap_or(u32::MAX),
-                payload,
-            });
+            placed.push(TracePayloadInMessage { position: u32::try_from(position).unwrap_or(u32::MAX), payload });
         }
     };
     for slot in message.slots.iter() {

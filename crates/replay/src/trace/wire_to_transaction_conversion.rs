@@ -8,14 +8,14 @@ use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
 use nfsrdma_dissectors::flow::transaction::{
-    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcRdmaHeaderWords,
-    SiblingConnectionStatus, TransactionConnection,
+    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcRdmaHeaderWords, SiblingConnectionStatus,
+    TransactionConnection,
 };
 use nfsrdma_dissectors::rdma_operation::{CapturedPacketPayload, Handle};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
-    ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, RpcRdmaErrvers,
-    VERSION, WriteChunk,
+    ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, RpcRdmaErrvers, VERSION,
+    WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, XdrArray, XdrLinkedList, roundup};
 
@@ -105,14 +105,7 @@ impl ReconstructedWireTransaction {
             if segments.is_empty() {
                 segments.push(length_of(message));
             }
-            read_chunks.push(build_chunk(
-                Some(0),
-                &segments,
-                None,
-                Some(length_of(message)),
-                Some(message),
-                true,
-            ));
+            read_chunks.push(build_chunk(Some(0), &segments, None, Some(length_of(message)), Some(message), true));
         }
         for item in &self.reads {
             let content = item.content.as_deref();
@@ -131,12 +124,10 @@ impl ReconstructedWireTransaction {
             let returned = is_answered.then_some(self.returned_bytes);
             build_chunk(None, &self.reply_chunk, returned, returned, message, true)
         });
-        let call_lists =
-            ReconstructedChunkLists::of(&read_chunks, &write_chunks, reply_chunk.as_ref(), |s| s.length);
+        let call_lists = ReconstructedChunkLists::of(&read_chunks, &write_chunks, reply_chunk.as_ref(), |s| s.length);
         let call = self.call.map(|call| build_message_record(call, xid, 0, &call_lists));
         let used = reply_chunk.as_ref().filter(|_| is_long_reply);
-        let reply_lists =
-            ReconstructedChunkLists::of(&[], &write_chunks, used, |s| s.returned_length.unwrap_or(0));
+        let reply_lists = ReconstructedChunkLists::of(&[], &write_chunks, used, |s| s.returned_length.unwrap_or(0));
         let reply = self.reply.map(|reply| build_message_record(reply, xid, self.rdma_error, &reply_lists));
         Transaction {
             index: self.index,
@@ -175,8 +166,7 @@ fn build_chunk(
     content: Option<&[u8]>,
     is_message: bool,
 ) -> Chunk {
-    let segments =
-        lengths.iter().map(|length| ChunkSegment { length: *length, ..ChunkSegment::default() }).collect();
+    let segments = lengths.iter().map(|length| ChunkSegment { length: *length, ..ChunkSegment::default() }).collect();
     let mut chunk = Chunk { position, segments, ..Chunk::default() };
     let mut remaining_bytes = transferred_bytes.unwrap_or(0);
     let mut rest = content.unwrap_or_default();
@@ -202,12 +192,7 @@ struct ReconstructedChunkLists {
 }
 
 impl ReconstructedChunkLists {
-    fn of(
-        reads: &[Chunk],
-        writes: &[Chunk],
-        reply: Option<&Chunk>,
-        length: fn(&ChunkSegment) -> u32,
-    ) -> Self {
+    fn of(reads: &[Chunk], writes: &[Chunk], reply: Option<&Chunk>, length: fn(&ChunkSegment) -> u32) -> Self {
         let targets = |chunk: &Chunk| -> Vec<RdmaSegment> {
             let target = |segment| RdmaSegment { handle: Handle(0), length: length(segment), offset: 0 };
             chunk.segments.iter().map(target).collect()
@@ -231,16 +216,14 @@ impl ReconstructedChunkLists {
             rdma_reply: self.reply.as_deref().map(chunk),
         };
         let rdma_body = match (sent.form, rdma_error) {
-            (TraceMessageWireForm::ERROR, ERR_VERS) => RdmaBody::Error(RpcRdmaError::Vers(RpcRdmaErrvers {
-                rdma_vers_low: VERSION,
-                rdma_vers_high: VERSION,
-            })),
+            (TraceMessageWireForm::ERROR, ERR_VERS) => {
+                RdmaBody::Error(RpcRdmaError::Vers(RpcRdmaErrvers { rdma_vers_low: VERSION, rdma_vers_high: VERSION }))
+            }
             (TraceMessageWireForm::ERROR, _) => RdmaBody::Error(RpcRdmaError::Chunk),
             (TraceMessageWireForm::NOMSG, _) => RdmaBody::Nomsg(lists),
             _ => RdmaBody::Msg(lists),
         };
-        let header =
-            RpcRdma1Header { rdma_xid: xid, rdma_vers: VERSION, rdma_credit: sent.credits, rdma_body };
+        let header = RpcRdma1Header { rdma_xid: xid, rdma_vers: VERSION, rdma_credit: sent.credits, rdma_body };
         let mut encoder = Encoder::new();
         header.encode(&mut encoder);
         encoder.finish().0

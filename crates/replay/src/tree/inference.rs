@@ -86,11 +86,7 @@ pub(super) struct TreeInferenceStepContext<'w, 's> {
 
 impl InferredTree {
     /// Updates the tree from a step. Replaces `contents` by the initial file contents that the step shows.
-    pub fn infer_from_step(
-        &mut self,
-        input: &TreeInferenceStepInput<'_>,
-        contents: &mut Vec<InitialFileContent>,
-    ) {
+    pub fn infer_from_step(&mut self, input: &TreeInferenceStepInput<'_>, contents: &mut Vec<InitialFileContent>) {
         contents.clear();
         let mut handles = FxHashMap::default();
         for message in [input.call, input.reply] {
@@ -100,8 +96,7 @@ impl InferredTree {
                 }
             }
         }
-        let call_handles =
-            input.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
+        let call_handles = input.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
         for slot in call_handles {
             if let Some(id) = self.find_or_add_by_handle(slot.variable, input.server, input.id) {
                 self.record_use(id, input.id);
@@ -141,12 +136,7 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         self.tree.find_or_add_by_handle(variable, self.facts.server, self.facts.id)
     }
 
-    pub(super) fn child(
-        &mut self,
-        parent: InferredObjectId,
-        name: Text<'_>,
-        handle: u32,
-    ) -> Option<InferredObjectId> {
+    pub(super) fn child(&mut self, parent: InferredObjectId, name: Text<'_>, handle: u32) -> Option<InferredObjectId> {
         self.tree.set_type(parent, TraceFileType::DIRECTORY);
         self.tree.resolve_name(parent, name.0, handle, self.facts.id)
     }
@@ -164,14 +154,11 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         if !node.changed.mode {
             node.mode = node.mode.or(attributes.mode);
         }
-        let [has_owner, has_group] = node
-            .owners
-            .as_deref()
-            .map_or([false; 2], |[owner, group]| [owner, group].map(|name| !name.is_empty()));
+        let [has_owner, has_group] =
+            node.owners.as_deref().map_or([false; 2], |[owner, group]| [owner, group].map(|name| !name.is_empty()));
         let owner = attributes.owner.filter(|_| !has_owner && !node.changed.owner);
         let group = attributes.group.filter(|_| !has_group && !node.changed.group);
-        let [owner, group] =
-            [owner, group].map(|name| name.map(CapturedUserOrGroup::text).unwrap_or_default());
+        let [owner, group] = [owner, group].map(|name| name.map(CapturedUserOrGroup::text).unwrap_or_default());
         let length = owner.len() + group.len();
         if length == 0 || !self.tree.reserve_memory(length + OWNERS_OVERHEAD_BYTES) {
             return;
@@ -218,11 +205,8 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         }
         let mut header = Cursor::new(self.facts.call.head.0);
         let Ok(header) = RpcMsg::decode(&mut header, &mut NullFieldObserver) else { return };
-        node.changer = header
-            .call()
-            .and_then(|call| call.cred.sys())
-            .map(|user| [user.uid, user.gid])
-            .filter(|user| user[0] != 0);
+        node.changer =
+            header.call().and_then(|call| call.cred.sys()).map(|user| [user.uid, user.gid]).filter(|user| user[0] != 0);
     }
 
     pub(super) fn record_write(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {

@@ -105,13 +105,7 @@ impl InferredTree {
         has_space
     }
 
-    fn add(
-        &mut self,
-        existence: TraceObjectOrigin,
-        step: u64,
-        now: u64,
-        server: u32,
-    ) -> Option<InferredObjectId> {
+    fn add(&mut self, existence: TraceObjectOrigin, step: u64, now: u64, server: u32) -> Option<InferredObjectId> {
         let existence = match existence {
             TraceObjectOrigin::CREATED if now == 0 => TraceObjectOrigin::BEFORE,
             existence => existence,
@@ -125,12 +119,7 @@ impl InferredTree {
     }
 
     /// Returns the root of a server, or the directory that MOUNT returned for a path. Creates it if necessary.
-    pub(super) fn find_or_add_root(
-        &mut self,
-        server: u32,
-        path: &[u8],
-        now: u64,
-    ) -> Option<InferredObjectId> {
+    pub(super) fn find_or_add_root(&mut self, server: u32, path: &[u8], now: u64) -> Option<InferredObjectId> {
         if path == b"/"
             && let Some(id) = self.roots.get(&server)
         {
@@ -153,12 +142,7 @@ impl InferredTree {
     }
 
     /// Returns the object of a filehandle. Creates one from before the first step if the filehandle is new.
-    pub(super) fn find_or_add_by_handle(
-        &mut self,
-        variable: u32,
-        server: u32,
-        now: u64,
-    ) -> Option<InferredObjectId> {
+    pub(super) fn find_or_add_by_handle(&mut self, variable: u32, server: u32, now: u64) -> Option<InferredObjectId> {
         if variable == NONE {
             return None;
         }
@@ -241,15 +225,11 @@ impl InferredTree {
             }
             // If it is another object, somebody else renamed, linked, replaced or created it.
             (Some(_), Some(handled)) => handled,
-            (Some(InferredNameBinding::Bound(named)), None) if handle == NONE || !has_handle(self, named) => {
-                named
-            }
+            (Some(InferredNameBinding::Bound(named)), None) if handle == NONE || !has_handle(self, named) => named,
             (Some(_), None) => self.add(TraceObjectOrigin::CREATED, 0, now, server)?,
             (None, Some(handled)) => {
-                let is_from_before = self
-                    .nodes
-                    .get(handled.0 as usize)
-                    .is_some_and(|node| node.existence == TraceObjectOrigin::BEFORE);
+                let is_from_before =
+                    self.nodes.get(handled.0 as usize).is_some_and(|node| node.existence == TraceObjectOrigin::BEFORE);
                 self.add_name(handled, parent, name, if is_from_before { 0 } else { now });
                 handled
             }
@@ -341,12 +321,7 @@ impl InferredTree {
         id
     }
 
-    pub(super) fn rename(
-        &mut self,
-        from: (InferredObjectId, &[u8]),
-        to: (InferredObjectId, &[u8]),
-        now: u64,
-    ) {
+    pub(super) fn rename(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
         // Both names of a hard link stay: RFC 1813 section 3.3.14, RFC 8881 section 18.26.3.
         let bound = [from, to].map(|(parent, name)| self.binding(parent, name)?.object());
         if bound[0].is_some() && bound[0] == bound[1] {

@@ -62,32 +62,19 @@ impl LatestInferredFileState {
     pub(super) fn known_extents_in(&self, from: u64, to: u64) -> impl Iterator<Item = KnownFileContentRange> {
         let size = self.size.unwrap_or(0);
         let tail = self.tail_zeros_from.map(|from| KnownFileContentRange::zeros((from, size)));
-        let first = self
-            .overlapping_extents(from, from.saturating_add(1))
-            .next()
-            .map_or(from, |extent| extent.range.0);
+        let first = self.overlapping_extents(from, from.saturating_add(1)).next().map_or(from, |extent| extent.range.0);
         // An empty range has no extents, and a reversed one would panic.
         self.extents.range(first..to.max(first)).map(|(_, extent)| extent).cloned().chain(tail).filter_map(
             move |extent| match extent.content {
                 ExtentContent::Payload(..) => Some(extent),
-                ExtentContent::Zeros => {
-                    extent.part(0, size.min(extent.range.0.saturating_add(MAX_ZEROS_BYTES)))
-                }
+                ExtentContent::Zeros => extent.part(0, size.min(extent.range.0.saturating_add(MAX_ZEROS_BYTES))),
             },
         )
     }
 
     /// Returns the extents that overlap a range, from the last to the first.
-    pub(super) fn overlapping_extents(
-        &self,
-        from: u64,
-        to: u64,
-    ) -> impl Iterator<Item = &KnownFileContentRange> {
-        self.extents
-            .range(..to)
-            .rev()
-            .map(|(_, extent)| extent)
-            .take_while(move |extent| extent.range.1 > from)
+    pub(super) fn overlapping_extents(&self, from: u64, to: u64) -> impl Iterator<Item = &KnownFileContentRange> {
+        self.extents.range(..to).rev().map(|(_, extent)| extent).take_while(move |extent| extent.range.1 > from)
     }
 }
 

@@ -25,6 +25,4 @@ mod tree_after_steps;
 pub use inference::{InitialFileContent, TreeInferenceStepInput};
 pub use inferred_object::{InferredObject, InferredObjectId, InferredObjectName};
 pub use inferred_tree::InferredTree;
-pub use latest_file_state::{
-    CurrentNameBinding, ExtentContent, KnownFileContentRange, LatestInferredFileState,
-};
+pub use latest_file_state::{CurrentNameBinding, ExtentContent, KnownFileContentRange, LatestInferredFileState};

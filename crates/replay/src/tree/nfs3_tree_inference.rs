@@ -42,12 +42,7 @@ impl TreeInferenceStepContext<'_, '_> {
         }
     }
 
-    pub(super) fn infer_from_nfs3(
-        &mut self,
-        procedure: Procedure,
-        mut call: Cursor<'_>,
-        mut reply: Cursor<'_>,
-    ) {
+    pub(super) fn infer_from_nfs3(&mut self, procedure: Procedure, mut call: Cursor<'_>, mut reply: Cursor<'_>) {
         let Ok(args) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
         let Ok(result) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
         let now = self.facts.id;
@@ -64,12 +59,7 @@ impl TreeInferenceStepContext<'_, '_> {
                         owner: attributes.uid.is_some(),
                         group: attributes.gid.is_some(),
                     };
-                    self.record_setattr(
-                        id,
-                        attributes.size,
-                        attributes.mode.as_ref().map(|mode| mode.0),
-                        changed,
-                    );
+                    self.record_setattr(id, attributes.size, attributes.mode.as_ref().map(|mode| mode.0), changed);
                     self.record_attributes_after_change(id, &ok.obj_wcc);
                 }
             }

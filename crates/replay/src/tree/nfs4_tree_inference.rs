@@ -4,8 +4,8 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4, Openflag4,
-    ReadPlusContent, Results,
+    self, Args, Attribute, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4, Openflag4, ReadPlusContent,
+    Results,
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
@@ -306,9 +306,7 @@ impl TreeInferenceStepContext<'_, '_> {
             _ => return,
         };
         let (is_create, size) = match &args.openhow {
-            Openflag4::Create(Createhow4::Unchecked(attributes)) => {
-                (true, decode_attributes(attributes).0.size)
-            }
+            Openflag4::Create(Createhow4::Unchecked(attributes)) => (true, decode_attributes(attributes).0.size),
             Openflag4::Create(_) => (true, None),
             Openflag4::NoCreate(..) => (false, None),
         };

@@ -2,14 +2,13 @@
 
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::{
-    Args as Args3, Create3Args, Create3Resok, Createhow3, Diropargs3, Fattr3, Ftype3, Getattr3Args,
-    Getattr3Resok, Mode3, Nfstime3, ObjWcc, Results as Results3, Sattr3, SetAtime, SetMtime, Setattr3Args,
-    Specdata3, WccData,
+    Args as Args3, Create3Args, Create3Resok, Createhow3, Diropargs3, Fattr3, Ftype3, Getattr3Args, Getattr3Resok,
+    Mode3, Nfstime3, ObjWcc, Results as Results3, Sattr3, SetAtime, SetMtime, Setattr3Args, Specdata3, WccData,
 };
 use nfsrdma_dissectors::nfs::v4::{
-    Allocate4Args, Args, Bitmap4, ChangeInfo4, CompoundCall, CompoundCallHead, CompoundReply,
-    CompoundReplyHead, Createhow4, Fattr4, Nfsstat4, ObjectFh4, Open4Args, Open4Resok, OpenClaim4,
-    OpenDelegation4, OpenOwner4, OpenRflags, Openflag4, Results, ShareAccess, ShareDeny, Stateid4,
+    Allocate4Args, Args, Bitmap4, ChangeInfo4, CompoundCall, CompoundCallHead, CompoundReply, CompoundReplyHead,
+    Createhow4, Fattr4, Nfsstat4, ObjectFh4, Open4Args, Open4Resok, OpenClaim4, OpenDelegation4, OpenOwner4,
+    OpenRflags, Openflag4, Results, ShareAccess, ShareDeny, Stateid4,
 };
 use nfsrdma_dissectors::xdr::{Encoder, Opaque, Text, Void, XdrArray};
 
@@ -142,11 +141,8 @@ fn a_create_of_nfsv3_with_size_zero_cuts_an_existing_file() {
     let mut bodies = [Encoder::new(), Encoder::new()];
     let place = Diropargs3 { dir: Opaque(DIRECTORY), name: Text(b"f") };
     Args3::CREATE(Create3Args { r#where: place, how: Createhow3::Unchecked(with) }).encode(&mut bodies[0]);
-    let made = Create3Resok {
-        obj: Some(Opaque(FILE)),
-        obj_attributes: None,
-        dir_wcc: WccData { before: None, after: None },
-    };
+    let made =
+        Create3Resok { obj: Some(Opaque(FILE)), obj_attributes: None, dir_wcc: WccData { before: None, after: None } };
     Results3::CREATE(StatusUnion::Ok(made)).encode(&mut bodies[1]);
     infer(&mut tree, (3, 8), bodies);
     assert_eq!(tree.current_state(file).and_then(|state| state.size), Some(0));

@@ -11,8 +11,7 @@ use super::inference::{CapturedObjectAttributes, TreeInferenceStepInput};
 use super::inferred_object::{InferredNameBinding, InferredObjectId, ROOT, name_hash};
 use super::inferred_tree::{DEFAULT_MEMORY_BYTES, InferredTree, NAME_OVERHEAD_BYTES};
 use super::latest_file_state::{
-    CurrentNameBinding, ExtentContent, FileTreeAfterExecutedSteps, KnownFileContentRange,
-    LatestInferredFileState,
+    CurrentNameBinding, ExtentContent, FileTreeAfterExecutedSteps, KnownFileContentRange, LatestInferredFileState,
 };
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::{TracePayload, TraceSlotValueKind};
@@ -138,15 +137,9 @@ impl InferredTree {
     pub fn current_names(&self) -> impl Iterator<Item = CurrentNameBinding<'_>> {
         let current = self.current.iter();
         let directories = current.flat_map(|current| current.names.iter().map(move |names| (current, names)));
-        directories.filter(|(current, (parent, _))| !current.is_uncertain(**parent)).flat_map(
-            |(_, (parent, names))| {
-                names.iter().map(|(name, binding)| CurrentNameBinding {
-                    parent: *parent,
-                    name,
-                    object: binding.object(),
-                })
-            },
-        )
+        directories.filter(|(current, (parent, _))| !current.is_uncertain(**parent)).flat_map(|(_, (parent, names))| {
+            names.iter().map(|(name, binding)| CurrentNameBinding { parent: *parent, name, object: binding.object() })
+        })
     }
 
     /// Records that the run wrote a payload here that the capture did not: it replaces the content of its range, and
@@ -158,9 +151,7 @@ impl InferredTree {
         self.set_current_size(id, None);
     }
 
-    fn names_in_uncertain_directories(
-        &self,
-    ) -> impl Iterator<Item = &FxHashMap<Box<[u8]>, InferredNameBinding>> {
+    fn names_in_uncertain_directories(&self) -> impl Iterator<Item = &FxHashMap<Box<[u8]>, InferredNameBinding>> {
         let directories = self
             .current
             .iter()
@@ -202,9 +193,7 @@ impl InferredTree {
     ) -> impl Iterator<Item = InferredObjectId> + 't {
         let objects = (0..).map(InferredObjectId).zip(&self.nodes);
         objects
-            .filter(move |(_, node)| {
-                node.names.is_empty() && node.handles.iter().any(|handle| is_nameless(*handle))
-            })
+            .filter(move |(_, node)| node.names.is_empty() && node.handles.iter().any(|handle| is_nameless(*handle)))
             .map(|(id, _)| id)
     }
 
@@ -226,12 +215,7 @@ impl InferredTree {
         self.current.as_ref().is_some_and(|current| current.is_uncertain(id))
     }
 
-    pub(super) fn bind_current_name(
-        &mut self,
-        parent: InferredObjectId,
-        name: &[u8],
-        binding: InferredNameBinding,
-    ) {
+    pub(super) fn bind_current_name(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding) {
         if self.current.is_none() {
             return;
         }
@@ -330,8 +314,7 @@ impl InferredTree {
         let file = current.files.entry(id).or_default();
         file.frames = frames;
         let overlapping: Vec<u64> = file.overlapping_extents(from, to).map(|extent| extent.range.0).collect();
-        current.has_write_conflict =
-            is_racing && file.overlapping_extents(from, to).any(|extent| extent.is_concurrent);
+        current.has_write_conflict = is_racing && file.overlapping_extents(from, to).any(|extent| extent.is_concurrent);
         let gap = match file.tail_zeros_from {
             Some(tail) if tail < to => {
                 file.tail_zeros_from = (to < u64::MAX).then_some(to);
@@ -367,8 +350,7 @@ impl InferredTree {
         let Some(current) = &self.current else { return };
         let (is_concurrent, is_clash) = (current.is_concurrent, current.has_write_conflict);
         let content = payload.filter(|_| !is_clash).map(|payload| ExtentContent::Payload(payload.clone(), 0));
-        let extent =
-            content.map(|content| KnownFileContentRange { range: (from, to), content, is_concurrent });
+        let extent = content.map(|content| KnownFileContentRange { range: (from, to), content, is_concurrent });
         self.push_current_extents(id, extent);
         // A file of unknown size may be longer than the written range.
         self.grow_current_file(id, to);
@@ -604,8 +586,7 @@ mod tests {
     fn content_is_forgotten_with_the_last_name_and_not_with_a_rename() {
         let (mut tree, [directory, id]) = tree_with_files();
         let bind = |tree: &mut InferredTree, name: &[u8], is_bound: bool| {
-            let binding =
-                if is_bound { InferredNameBinding::Bound(id) } else { InferredNameBinding::Unbound };
+            let binding = if is_bound { InferredNameBinding::Bound(id) } else { InferredNameBinding::Unbound };
             tree.bind_current_name(directory, name, binding);
         };
         bind(&mut tree, b"a", true);

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaError;
 use nfsrdma_rpc::{
-    CallTag, CapturedCallChunkLayout, ConnectOptions, DisconnectReason, OutgoingRpcCall,
-    PayloadContentLocation, PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, RpcClientTransport,
-    RpcClientTransportErrorKind, RpcClientTransportEvent, SubmitBusyReason, SubmitError,
+    CallTag, CapturedCallChunkLayout, ConnectOptions, DisconnectReason, OutgoingRpcCall, PayloadContentLocation,
+    PermanentSubmitRefusal, ReplySizeLimits, RequestedCallForm, RpcClientTransport, RpcClientTransportErrorKind,
+    RpcClientTransportEvent, SubmitBusyReason, SubmitError,
 };
 
 use super::{Client, PATIENCE, RpcMessageWireForm, operation, pattern, results, target};
@@ -41,10 +41,10 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
     let reason = loop {
         loop {
             let (xid, call) = client.header(0);
-            match client.transport.submit(
-                client.connection,
-                &OutgoingRpcCall::without_payloads(xid, CallTag(sent), call.bytes(), 100),
-            ) {
+            match client
+                .transport
+                .submit(client.connection, &OutgoingRpcCall::without_payloads(xid, CallTag(sent), call.bytes(), 100))
+            {
                 Ok(_) => in_flight.push_back(CallTag(sent)),
                 Err(SubmitError::Busy(_)) => break,
                 // The next event has the reason.
@@ -62,10 +62,7 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
             Some(RpcClientTransportEvent::Credits { .. }) => {}
             Some(RpcClientTransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
                 ensure!(!lost.is_empty(), "no Call was in flight when the connection went");
-                ensure!(
-                    lost == in_flight.make_contiguous(),
-                    "{lost:?} reported as lost, {in_flight:?} in flight"
-                );
+                ensure!(lost == in_flight.make_contiguous(), "{lost:?} reported as lost, {in_flight:?} in flight");
                 println!("ok: disconnected after {answered} Calls with {} in flight: {reason}", lost.len());
                 break reason;
             }
@@ -142,10 +139,10 @@ impl Client {
             let (xid, mut call) = self.compound(1);
             call.word(22);
             call.append_opaque(file);
-            match self.transport.submit(
-                self.connection,
-                &OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 200),
-            ) {
+            match self
+                .transport
+                .submit(self.connection, &OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 200))
+            {
                 Ok(_) => taken += 1,
                 Err(SubmitError::Busy(busy)) => break busy,
                 Err(error) => bail!("{error}"),
@@ -180,23 +177,14 @@ impl Client {
         let reply = ReplySizeLimits { message: 100, payloads: &[] };
         let tag = CallTag(7);
         let sent = self
-            .submit(&OutgoingRpcCall {
-                xid,
-                tag,
-                message: call.bytes(),
-                payloads: &[],
-                reply,
-                requested_form: shape,
-            })?
+            .submit(&OutgoingRpcCall { xid, tag, message: call.bytes(), payloads: &[], reply, requested_form: shape })?
             .reply_segments;
         ensure!(sent == 1, "{sent} segments in the Reply chunk");
         let deadline = Instant::now() + PATIENCE;
         loop {
             match self.transport.poll(Some(deadline))? {
                 Some(RpcClientTransportEvent::Credits { .. }) => {}
-                Some(RpcClientTransportEvent::RdmaError { error: RpcRdmaError::Chunk, xid: of, .. })
-                    if of == xid =>
-                {
+                Some(RpcClientTransportEvent::RdmaError { error: RpcRdmaError::Chunk, xid: of, .. }) if of == xid => {
                     println!("ok a short Reply chunk: ERR_CHUNK");
                     break;
                 }

@@ -26,9 +26,9 @@ use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::verbs::{self, VerbsTransport};
 use nfsrdma_rpc::{
     CallTag, CapturedCallChunkLayout, ConnectOptions, ConnectTarget, DdpEligibleArgument, DisconnectReason,
-    OutgoingRpcCall, PayloadContentLocation, RdmaFabric, RegisteredPayloadMemoryId, ReplySizeLimits,
-    RequestedCallForm, RpcClientConnectionId, RpcClientTransport, RpcClientTransportEvent,
-    RpcMessageWireForm, SubmitBusyReason, SubmitError, SubmittedCallForm, TransportKind,
+    OutgoingRpcCall, PayloadContentLocation, RdmaFabric, RegisteredPayloadMemoryId, ReplySizeLimits, RequestedCallForm,
+    RpcClientConnectionId, RpcClientTransport, RpcClientTransportEvent, RpcMessageWireForm, SubmitBusyReason,
+    SubmitError, SubmittedCallForm, TransportKind,
 };
 use twox_hash::XxHash3_128;
 
@@ -56,9 +56,7 @@ fn main() -> ExitCode {
         ["until-gone", address] => report(errors::until_gone(address)),
         ["recall", address, path, sign] => report(reverse::recall(address, path, sign)),
         ["errors", address, path] => report(errors::errors(address, path)),
-        ["windows", address, path, largest, calls] => {
-            report(exercise(address, path, largest, calls, None, true))
-        }
+        ["windows", address, path, largest, calls] => report(exercise(address, path, largest, calls, None, true)),
         ["windows", address, path, largest, calls, journal] => {
             report(exercise(address, path, largest, calls, Some(journal), true))
         }
@@ -213,11 +211,7 @@ impl Client {
         self.call_within(call, PATIENCE)
     }
 
-    fn call_within(
-        &mut self,
-        call: &OutgoingRpcCall<'_>,
-        patience: Duration,
-    ) -> Result<(SubmittedCallForm, Answer)> {
+    fn call_within(&mut self, call: &OutgoingRpcCall<'_>, patience: Duration) -> Result<(SubmittedCallForm, Answer)> {
         let submitted = self.submit(call)?;
         let deadline = Instant::now() + patience;
         loop {
@@ -262,8 +256,8 @@ impl Client {
 
     fn null_within(&mut self, patience: Duration) -> Result<()> {
         let (xid, call) = self.header(0);
-        let (_, answer) = self
-            .call_within(&OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 100), patience)?;
+        let (_, answer) =
+            self.call_within(&OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 100), patience)?;
         ensure!(answer.message.len() == 24, "a NULL Reply of {} bytes", answer.message.len());
         Ok(())
     }
@@ -278,8 +272,7 @@ impl Client {
             call.append_opaque(name.as_bytes());
         }
         call.word(10);
-        let (_, answer) =
-            self.call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 600))?;
+        let (_, answer) = self.call(&OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 600))?;
         let mut results = results(&answer.message)?;
         for _ in 0..=names.len() {
             operation(&mut results)?;
@@ -427,16 +420,9 @@ impl Client {
                     let mut results = results(reply.message)?;
                     operation(&mut results)?;
                     operation(&mut results)?;
-                    let at = tags
-                        .iter()
-                        .position(|(tag, _)| *tag == reply.tag.0)
-                        .context("a tag that is not in flight")?;
-                    let came = Came {
-                        form: reply.form,
-                        message: reply.message.len(),
-                        payload: 0,
-                        invalidated: None,
-                    };
+                    let at =
+                        tags.iter().position(|(tag, _)| *tag == reply.tag.0).context("a tag that is not in flight")?;
+                    let came = Came { form: reply.form, message: reply.message.len(), payload: 0, invalidated: None };
                     if let Some((_, sent)) = tags.remove(at) {
                         self.journal.note(&sent, Some(came))?;
                     }
@@ -494,8 +480,7 @@ fn operation(results: &mut Cursor<'_>) -> Result<u32> {
 
 /// Returns bytes that depend on their position.
 fn pattern(length: usize, seed: u32) -> Vec<u8> {
-    let words =
-        (0..length.div_ceil(4)).flat_map(|at| ((at as u32).wrapping_mul(2_654_435_761) ^ seed).to_be_bytes());
+    let words = (0..length.div_ceil(4)).flat_map(|at| ((at as u32).wrapping_mul(2_654_435_761) ^ seed).to_be_bytes());
     words.take(length).collect()
 }
 
@@ -526,8 +511,8 @@ fn exercise(
     let memory: Arc<[u8]> = pattern(largest as usize + 3, 77).into();
     let store = client.transport.share(&memory)?;
     let sizes = [
-        1, 2, 3, 4, 5, 100, 1000, 1023, 1024, 1025, 3500, 3900, 3901, 3902, 3903, 3904, 4095, 4096, 4097,
-        8191, 8192, 12_345, 65_535, 65_536, 65_537, 262_144, 524_287, 524_288, 1_000_001, 1_048_576,
+        1, 2, 3, 4, 5, 100, 1000, 1023, 1024, 1025, 3500, 3900, 3901, 3902, 3903, 3904, 4095, 4096, 4097, 8191, 8192,
+        12_345, 65_535, 65_536, 65_537, 262_144, 524_287, 524_288, 1_000_001, 1_048_576,
     ];
     for length in sizes.into_iter().filter(|length| *length <= largest) {
         client.round_trip(&file, length, store, &memory).with_context(|| format!("{length} bytes"))?;
@@ -538,9 +523,7 @@ fn exercise(
     let rate = calls as f64 / time.as_secs_f64();
     let limit = client.transport.credits(client.connection).context("closed")?.limit();
     ensure!(u64::from(most) == u64::from(limit).min(calls), "{most} Calls in flight with {limit} credits");
-    println!(
-        "ok {calls} small Calls in {time:?}, {rate:.0} a second, up to {most} in flight, which are all credits"
-    );
+    println!("ok {calls} small Calls in {time:?}, {rate:.0} a second, up to {most} in flight, which are all credits");
 
     // A second connection of the same transport, over the same device.
     let first = client.connection;
@@ -561,13 +544,7 @@ fn exercise(
 
 impl Client {
     /// Sends WRITE and READ of one length in several forms, and compares hashes.
-    fn round_trip(
-        &mut self,
-        file: &[u8],
-        length: u32,
-        store: RegisteredPayloadMemoryId,
-        memory: &[u8],
-    ) -> Result<()> {
+    fn round_trip(&mut self, file: &[u8], length: u32, store: RegisteredPayloadMemoryId, memory: &[u8]) -> Result<()> {
         let mut forms = Vec::new();
         for seed in 0..2 {
             let bytes = pattern(length as usize, length ^ seed);
@@ -610,9 +587,8 @@ impl Client {
                 reads: &[&[]],
                 ..CapturedCallChunkLayout::default()
             });
-            let written = self
-                .write(file, PayloadContentLocation::Copied(&bytes), shape)
-                .context("WRITE as a Long Call")?;
+            let written =
+                self.write(file, PayloadContentLocation::Copied(&bytes), shape).context("WRITE as a Long Call")?;
             let sent = (written.form, written.read_segments as usize, written.changed);
             ensure!(sent == (RpcMessageWireForm::Nomsg, segments.len(), false), "it was sent as {written:?}");
             let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
@@ -632,10 +608,8 @@ impl Client {
         let form = self.read_directory(directory, 16_000, RequestedCallForm::Fitting)?;
         ensure!(form == RpcMessageWireForm::Nomsg, "no Long Reply");
         let reply = &[4096, 1000, 3001, 9000];
-        let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
-            reply,
-            ..CapturedCallChunkLayout::default()
-        });
+        let shape =
+            RequestedCallForm::Captured(CapturedCallChunkLayout { reply, ..CapturedCallChunkLayout::default() });
         let form = self.read_directory(directory, 16_000, shape)?;
         ensure!(form == RpcMessageWireForm::Nomsg, "no Long Reply in four segments");
         println!("ok Long Replies");

@@ -9,12 +9,11 @@ use anyhow::{Context, Result, bail, ensure};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CallbackSecParms4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, CbSequence4Resok,
-    ChannelAttrs4, ClientOwner4, Close4Args, CompoundReply, CompoundReplyHead, CreateSession4Args,
-    CreateSessionFlags, Delegreturn4Args, DestroyClientid4Args, DestroySession4Args, ExchangeId4Args,
-    ExchangeIdFlags, Lookup4Args, Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenDelegation4, OpenOwner4,
-    Openflag4, Opentype4, ReclaimComplete4Args, Results, Sequence4Args, ShareAccess, ShareDeny,
-    StateProtect4A, Stateid4,
+    Args, CallbackSecParms4, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, CbSequence4Resok, ChannelAttrs4,
+    ClientOwner4, Close4Args, CompoundReply, CompoundReplyHead, CreateSession4Args, CreateSessionFlags,
+    Delegreturn4Args, DestroyClientid4Args, DestroySession4Args, ExchangeId4Args, ExchangeIdFlags, Lookup4Args,
+    Nfsstat4, ObjectFh4, Open4Args, OpenClaim4, OpenDelegation4, OpenOwner4, Openflag4, Opentype4,
+    ReclaimComplete4Args, Results, Sequence4Args, ShareAccess, ShareDeny, StateProtect4A, Stateid4,
 };
 use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody};
 use nfsrdma_dissectors::rpc::{self, AcceptedReply, Program, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid};
@@ -151,8 +150,7 @@ impl Session {
         let mut names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
         let name = names.pop().context("no file in the path")?;
         let mut operations = vec![Args::PUTROOTFH(Void)];
-        operations
-            .extend(names.iter().map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
+        operations.extend(names.iter().map(|name| Args::LOOKUP(Lookup4Args { objname: Text(name.as_bytes()) })));
         operations.push(Args::OPEN(Open4Args {
             seqid: 0,
             share_access: ShareAccess(

@@ -3,12 +3,10 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::rpc::auth::GssVerifier;
 use nfsrdma_dissectors::rpc::gss::{
-    GssCredential, GssIntegrityChecksum, GssProc, GssVerifierBody, IntegrityBody, RpcGssService,
-    RpcSecGssVersion,
+    GssCredential, GssIntegrityChecksum, GssProc, GssVerifierBody, IntegrityBody, RpcGssService, RpcSecGssVersion,
 };
 use nfsrdma_dissectors::rpc::{
-    self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
-    Verifier, Xid,
+    self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody, Verifier, Xid,
 };
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Xdr};
 
@@ -64,12 +62,7 @@ pub enum GssIntegrityError {
 }
 
 impl GssContext {
-    pub(super) fn new(
-        mechanism: Box<dyn GssMechanismContext>,
-        handle: Vec<u8>,
-        version: u32,
-        window: u32,
-    ) -> Self {
+    pub(super) fn new(mechanism: Box<dyn GssMechanismContext>, handle: Vec<u8>, version: u32, window: u32) -> Self {
         Self { mechanism, handle, version, window, next: 1, header: Vec::new(), checksum: Vec::new() }
     }
 
@@ -88,12 +81,8 @@ impl GssContext {
         call: &GssSealInput<'_>,
         message: &mut Vec<u8>,
     ) -> Result<(usize, GssReplyProtection), GssMechanismError> {
-        let (mut encoder, protection) = self.begin_signed_call(
-            (GssProc::RPCSEC_GSS_DATA, call.service),
-            call.xid,
-            call.procedure,
-            message,
-        )?;
+        let (mut encoder, protection) =
+            self.begin_signed_call((GssProc::RPCSEC_GSS_DATA, call.service), call.xid, call.procedure, message)?;
         let is_protected = call.service == RpcGssService::rpc_gss_svc_integrity;
         if is_protected {
             encoder.word(u32::try_from(call.arguments.len() + 4).unwrap_or(u32::MAX));
@@ -122,14 +111,8 @@ impl GssContext {
         let protection = GssReplyProtection { sequence_number: self.next, service };
         self.next = self.next.wrapping_add(1);
         let cred = credential(gss_proc, protection.sequence_number, service, &self.handle);
-        let body = RpcMsgBody::Call(rpc::CallBody {
-            rpcvers: rpc::VERSION,
-            prog,
-            vers,
-            proc,
-            cred,
-            verf: no_verifier(),
-        });
+        let body =
+            RpcMsgBody::Call(rpc::CallBody { rpcvers: rpc::VERSION, prog, vers, proc, cred, verf: no_verifier() });
         let mut encoder = Encoder::reusing(std::mem::take(&mut self.header));
         RpcMsg { xid, body }.encode(&mut encoder);
         self.header = encoder.finish().0;
@@ -147,8 +130,7 @@ impl GssContext {
     /// Returns `true` if the server signed the sequence number of the Call in the verifier of its Reply. RFC 2203
     /// section 5.3.3.2.
     pub fn verify_reply(&mut self, protection: GssReplyProtection, verifier: &Verifier<'_>) -> bool {
-        self.mechanism
-            .verify(&protection.sequence_number.to_be_bytes(), checksum(verifier).unwrap_or_default())
+        self.mechanism.verify(&protection.sequence_number.to_be_bytes(), checksum(verifier).unwrap_or_default())
     }
 
     /// Opens the Reply to a sealed Call: replaces `plaintext` by the Reply with unprotected results. A Reply that
@@ -177,20 +159,16 @@ impl GssContext {
             return Ok(());
         }
         let header = cursor.position();
-        let protected = IntegrityBody::open(&mut cursor, &mut NullFieldObserver)
-            .map_err(|_| GssIntegrityError::Results)?;
+        let protected =
+            IntegrityBody::open(&mut cursor, &mut NullFieldObserver).map_err(|_| GssIntegrityError::Results)?;
         let end = cursor.position();
-        let checksum = GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver)
-            .map_err(|_| GssIntegrityError::Results)?;
+        let checksum =
+            GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).map_err(|_| GssIntegrityError::Results)?;
         let signed = message.get(header + 4..end).ok_or(GssIntegrityError::Results)?;
         // The XDR padding of the opaque data is not signed.
-        let length =
-            message.get(header..header + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
-        let signed =
-            length.and_then(|length| signed.get(..length as usize)).ok_or(GssIntegrityError::Results)?;
-        if protected.seq_num != protection.sequence_number
-            || !self.mechanism.verify(signed, checksum.checksum.0)
-        {
+        let length = message.get(header..header + 4).and_then(|word| word.try_into().ok()).map(u32::from_be_bytes);
+        let signed = length.and_then(|length| signed.get(..length as usize)).ok_or(GssIntegrityError::Results)?;
+        if protected.seq_num != protection.sequence_number || !self.mechanism.verify(signed, checksum.checksum.0) {
             return Err(GssIntegrityError::Results);
         }
         plaintext.truncate(header);
@@ -206,8 +184,7 @@ impl GssContext {
     pub fn destroy(&mut self, xid: Xid) -> Result<(GssControlCall, GssReplyProtection), GssMechanismError> {
         let procedure = (Program::NFS, self.version, 0);
         let proc_and_service = (GssProc::RPCSEC_GSS_DESTROY, RpcGssService::rpc_gss_svc_none);
-        let (encoder, protection) =
-            self.begin_signed_call(proc_and_service, xid, procedure, &mut Vec::new())?;
+        let (encoder, protection) = self.begin_signed_call(proc_and_service, xid, procedure, &mut Vec::new())?;
         Ok((GssControlCall::new(xid, encoder.finish().0), protection))
     }
 }
@@ -221,12 +198,7 @@ pub fn reports_unknown_context(mut reply: Cursor<'_>) -> bool {
     matches!(error.stat, AuthStat::RPCSEC_GSS_CREDPROBLEM | AuthStat::RPCSEC_GSS_CTXPROBLEM)
 }
 
-pub(super) fn credential(
-    gss_proc: GssProc,
-    seq_num: u32,
-    service: RpcGssService,
-    handle: &[u8],
-) -> Credential<'_> {
+pub(super) fn credential(gss_proc: GssProc, seq_num: u32, service: RpcGssService, handle: &[u8]) -> Credential<'_> {
     let rgc_version = RpcSecGssVersion::RPCSEC_GSS_VERS_1;
     let handle = Opaque(handle);
     Credential::Gss(rpc::auth::FlavorSpecificAuthBody::Known(GssCredential {
@@ -261,8 +233,7 @@ mod tests {
     struct Sums(u8);
 
     fn sum(side: u8, message: &[u8]) -> Vec<u8> {
-        let sum =
-            message.iter().fold(message.len() as u32, |sum, byte| sum.wrapping_mul(31) + u32::from(*byte));
+        let sum = message.iter().fold(message.len() as u32, |sum, byte| sum.wrapping_mul(31) + u32::from(*byte));
         [&[side][..], &sum.to_be_bytes()].concat()
     }
 
@@ -369,10 +340,7 @@ mod tests {
         assert_eq!(plain, accepted(&verifier, b"results!"));
         let of_another = accepted(&verifier, &protected(seal.sequence_number + 1, b"results!"));
         assert_eq!(context.open(seal, &of_another, &mut plain), Err(GssIntegrityError::Results));
-        assert_eq!(
-            context.open(seal, &accepted(&verifier, b"results!"), &mut plain),
-            Err(GssIntegrityError::Results)
-        );
+        assert_eq!(context.open(seal, &accepted(&verifier, b"results!"), &mut plain), Err(GssIntegrityError::Results));
         let header = honest.len() - protected(seal.sequence_number, b"results!").len();
         for at in header..honest.len() - 3 {
             let mut lie = honest.clone();
@@ -448,9 +416,7 @@ mod tests {
         assert!(matches!(answered(&answer(0, 0, 0)), Err(GssContextSetupError::NoWindow)));
         assert!(matches!(answered(&answer(128, 13 << 16, 128)), Err(GssContextSetupError::Refused(..))));
         assert!(matches!(answered(&denied(AuthStat::AUTH_TOOWEAK)), Err(GssContextSetupError::Call(_))));
-        let Ok(GssSetupStep::ContinueNeeded(again)) = answered(&answer(128, 1, 128)) else {
-            panic!("a second turn")
-        };
+        let Ok(GssSetupStep::ContinueNeeded(again)) = answered(&answer(128, 1, 128)) else { panic!("a second turn") };
         // CONTINUE_INIT has the handle from the server.
         let header = [9, 0, 2, 100_003, 3, 0, 6, 24, 1, 2, 0, 1, 4].map(u32::to_be_bytes).concat();
         assert!(again.call(Xid(9)).message().starts_with(&[&header[..], b"name"].concat()));

@@ -68,10 +68,7 @@ impl GssContextSetup {
     ///
     /// # Errors
     /// Returns an error if the mechanism has no credentials.
-    pub fn begin(
-        mut mechanism: Box<dyn GssMechanismContext>,
-        version: u32,
-    ) -> Result<Self, GssMechanismError> {
+    pub fn begin(mut mechanism: Box<dyn GssMechanismContext>, version: u32) -> Result<Self, GssMechanismError> {
         let step = mechanism.step(&[])?;
         let version = if version == 3 { 3 } else { 4 };
         let gss_proc = GssProc::RPCSEC_GSS_INIT;
@@ -122,11 +119,7 @@ impl GssContextSetup {
             };
         }
         self.gss_proc = GssProc::RPCSEC_GSS_CONTINUE_INIT;
-        self.left = self
-            .left
-            .checked_sub(1)
-            .filter(|remaining| *remaining > 0)
-            .ok_or(GssContextSetupError::Endless)?;
+        self.left = self.left.checked_sub(1).filter(|remaining| *remaining > 0).ok_or(GssContextSetupError::Endless)?;
         Ok(GssSetupStep::ContinueNeeded(self))
     }
 }
@@ -153,10 +146,7 @@ impl GssInitReply {
     }
 }
 
-fn decode_init_reply(
-    verifier: &Verifier<'_>,
-    cursor: &mut Cursor<'_>,
-) -> Result<GssInitReply, xdr::XdrError> {
+fn decode_init_reply(verifier: &Verifier<'_>, cursor: &mut Cursor<'_>) -> Result<GssInitReply, xdr::XdrError> {
     Ok(GssInitReply::new(verifier, &RpcGssInitRes::decode(cursor, &INIT_RES, &mut NullFieldObserver)?))
 }
 

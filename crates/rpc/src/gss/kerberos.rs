@@ -61,19 +61,13 @@ type GssInitSecContextFn = unsafe extern "C" fn(
 ) -> u32;
 type GssGetMicFn =
     unsafe extern "C" fn(*mut u32, LibgssapiRawPointer, u32, *mut GssBufferDesc, *mut GssBufferDesc) -> u32;
-type GssVerifyMicFn = unsafe extern "C" fn(
-    *mut u32,
-    LibgssapiRawPointer,
-    *mut GssBufferDesc,
-    *mut GssBufferDesc,
-    *mut u32,
-) -> u32;
+type GssVerifyMicFn =
+    unsafe extern "C" fn(*mut u32, LibgssapiRawPointer, *mut GssBufferDesc, *mut GssBufferDesc, *mut u32) -> u32;
 type GssDisplayStatusFn =
     unsafe extern "C" fn(*mut u32, u32, c_int, *mut GssOidDesc, *mut u32, *mut GssBufferDesc) -> u32;
 type GssReleaseBufferFn = unsafe extern "C" fn(*mut u32, *mut GssBufferDesc) -> u32;
 type GssReleaseNameFn = unsafe extern "C" fn(*mut u32, *mut LibgssapiRawPointer) -> u32;
-type GssDeleteSecContextFn =
-    unsafe extern "C" fn(*mut u32, *mut LibgssapiRawPointer, *mut GssBufferDesc) -> u32;
+type GssDeleteSecContextFn = unsafe extern "C" fn(*mut u32, *mut LibgssapiRawPointer, *mut GssBufferDesc) -> u32;
 
 /// The functions of the library. RFC 2744 section 5.
 struct GssApiFunctions {
@@ -199,8 +193,7 @@ impl KerberosClientContext {
         let (mut minor, mut name) = (0, ptr::null_mut());
         let (mut text, mut kind) = (borrowed_buffer(service.as_bytes()), oid(HOSTBASED_SERVICE));
         // SAFETY: all pointers refer to values on this stack; the library copies what it needs.
-        let major =
-            unsafe { (functions.import_name)(&raw mut minor, &raw mut text, &raw mut kind, &raw mut name) };
+        let major = unsafe { (functions.import_name)(&raw mut minor, &raw mut text, &raw mut kind, &raw mut name) };
         match major & ERRORS {
             0 => Ok(Self { functions, host: host.to_owned(), name, context: ptr::null_mut() }),
             _ => Err(functions.error(&service, major, minor)),
@@ -245,9 +238,8 @@ impl GssMechanismContext for KerberosClientContext {
         }
         let (mut minor, mut message, mut mic) = (0, borrowed_buffer(message), empty());
         // SAFETY: the context belongs to the library; all other pointers refer to values on this stack.
-        let major = unsafe {
-            (self.functions.get_mic)(&raw mut minor, self.context, 0, &raw mut message, &raw mut mic)
-        };
+        let major =
+            unsafe { (self.functions.get_mic)(&raw mut minor, self.context, 0, &raw mut message, &raw mut mic) };
         checksum.extend_from_slice(&self.functions.take(mic));
         match major & ERRORS {
             0 => Ok(()),

@@ -114,8 +114,7 @@ pub(super) fn captured_reads<'a>(call: &OutgoingRpcCall<'a>, payload: usize) -> 
 /// else none. A result that is requested inline is included, as an empty chunk of the Write list.
 fn needed_writes(call: &OutgoingRpcCall<'_>, params: &NegotiatedRpcRdmaParameters) -> u16 {
     let results: usize = call.reply.payloads.iter().map(|length| padded(*length)).sum();
-    if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= params.reply_inline as usize
-    {
+    if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= params.reply_inline as usize {
         return 0;
     }
     mask(call.reply.payloads.iter().map(|_| true))
@@ -183,9 +182,10 @@ impl CallChunkPlan {
             is_long_call: !captured.call.is_empty(),
             reads: mask(captured.reads.iter().map(|segments| !segments.is_empty())),
             // An empty chunk keeps its place before others: chunks match results in order (RFC 8267 section 6.4.1).
-            writes: mask((0..captured.writes.len()).map(|at| {
-                captured.writes.get(at..).unwrap_or_default().iter().any(|segments| total(segments) > 0)
-            })),
+            writes: mask(
+                (0..captured.writes.len())
+                    .map(|at| captured.writes.get(at..).unwrap_or_default().iter().any(|segments| total(segments) > 0)),
+            ),
             reply: (!captured.reply.is_empty()).then_some(0),
             submitted: SubmittedCallForm::default(),
         }
@@ -299,11 +299,7 @@ mod tests {
         payloads: &'a [DdpEligibleArgument<'a>],
         reply: ReplySizeLimits<'a>,
     ) -> OutgoingRpcCall<'a> {
-        OutgoingRpcCall {
-            payloads,
-            reply,
-            ..OutgoingRpcCall::without_payloads(Xid(0), CallTag(0), message, 0)
-        }
+        OutgoingRpcCall { payloads, reply, ..OutgoingRpcCall::without_payloads(Xid(0), CallTag(0), message, 0) }
     }
 
     fn data(position: u32, bytes: &[u8]) -> DdpEligibleArgument<'_> {
@@ -317,10 +313,7 @@ mod tests {
         let payloads = [data(100, &bytes)];
         let call = call(&MESSAGE, &payloads, ReplySizeLimits { message: 100, payloads: &[] });
         let plan = CallChunkPlan::for_call(&call, &terms(1152)).unwrap();
-        assert_eq!(
-            (plan.is_long_call, plan.reads, plan.reply, plan.submitted.inline),
-            (false, 0, None, 1124)
-        );
+        assert_eq!((plan.is_long_call, plan.reads, plan.reply, plan.submitted.inline), (false, 0, None, 1124));
         let plan = CallChunkPlan::for_call(&call, &terms(1151)).unwrap();
         assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (false, 1, 1));
         assert_eq!(plan.submitted.inline, 100);
@@ -361,10 +354,7 @@ mod tests {
         let fits = ReplySizeLimits { message: 996, payloads: &[] };
         assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], fits), &terms(1024)).unwrap().reply, None);
         let longer = ReplySizeLimits { message: 1000, payloads: &[] };
-        assert_eq!(
-            CallChunkPlan::for_call(&call(&MESSAGE, &[], longer), &terms(1024)).unwrap().reply,
-            Some(1000)
-        );
+        assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], longer), &terms(1024)).unwrap().reply, Some(1000));
     }
 
     #[test]
@@ -401,8 +391,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|at| CallChunkPlan::write_length(&call, at)), [4096, 0, 100]);
         // A result requested inline counts as part of the message: header 28 bytes, 3 chunks, 100 + 1,024 + 512.
         let header = SHORTEST_HEADER + 3 * WRITE_CHUNK + 2 * SEGMENT;
-        let fits =
-            |inline: usize| CallChunkPlan::for_call(&call, &terms(inline as u32)).unwrap().reply.is_none();
+        let fits = |inline: usize| CallChunkPlan::for_call(&call, &terms(inline as u32)).unwrap().reply.is_none();
         assert_eq!((fits(header + 1636), fits(header + 1632)), (true, false));
     }
 
@@ -410,11 +399,8 @@ mod tests {
     fn a_captured_form_is_kept_where_the_terms_allow_it() {
         let bytes = [1; 600];
         let payloads = [data(100, &bytes)];
-        let captured = CapturedCallChunkLayout {
-            reads: &[&[512, 88]],
-            reply: &[4096],
-            ..CapturedCallChunkLayout::default()
-        };
+        let captured =
+            CapturedCallChunkLayout { reads: &[&[512, 88]], reply: &[4096], ..CapturedCallChunkLayout::default() };
         let call = OutgoingRpcCall {
             requested_form: RequestedCallForm::Captured(captured),
             ..call(&MESSAGE, &payloads, ReplySizeLimits { message: 100, payloads: &[] })
@@ -422,10 +408,8 @@ mod tests {
         let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
         assert_eq!((plan.reads, plan.reply, plan.submitted.changed), (1, Some(4096), false));
         assert_eq!((plan.submitted.read_segments, plan.submitted.reply_segments), (2, 1));
-        let call = OutgoingRpcCall {
-            requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout::default()),
-            ..call
-        };
+        let call =
+            OutgoingRpcCall { requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout::default()), ..call };
         let plan = CallChunkPlan::for_call(&call, &terms(512)).unwrap();
         assert_eq!((plan.reads, plan.submitted.changed), (1, true));
     }

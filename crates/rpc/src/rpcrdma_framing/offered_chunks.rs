@@ -116,8 +116,7 @@ impl OutgoingCallChunks {
             rdma_reply: self.has_reply.then(|| chunk(self.reply_chunk())),
         };
         let rdma_body = if plan.is_long_call { RdmaBody::Nomsg(lists) } else { RdmaBody::Msg(lists) };
-        RpcRdma1Header { rdma_xid: call.xid, rdma_vers: VERSION, rdma_credit: credits, rdma_body }
-            .encode(encoder);
+        RpcRdma1Header { rdma_xid: call.xid, rdma_vers: VERSION, rdma_credit: credits, rdma_body }.encode(encoder);
     }
 
     /// Returns the segments of a Write chunk.
@@ -225,8 +224,7 @@ mod tests {
 
     /// Returns the chunks and the header of a Call with a payload, two results and a long Reply.
     fn offer() -> (OutgoingCallChunks, Vec<u8>) {
-        let payloads =
-            [DdpEligibleArgument { position: 8, source: PayloadContentLocation::Copied(&[7; 3000]) }];
+        let payloads = [DdpEligibleArgument { position: 8, source: PayloadContentLocation::Copied(&[7; 3000]) }];
         let captured = CapturedCallChunkLayout {
             reads: &[&[1000, 1000, 1000]],
             writes: &[&[2000, 2000], &[100]],
@@ -240,8 +238,7 @@ mod tests {
             reply: ReplySizeLimits { message: 2000, payloads: &[4000, 100] },
             requested_form: RequestedCallForm::Captured(captured),
         };
-        let plan =
-            CallChunkPlan::for_call(&call, &NegotiatedRpcRdmaParameters::negotiate(None, None)).unwrap();
+        let plan = CallChunkPlan::for_call(&call, &NegotiatedRpcRdmaParameters::negotiate(None, None)).unwrap();
         let regions = ChunkRegions {
             call: None,
             reads: &[region(1, 3000)],
@@ -263,8 +260,7 @@ mod tests {
         assert_eq!(reads, [(8, 1000), (8, 1000), (8, 1000)]);
         let last = lists.rdma_reads.iter().last().unwrap().target;
         assert_eq!((last.handle, last.offset), (Handle(1), 0x1000 + 2000));
-        let writes: Vec<_> =
-            lists.rdma_writes.iter().map(|chunk| (chunk.target.len(), chunk.length())).collect();
+        let writes: Vec<_> = lists.rdma_writes.iter().map(|chunk| (chunk.target.len(), chunk.length())).collect();
         assert_eq!(writes, [(2, 4000), (1, 100)]);
         assert_eq!(lists.rdma_reply.as_ref().unwrap().length(), 2000);
     }
@@ -279,8 +275,7 @@ mod tests {
         reply: Option<&[RdmaSegment]>,
         is_nomsg: bool,
     ) -> Result<ReturnedChunkLengths, ReceivedMessageDiscardReason> {
-        let chunks: Vec<_> =
-            writes.iter().map(|chunk| WriteChunk { target: XdrArray::from(*chunk) }).collect();
+        let chunks: Vec<_> = writes.iter().map(|chunk| WriteChunk { target: XdrArray::from(*chunk) }).collect();
         let lists = ChunkLists {
             rdma_reads: XdrLinkedList::default(),
             rdma_writes: XdrLinkedList::from(&chunks[..]),
@@ -324,14 +319,8 @@ mod tests {
     #[test]
     fn rfc8166_section_3_5_3_a_long_reply_is_in_the_reply_chunk() {
         assert_eq!(check(&[], Some(&[segment(4, 1500, 0x1000)]), true).map(|r| r.reply), Ok(1500));
-        assert_eq!(
-            check(&[], Some(&[segment(4, 0, 0x1000)]), true),
-            Err(ReceivedMessageDiscardReason::NoReplyChunk)
-        );
+        assert_eq!(check(&[], Some(&[segment(4, 0, 0x1000)]), true), Err(ReceivedMessageDiscardReason::NoReplyChunk));
         assert_eq!(check(&[], None, true), Err(ReceivedMessageDiscardReason::NoReplyChunk));
-        assert_eq!(
-            check(&[], Some(&[segment(4, 2001, 0x1000)]), true),
-            Err(ReceivedMessageDiscardReason::Chunks)
-        );
+        assert_eq!(check(&[], Some(&[segment(4, 2001, 0x1000)]), true), Err(ReceivedMessageDiscardReason::Chunks));
     }
 }

@@ -6,11 +6,8 @@ use nfsrdma_dissectors::xdr::XdrLinkedList;
 
 /// Returns a header without chunks that grants this many credits, at least 1. Section 5.2.
 pub fn answer_header(xid: Xid, credits: u32) -> RpcRdma1Header<'static> {
-    let lists = ChunkLists {
-        rdma_reads: XdrLinkedList::default(),
-        rdma_writes: XdrLinkedList::default(),
-        rdma_reply: None,
-    };
+    let lists =
+        ChunkLists { rdma_reads: XdrLinkedList::default(), rdma_writes: XdrLinkedList::default(), rdma_reply: None };
     header(xid, credits, RdmaBody::Msg(lists))
 }
 

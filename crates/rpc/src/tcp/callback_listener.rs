@@ -135,8 +135,7 @@ impl TcpCallbackListener {
         }
         let pause_end = self.ports.iter().filter_map(|port| port.paused_until).min();
         let timeout = pause_end.map(|end| {
-            Timespec::try_from(end - now)
-                .unwrap_or(Timespec { tv_sec: ACCEPT_PAUSE.as_secs() as i64, tv_nsec: 0 })
+            Timespec::try_from(end - now).unwrap_or(Timespec { tv_sec: ACCEPT_PAUSE.as_secs() as i64, tv_nsec: 0 })
         });
         let listeners = self.ports.iter().filter(|port| port.paused_until.is_none());
         let mut poll_fds: Vec<_> = std::iter::once(PollFd::from_borrowed_fd(wake, PollFlags::IN))
@@ -179,14 +178,7 @@ impl TcpCallbackListener {
                     streams.remove(oldest);
                 }
                 let (inbox, outbox) = (TcpRecordReader::with_max_record(LONGEST), TcpSendQueue::default());
-                streams.push(TcpCallbackStream {
-                    stream,
-                    peer,
-                    port: number,
-                    number: *accepted,
-                    inbox,
-                    outbox,
-                });
+                streams.push(TcpCallbackStream { stream, peer, port: number, number: *accepted, inbox, outbox });
                 *accepted += 1;
             }
         }
@@ -216,8 +208,7 @@ impl TcpCallbackStream {
                 TcpRecordStatus::TooLong => return None,
             }
             let message = self.inbox.record();
-            let callback =
-                TcpCallbackCall { port: self.port, stream: self.number, peer: self.peer, local, message };
+            let callback = TcpCallbackCall { port: self.port, stream: self.number, peer: self.peer, local, message };
             let reply_bytes = handler(&callback)?;
             let xid = Xid(u32::from_be_bytes(*reply_bytes.first_chunk()?));
             let reply = OutgoingRpcCall::without_payloads(xid, CallTag(0), &reply_bytes, 0);

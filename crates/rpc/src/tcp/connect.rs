@@ -27,14 +27,10 @@ pub(super) fn connect(
         None => open(target.address, None).and_then(|socket| wait_connected(socket, deadline)),
     };
     let stream = stream.map_err(|errno| error(kind(errno, target)))?;
-    let system =
-        |description| move |cause: io::Error| error(RpcClientTransportErrorKind::System(description, cause));
+    let system = |description| move |cause: io::Error| error(RpcClientTransportErrorKind::System(description, cause));
     stream.set_nodelay(true).map_err(system("cannot turn off the delay of small segments"))?;
     let local = stream.local_addr().ok();
-    Ok((
-        stream,
-        NegotiatedTransportParams { kind: TransportKind::Tcp, local, peer: target.address, rdma: None },
-    ))
+    Ok((stream, NegotiatedTransportParams { kind: TransportKind::Tcp, local, peer: target.address, rdma: None }))
 }
 
 /// Tries reserved ports until one is free for this server. `None` if the program may not bind any, or none is free.

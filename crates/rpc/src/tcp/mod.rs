@@ -20,23 +20,20 @@ use nfsrdma_dissectors::xdr::Cursor;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::client_transport_events::{
-    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData,
-    ReverseCall, RpcClientTransportEvent, TransportReply,
+    DisconnectReason, NonRpcServerProtocol, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData, ReverseCall,
+    RpcClientTransportEvent, TransportReply,
 };
 use crate::outgoing_call::{
-    CallTag, OutgoingRpcCall, PayloadContentLocation, RegisteredPayloadMemoryId, RpcMessageWireForm,
-    SubmittedCallForm,
+    CallTag, OutgoingRpcCall, PayloadContentLocation, RegisteredPayloadMemoryId, RpcMessageWireForm, SubmittedCallForm,
 };
 use crate::params::{
-    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId,
-    TransportCredits,
+    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId, TransportCredits,
 };
 use crate::rpc_transport::RpcClientTransport;
 use crate::rpcrdma_framing::chunk_plan::check_call;
 use crate::rpcrdma_framing::in_flight::InFlightCalls;
 use crate::transport_error::{
-    PermanentSubmitRefusal, RpcClientTransportError, RpcClientTransportErrorKind, SubmitBusyReason,
-    SubmitError,
+    PermanentSubmitRefusal, RpcClientTransportError, RpcClientTransportErrorKind, SubmitBusyReason, SubmitError,
 };
 use record_reader::{TcpRecordReader, TcpRecordStatus};
 use send_queue::TcpSendQueue;
@@ -108,8 +105,7 @@ impl TcpTransport {
     /// Waits until a stream is readable, or writable if data is queued for it. Returns `false` if the deadline has
     /// passed.
     fn wait(&self, deadline: Option<Instant>) -> Result<bool, RpcClientTransportError> {
-        let Some(remaining) = deadline.and_then(|deadline| deadline.checked_duration_since(Instant::now()))
-        else {
+        let Some(remaining) = deadline.and_then(|deadline| deadline.checked_duration_since(Instant::now())) else {
             return Ok(false);
         };
         let mut poll_fds: Vec<_> = self
@@ -124,8 +120,7 @@ impl TcpTransport {
         match rustix::event::poll(&mut poll_fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(true),
             Err(error) => {
-                let kind =
-                    RpcClientTransportErrorKind::System("cannot wait for the connections", error.into());
+                let kind = RpcClientTransportErrorKind::System("cannot wait for the connections", error.into());
                 Err(RpcClientTransportError::at("", None, kind))
             }
         }
@@ -188,9 +183,8 @@ impl TcpTransportConnection {
                 TcpRecordStatus::TooLong => {
                     let foreign = NonRpcServerProtocol::detect(self.inbox.unread());
                     let length = RecordMark::from_bytes(self.inbox.unread()).map_or(0, |mark| mark.length);
-                    self.disconnect_reason = Some(
-                        foreign.map_or(DisconnectReason::Record(length), DisconnectReason::NonRpcProtocol),
-                    );
+                    self.disconnect_reason =
+                        Some(foreign.map_or(DisconnectReason::Record(length), DisconnectReason::NonRpcProtocol));
                 }
             }
         }
@@ -321,12 +315,7 @@ impl RpcClientTransport for TcpTransport {
         Ok(SubmittedCallForm { inline, ..SubmittedCallForm::default() })
     }
 
-    fn answer(
-        &mut self,
-        connection: RpcClientConnectionId,
-        xid: Xid,
-        message: &[u8],
-    ) -> Result<(), SubmitError> {
+    fn answer(&mut self, connection: RpcClientConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         let link = open_link(&mut self.connections, connection)?;
         let reply = OutgoingRpcCall::without_payloads(xid, CallTag(0), message, 0);
         check_call(&reply).map_err(SubmitError::Refused)?;

@@ -136,8 +136,7 @@ mod tests {
     }
 
     fn records(bytes: &[u8], step: usize) -> (Vec<Vec<u8>>, TcpRecordStatus) {
-        let (mut inbox, mut stream, mut records) =
-            (TcpRecordReader::default(), Steps(bytes, step), Vec::new());
+        let (mut inbox, mut stream, mut records) = (TcpRecordReader::default(), Steps(bytes, step), Vec::new());
         loop {
             match inbox.next() {
                 TcpRecordStatus::Record => records.push(inbox.record().to_vec()),

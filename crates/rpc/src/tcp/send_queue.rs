@@ -57,10 +57,7 @@ impl TcpSendQueue {
     /// Queues a complete message as a record of one fragment, and returns its length in bytes. The Call must have
     /// passed [`check_call`](crate::rpcrdma_framing::check_call).
     pub(super) fn put_call(&mut self, call: &OutgoingRpcCall<'_>) -> u32 {
-        debug_assert_eq!(
-            call.message.first_chunk().map(|word| Xid(u32::from_be_bytes(*word))),
-            Some(call.xid)
-        );
+        debug_assert_eq!(call.message.first_chunk().map(|word| Xid(u32::from_be_bytes(*word))), Some(call.xid));
         let length = u32::try_from(call.length()).unwrap_or(u32::MAX);
         self.copy(&RecordMark { is_last: true, length }.encode());
         let (mut rest, mut end) = (call.message, 0);
@@ -179,8 +176,7 @@ mod tests {
     #[test]
     fn rfc5531_section_11_a_call_is_a_record_with_its_payloads_at_their_positions() {
         let stores: [Arc<[u8]>; 1] = [Arc::from(&b"..stored.."[..])];
-        let stored =
-            PayloadContentLocation::Shared { store: RegisteredPayloadMemoryId(0), offset: 2, length: 6 };
+        let stored = PayloadContentLocation::Shared { store: RegisteredPayloadMemoryId(0), offset: 2, length: 6 };
         let payloads = [
             DdpEligibleArgument { position: 8, source: PayloadContentLocation::Copied(b"copied!") },
             DdpEligibleArgument { position: 20, source: stored },

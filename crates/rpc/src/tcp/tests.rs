@@ -155,9 +155,7 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
         ReceivedMessageDiscardReason::Short,
         ReceivedMessageDiscardReason::Header,
     ] {
-        let Some(RpcClientTransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else {
-            panic!()
-        };
+        let Some(RpcClientTransportEvent::Discarded { reason: why, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
         assert_eq!(why, expected);
     }
     let Some(RpcClientTransportEvent::Reply(reply)) = tcp.poll(soon()).unwrap() else { panic!() };
@@ -172,8 +170,7 @@ fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
         let _ = stream.write_all(b"\x80\0\0\x20half");
     });
     submit(&mut tcp, connection, 1, 5, &[]).unwrap();
-    let Some(RpcClientTransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap()
-    else {
+    let Some(RpcClientTransportEvent::Disconnected { lost_calls: lost, .. }) = tcp.poll(soon()).unwrap() else {
         panic!()
     };
     assert_eq!(lost, [CallTag(5)]);
@@ -188,9 +185,7 @@ fn a_record_of_absurd_length_ends_the_connection() {
         let _ = stream.write_all(b"\x7f\xff\xff\xff");
         let _ = stream.read(&mut [0]);
     });
-    let Some(RpcClientTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else {
-        panic!()
-    };
+    let Some(RpcClientTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(reason, DisconnectReason::Record(0x7fff_ffff));
 }
 
@@ -200,9 +195,7 @@ fn a_connection_that_this_side_closes_says_so_once() {
         let _ = stream.read(&mut [0]);
     });
     tcp.disconnect(connection);
-    let Some(RpcClientTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else {
-        panic!()
-    };
+    let Some(RpcClientTransportEvent::Disconnected { reason, .. }) = tcp.poll(soon()).unwrap() else { panic!() };
     assert_eq!(reason, DisconnectReason::LocalClose);
     tcp.disconnect(connection);
     assert!(tcp.poll(None).unwrap().is_none());
@@ -218,8 +211,7 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
     let payload = vec![0; 4 << 20];
     let error = (0..100).find_map(|xid| {
         let bytes = message(xid, 0, b"");
-        let payloads =
-            [DdpEligibleArgument { position: 8, source: PayloadContentLocation::Copied(&payload) }];
+        let payloads = [DdpEligibleArgument { position: 8, source: PayloadContentLocation::Copied(&payload) }];
         let call = OutgoingRpcCall {
             payloads: &payloads,
             ..OutgoingRpcCall::without_payloads(Xid(xid), CallTag(0), &bytes, 100)

@@ -32,12 +32,7 @@ impl SharedRdmaCmId {
         let mut id = std::ptr::null_mut();
         // SAFETY: the channel is valid and outlives the identifier, `id` points to a pointer, and no context is given.
         let result = unsafe {
-            ffi::rdma_create_id(
-                channel.pointer(),
-                &raw mut id,
-                std::ptr::null_mut(),
-                ffi::rdma_port_space::RDMA_PS_TCP,
-            )
+            ffi::rdma_create_id(channel.pointer(), &raw mut id, std::ptr::null_mut(), ffi::rdma_port_space::RDMA_PS_TCP)
         };
         errno_conversion::check_last("rdma_create_id", result)?;
         let id = NonNull::new(id).ok_or_else(|| errno_conversion::from_last_errno("rdma_create_id"))?;

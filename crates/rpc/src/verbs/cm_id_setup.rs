@@ -54,9 +54,8 @@ impl RdmaCmIdSetup<RdmaCmAddressUnresolvedState> {
         let mut address = VerbsSocketAddress::from(server);
         let time = milliseconds(deadline);
         // SAFETY: as in `bind`; no source address is given, so the routing table decides.
-        let result = unsafe {
-            ffi::rdma_resolve_addr(self.identifier.pointer(), std::ptr::null_mut(), address.pointer(), time)
-        };
+        let result =
+            unsafe { ffi::rdma_resolve_addr(self.identifier.pointer(), std::ptr::null_mut(), address.pointer(), time) };
         errno_conversion::check_last("resolving the address", result)?;
         self.identifier.expect(RdmaCmEventKind::AddressResolved, deadline, |event| {
             resolve_error("resolving the address", event)
@@ -85,9 +84,8 @@ impl RdmaCmIdSetup<RdmaCmAddressResolved> {
         // SAFETY: the identifier is valid, and bound to a device, as its state shows.
         let result = unsafe { ffi::rdma_resolve_route(self.identifier.pointer(), time) };
         errno_conversion::check_last("resolving the route", result)?;
-        self.identifier.expect(RdmaCmEventKind::RouteResolved, deadline, |event| {
-            resolve_error("resolving the route", event)
-        })?;
+        self.identifier
+            .expect(RdmaCmEventKind::RouteResolved, deadline, |event| resolve_error("resolving the route", event))?;
         Ok(RdmaCmIdSetup { identifier: self.identifier, state: RdmaCmRouteResolved })
     }
 }

@@ -95,10 +95,9 @@ impl VerbsWorkError {
             wc::IBV_WC_LOC_QP_OP_ERR if fabric == RdmaFabric::Iwarp => DisconnectReason::Reset,
             // A Work Request of this side that its own device rejects: memory that is not registered, a window that
             // cannot be bound, a queue pair in the wrong state. InfiniBand Architecture Specification, section 11.6.2.
-            wc::IBV_WC_LOC_ACCESS_ERR
-            | wc::IBV_WC_LOC_PROT_ERR
-            | wc::IBV_WC_LOC_QP_OP_ERR
-            | wc::IBV_WC_MW_BIND_ERR => DisconnectReason::LocalFault,
+            wc::IBV_WC_LOC_ACCESS_ERR | wc::IBV_WC_LOC_PROT_ERR | wc::IBV_WC_LOC_QP_OP_ERR | wc::IBV_WC_MW_BIND_ERR => {
+                DisconnectReason::LocalFault
+            }
             wc::IBV_WC_REM_ACCESS_ERR => DisconnectReason::RemoteAccess,
             wc::IBV_WC_REM_INV_REQ_ERR | wc::IBV_WC_REM_INV_RD_REQ_ERR => DisconnectReason::RemoteAccess,
             wc::IBV_WC_REM_OP_ERR | wc::IBV_WC_REM_ABORT_ERR => DisconnectReason::Reset,
@@ -127,19 +126,15 @@ unsafe impl Sync for CompletionQueue {}
 impl CompletionQueue {
     /// Creates a queue for `capacity` completions, or for as many as the device supports. Returns an error if the
     /// device cannot create the channel or the queue.
-    pub(crate) fn new(
-        context: &Arc<VerbsContext>,
-        capacity: u32,
-    ) -> Result<Arc<Self>, RpcClientTransportErrorKind> {
+    pub(crate) fn new(context: &Arc<VerbsContext>, capacity: u32) -> Result<Arc<Self>, RpcClientTransportErrorKind> {
         // SAFETY: the device is open.
         let channel = NonNull::new(unsafe { ffi::ibv_create_comp_channel(context.pointer()) })
             .ok_or_else(|| errno_conversion::from_last_errno("ibv_create_comp_channel"))?;
         let capacity = capacity.min(context.limits.completions).max(1);
         let entries = i32::try_from(capacity).unwrap_or(i32::MAX);
         // SAFETY: device and channel are open, and completion vector 0 always exists.
-        let queue = unsafe {
-            ffi::ibv_create_cq(context.pointer(), entries, std::ptr::null_mut(), channel.as_ptr(), 0)
-        };
+        let queue =
+            unsafe { ffi::ibv_create_cq(context.pointer(), entries, std::ptr::null_mut(), channel.as_ptr(), 0) };
         let Some(queue) = NonNull::new(queue) else {
             let kind = errno_conversion::from_last_errno("ibv_create_cq");
             // SAFETY: created above, and not used by anything.
@@ -271,8 +266,7 @@ mod tests {
     #[test]
     fn a_handle_was_invalidated_only_where_the_flag_says_so() {
         let invalidated = |wc_flags| {
-            let mut entry =
-                ffi::ibv_wc { status: wc::IBV_WC_SUCCESS, byte_len: 28, wc_flags, ..EMPTY_COMPLETION };
+            let mut entry = ffi::ibv_wc { status: wc::IBV_WC_SUCCESS, byte_len: 28, wc_flags, ..EMPTY_COMPLETION };
             entry.imm_data_invalidated_rkey_union.invalidated_rkey = 0x1234;
             let done = completion(&entry, RdmaFabric::Infiniband).outcome.unwrap();
             assert_eq!(done.length, 28);
@@ -291,12 +285,8 @@ mod tests {
         assert_eq!(of(wc::IBV_WC_RNR_RETRY_EXC_ERR), VerbsWorkError::Broken(DisconnectReason::NoReceiver));
         assert_eq!(of(wc::IBV_WC_LOC_LEN_ERR), VerbsWorkError::Broken(DisconnectReason::Length));
         assert_eq!(of(wc::IBV_WC_REM_ACCESS_ERR), VerbsWorkError::Broken(DisconnectReason::RemoteAccess));
-        let own = [
-            wc::IBV_WC_MW_BIND_ERR,
-            wc::IBV_WC_LOC_PROT_ERR,
-            wc::IBV_WC_LOC_ACCESS_ERR,
-            wc::IBV_WC_LOC_QP_OP_ERR,
-        ];
+        let own =
+            [wc::IBV_WC_MW_BIND_ERR, wc::IBV_WC_LOC_PROT_ERR, wc::IBV_WC_LOC_ACCESS_ERR, wc::IBV_WC_LOC_QP_OP_ERR];
         for own in own {
             assert_eq!(of(own), VerbsWorkError::Broken(DisconnectReason::LocalFault), "not the server's");
         }

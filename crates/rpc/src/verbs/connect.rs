@@ -43,9 +43,7 @@ impl VerbsTransport {
         let requests_windows = options.remote_invalidation && options.private_data;
         let is_suitable = |shared: &PerServerVerbsResources| {
             let windows = requests_windows && shared.context.limits.supports_windows;
-            id.uses_device(&shared.context)
-                && shared.server == server
-                && shared.domain.uses_windows == windows
+            id.uses_device(&shared.context) && shared.server == server && shared.domain.uses_windows == windows
         };
         if let Some(index) = self.devices.iter().position(is_suitable) {
             return Ok(index);
@@ -86,9 +84,8 @@ impl VerbsTransport {
             true => (SENDS_WITH_WINDOWS, UNPOLLED_SENDS + 4 * OutgoingRpcCall::MAX_PAYLOADS as u32),
             false => (1, UNPOLLED_SENDS),
         };
-        let credits = options
-            .credits
-            .clamp(1, (max_depth.saturating_sub(reverse_credits + extra_sends) / sends_per_call).max(1));
+        let credits =
+            options.credits.clamp(1, (max_depth.saturating_sub(reverse_credits + extra_sends) / sends_per_call).max(1));
         let depth = VerbsQueueDepths {
             sends: credits * sends_per_call + reverse_credits + extra_sends,
             receives: credits + reverse_credits,

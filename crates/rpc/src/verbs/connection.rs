@@ -31,8 +31,7 @@ pub(super) struct VerbsInFlightCall {
 impl VerbsInFlightCall {
     /// Returns all buffers to the pools, after the end of the connection.
     pub(super) fn into_pool(self, end: &QueuePairDestructionProof, shared: &mut PerServerVerbsResources) {
-        let buffers =
-            self.read_buffers.into_iter().chain(self.write_buffers.into_iter().flatten()).chain(self.reply);
+        let buffers = self.read_buffers.into_iter().chain(self.write_buffers.into_iter().flatten()).chain(self.reply);
         for buffer in buffers.filter_map(|exposed| exposed.take_after_end(end).ok()) {
             shared.release(buffer);
         }

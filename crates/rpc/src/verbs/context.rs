@@ -42,9 +42,7 @@ unsafe impl Sync for VerbsContext {}
 
 impl VerbsContext {
     /// Queries the device that an identifier is bound to.
-    pub(super) fn for_identifier(
-        identifier: &Arc<SharedRdmaCmId>,
-    ) -> Result<Self, RpcClientTransportErrorKind> {
+    pub(super) fn for_identifier(identifier: &Arc<SharedRdmaCmId>) -> Result<Self, RpcClientTransportErrorKind> {
         let verbs = NonNull::new(identifier.verbs()).ok_or(RpcClientTransportErrorKind::NoDevice)?;
         // SAFETY: all-zero bytes are a valid value of these structures of numbers.
         let (mut device, mut port) =
@@ -104,10 +102,7 @@ unsafe impl Sync for ProtectionDomain {}
 impl ProtectionDomain {
     /// Allocates a domain on a device. `windows`: servers access its memory only through windows. Returns an error if
     /// the device cannot allocate one.
-    pub(crate) fn new(
-        context: &Arc<VerbsContext>,
-        windows: bool,
-    ) -> Result<Arc<Self>, RpcClientTransportErrorKind> {
+    pub(crate) fn new(context: &Arc<VerbsContext>, windows: bool) -> Result<Arc<Self>, RpcClientTransportErrorKind> {
         // SAFETY: the device is open.
         let domain = NonNull::new(unsafe { ffi::ibv_alloc_pd(context.pointer()) })
             .ok_or_else(|| errno_conversion::from_last_errno("ibv_alloc_pd"))?;

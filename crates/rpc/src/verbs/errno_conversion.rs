@@ -81,9 +81,7 @@ mod tests {
     #[test]
     fn an_errno_is_one_returned_or_negated() {
         for errno in [libc::EINVAL, -libc::EINVAL] {
-            let RpcClientTransportErrorKind::System(_, error) = from_returned_errno("", errno) else {
-                panic!()
-            };
+            let RpcClientTransportErrorKind::System(_, error) = from_returned_errno("", errno) else { panic!() };
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         }
     }

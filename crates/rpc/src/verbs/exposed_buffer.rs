@@ -91,12 +91,8 @@ impl VerbsExposedBuffer {
             Ok(buffer) if has_ended => {
                 (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::InPlace(buffer, length)), None)
             }
-            Ok(buffer) => {
-                (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::Copied(copy_buffer, Some(buffer))), None)
-            }
-            Err(open) => {
-                (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::Copied(copy_buffer, None)), Some(open))
-            }
+            Ok(buffer) => (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::Copied(copy_buffer, Some(buffer))), None),
+            Err(open) => (VerbsServerWrittenData(VerbsWrittenBufferOrCopy::Copied(copy_buffer, None)), Some(open)),
         })
     }
 

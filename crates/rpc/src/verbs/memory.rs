@@ -97,8 +97,7 @@ impl VerbsMemoryRegion {
         length: usize,
         access: VerbsMemoryAccess,
     ) -> Result<Self, RpcClientTransportErrorKind> {
-        let no_memory =
-            || RpcClientTransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
+        let no_memory = || RpcClientTransportErrorKind::Memory(length as u64, io::ErrorKind::OutOfMemory.into());
         let layout = Layout::from_size_align(length.max(1), ALIGNMENT).map_err(|_| no_memory())?;
         // SAFETY: the layout does not have size zero.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(no_memory)?;
@@ -126,12 +125,7 @@ impl VerbsMemoryRegion {
                 _ => RpcClientTransportErrorKind::Memory(length as u64, error),
             });
         };
-        Ok(Self {
-            registration,
-            bytes: std::mem::ManuallyDrop::new(bytes),
-            access,
-            domain: Arc::clone(domain),
-        })
+        Ok(Self { registration, bytes: std::mem::ManuallyDrop::new(bytes), access, domain: Arc::clone(domain) })
     }
 
     fn start(&self) -> *mut u8 {
@@ -326,10 +320,7 @@ pub(crate) struct VerbsSharedRegion(Arc<VerbsMemoryRegion>);
 
 impl VerbsSharedRegion {
     /// Registers shared memory. Returns an error under the same conditions as [`allocate`].
-    pub(crate) fn new(
-        domain: &Arc<ProtectionDomain>,
-        bytes: &Arc<[u8]>,
-    ) -> Result<Self, RpcClientTransportErrorKind> {
+    pub(crate) fn new(domain: &Arc<ProtectionDomain>, bytes: &Arc<[u8]>) -> Result<Self, RpcClientTransportErrorKind> {
         Ok(Self(Arc::new(VerbsMemoryRegion::register(
             domain,
             VerbsRegionMemory::Shared(Arc::clone(bytes)),
@@ -368,19 +359,10 @@ mod tests {
     #[test]
     fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {
         let remote = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0 | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
-        for right in
-            [VerbsMemoryAccess::Message, VerbsMemoryAccess::RemoteRead, VerbsMemoryAccess::RemoteWrite]
-        {
+        for right in [VerbsMemoryAccess::Message, VerbsMemoryAccess::RemoteRead, VerbsMemoryAccess::RemoteWrite] {
             assert_eq!(right.flags(true).0 & remote, 0, "{right:?}");
         }
-        assert_eq!(
-            VerbsMemoryAccess::Message.flags(false).0 & remote,
-            0,
-            "nobody fetches or writes messages"
-        );
-        assert_eq!(
-            VerbsMemoryAccess::RemoteRead.flags(false).0 & ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0,
-            0
-        );
+        assert_eq!(VerbsMemoryAccess::Message.flags(false).0 & remote, 0, "nobody fetches or writes messages");
+        assert_eq!(VerbsMemoryAccess::RemoteRead.flags(false).0 & ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0, 0);
     }
 }

@@ -177,8 +177,7 @@ impl VerbsBufferPool {
                 VerbsBufferPoolError::Exhausted
             });
         }
-        let buffers =
-            memory::allocate(&self.domain, self.access, size, count).map_err(VerbsBufferPoolError::Failed)?;
+        let buffers = memory::allocate(&self.domain, self.access, size, count).map_err(VerbsBufferPoolError::Failed)?;
         self.registered += count * size;
         free.extend(buffers);
         free.pop().ok_or(VerbsBufferPoolError::Exhausted)

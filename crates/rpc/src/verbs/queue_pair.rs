@@ -17,8 +17,8 @@ use super::memory::{VerbsBuffer, VerbsSharedRegion};
 use super::rdma_cm_events::{RdmaCmEvent, RdmaCmEventKind};
 use super::window::VerbsBoundWindow;
 use super::work_queues::{
-    QueuePairDestructionProof, VerbsCompletionOutcome, VerbsQueueDepths, VerbsSendRequest,
-    VerbsServerCompletionProof, VerbsWorkQueues,
+    QueuePairDestructionProof, VerbsCompletionOutcome, VerbsQueueDepths, VerbsSendRequest, VerbsServerCompletionProof,
+    VerbsWorkQueues,
 };
 use crate::rpcrdma_framing::offered_chunks::ContiguousChunkMemory;
 use crate::transport_error::RpcClientTransportErrorKind;
@@ -76,11 +76,7 @@ impl QueuePair<QueuePairInitialized> {
         }
     }
 
-    fn connect_and_wait(
-        &self,
-        private_data: &[u8],
-        deadline: Instant,
-    ) -> Result<Vec<u8>, RpcClientTransportErrorKind> {
+    fn connect_and_wait(&self, private_data: &[u8], deadline: Instant) -> Result<Vec<u8>, RpcClientTransportErrorKind> {
         let limits = self.queues.domain.context.limits;
         let mut parameters = ffi::rdma_conn_param {
             private_data: private_data.as_ptr().cast(),
@@ -294,10 +290,7 @@ impl<S> QueuePair<S> {
 
     /// Posts receive buffers while the receive queue has free entries; the others stay in `buffers`. Returns an error
     /// if the device rejects a request; the queue pair is unusable then.
-    pub(crate) fn receive(
-        &mut self,
-        buffers: &mut Vec<VerbsBuffer>,
-    ) -> Result<(), RpcClientTransportErrorKind> {
+    pub(crate) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcClientTransportErrorKind> {
         self.queues.receive(buffers)
     }
 }

@@ -58,8 +58,7 @@ impl RdmaCmEventChannel {
         // SAFETY: takes no argument, and returns a channel, or null with errno set.
         let channel = NonNull::new(unsafe { ffi::rdma_create_event_channel() }).ok_or_else(channel_error)?;
         let this = Self(channel);
-        wait::set_nonblocking(this.fd())
-            .map_err(|error| errno_conversion::from_io_error("an event channel", error))?;
+        wait::set_nonblocking(this.fd()).map_err(|error| errno_conversion::from_io_error("an event channel", error))?;
         Ok(this)
     }
 
@@ -139,10 +138,9 @@ fn channel_error() -> RpcClientTransportErrorKind {
         (Some(libc::ENODEV | libc::ENOENT), Err(std::io::ErrorKind::PermissionDenied)) => {
             RpcClientTransportErrorKind::NotAllowed("opening /dev/infiniband/rdma_cm")
         }
-        (Some(libc::ENODEV | libc::ENOENT), _) if has_devices => RpcClientTransportErrorKind::System(
-            "/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)",
-            error,
-        ),
+        (Some(libc::ENODEV | libc::ENOENT), _) if has_devices => {
+            RpcClientTransportErrorKind::System("/dev/infiniband/rdma_cm is missing (modprobe rdma_ucm)", error)
+        }
         (Some(libc::ENOENT), _) => RpcClientTransportErrorKind::NoDevice,
         _ => errno_conversion::from_first_call("opening /dev/infiniband/rdma_cm", error),
     }

@@ -31,23 +31,14 @@ impl VerbsReverseResponder {
 
     /// Checks that `message` answers a pending Call with this XID, and fits in a Send of at most `inline` bytes with
     /// its header.
-    pub(crate) fn check_answer(
-        &self,
-        xid: Xid,
-        message: &[u8],
-        inline: u32,
-    ) -> Result<(), PermanentSubmitRefusal> {
+    pub(crate) fn check_answer(&self, xid: Xid, message: &[u8], inline: u32) -> Result<(), PermanentSubmitRefusal> {
         if !self.pending_calls.contains(&xid) {
             return Err(PermanentSubmitRefusal::NoCall);
         }
         if message.first_chunk() != Some(&xid.0.to_be_bytes()) {
             return Err(PermanentSubmitRefusal::Xid);
         }
-        if SHORTEST_HEADER + message.len() > inline as usize {
-            Err(PermanentSubmitRefusal::TooLong)
-        } else {
-            Ok(())
-        }
+        if SHORTEST_HEADER + message.len() > inline as usize { Err(PermanentSubmitRefusal::TooLong) } else { Ok(()) }
     }
 
     pub(crate) fn remove_call(&mut self, xid: Xid) {
@@ -88,10 +79,7 @@ mod tests {
         assert_eq!(responder.take(Xid(3)), Err(ReceivedMessageDiscardReason::ReverseCall));
         responder.remove_call(Xid(1));
         assert_eq!(responder.take(Xid(3)), Ok(()));
-        assert_eq!(
-            VerbsReverseResponder::new(0).take(Xid(1)),
-            Err(ReceivedMessageDiscardReason::ReverseCall)
-        );
+        assert_eq!(VerbsReverseResponder::new(0).take(Xid(1)), Err(ReceivedMessageDiscardReason::ReverseCall));
     }
 
     #[test]

@@ -57,11 +57,9 @@ impl VerbsTransport {
         // One window per chunk: for each buffer except the Send's, and for each payload in shared memory.
         let mut in_flight_call = self.free_calls.pop().unwrap_or_default();
         let shared_payloads = call.payloads.iter().enumerate().filter(|(index, payload)| {
-            plan.is_read(*index)
-                && matches!(payload.source, PayloadContentLocation::Shared { length: 1.., .. })
+            plan.is_read(*index) && matches!(payload.source, PayloadContentLocation::Shared { length: 1.., .. })
         });
-        let chunks =
-            if queue.has_windows() { self.call_buffers.len() - 1 + shared_payloads.count() } else { 0 };
+        let chunks = if queue.has_windows() { self.call_buffers.len() - 1 + shared_payloads.count() } else { 0 };
         let has_room = queue.free_send_entries() > chunks;
         if !has_room || queue.take_windows(chunks, &mut self.windows).is_err() {
             shared.release_all(&mut self.call_buffers);
@@ -90,9 +88,8 @@ impl VerbsTransport {
                 PayloadContentLocation::Shared { store, offset: at, length } => {
                     let shared_region = shared.shared_region(store);
                     let window = windows.next();
-                    let region = shared_region.and_then(|shared_region| {
-                        queue.expose_shared(shared_region, at, length, window.as_ref())
-                    });
+                    let region = shared_region
+                        .and_then(|shared_region| queue.expose_shared(shared_region, at, length, window.as_ref()));
                     in_flight_call.windows.extend(window);
                     region.unwrap_or_default()
                 }

@@ -22,15 +22,14 @@ use super::wait;
 use super::window::VerbsBoundWindow;
 use super::work_queues::{VerbsCompletionOutcome, VerbsReceivedMessage};
 use crate::client_transport_events::{
-    DisconnectReason, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData, ReverseCall,
-    RpcClientTransportEvent, TransportReply,
+    DisconnectReason, ReceivedMessageDiscardReason, ReplyWriteChunkReceivedData, ReverseCall, RpcClientTransportEvent,
+    TransportReply,
 };
 use crate::outgoing_call::{
     CallTag, OutgoingRpcCall, RegisteredPayloadMemoryId, RpcMessageWireForm, SubmittedCallForm,
 };
 use crate::params::{
-    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId,
-    TransportCredits,
+    ConnectTarget, NegotiatedTransportParams, RpcClientConnectionCounters, RpcClientConnectionId, TransportCredits,
 };
 use crate::rpc_transport::RpcClientTransport;
 use crate::rpcrdma_framing::incoming_message_classification::{IncomingMessage, receive};
@@ -151,15 +150,12 @@ impl VerbsTransport {
     fn post(&mut self) {
         let mut is_posted = false;
         for connection in &mut self.connections {
-            let Some(queue) = connection.queue.as_mut().filter(|_| connection.disconnect_cause.is_none())
-            else {
+            let Some(queue) = connection.queue.as_mut().filter(|_| connection.disconnect_cause.is_none()) else {
                 continue;
             };
             match queue.receive(&mut connection.free_receive_buffers).and_then(|()| queue.flush()) {
                 Ok(is_any) => is_posted |= is_any,
-                Err(_) => {
-                    connection.record_disconnect_cause(VerbsDisconnectCause::Reason(DisconnectReason::Device))
-                }
+                Err(_) => connection.record_disconnect_cause(VerbsDisconnectCause::Reason(DisconnectReason::Device)),
             }
         }
         // A software device sends only when it gets the processor.
@@ -172,9 +168,7 @@ impl VerbsTransport {
     fn next_event(&mut self) -> Result<Option<(usize, OwnedVerbsTransportEvent)>, RpcClientTransportError> {
         loop {
             if let Some((at, received)) = self.deferred_reply.take() {
-                if let Some(connection) =
-                    self.connections.get_mut(at).filter(|connection| connection.is_closing())
-                {
+                if let Some(connection) = self.connections.get_mut(at).filter(|connection| connection.is_closing()) {
                     connection.free_receive_buffers.push(received.buffer);
                     continue;
                 }
@@ -208,10 +202,7 @@ impl VerbsTransport {
         Ok(count)
     }
 
-    fn process_completion(
-        &mut self,
-        completion: VerbsCompletion,
-    ) -> Option<(usize, OwnedVerbsTransportEvent)> {
+    fn process_completion(&mut self, completion: VerbsCompletion) -> Option<(usize, OwnedVerbsTransportEvent)> {
         let at = *self.by_queue.get(&completion.id.queue)?;
         let connection = self.connections.get_mut(at)?;
         let result = connection.queue.as_mut()?.finish(completion, &mut self.completed_sends);
@@ -226,8 +217,7 @@ impl VerbsTransport {
             Ok(VerbsCompletionOutcome::Received(mut received)) => {
                 let queue = connection.queue.as_mut()?;
                 connection.counts.bytes_received += received.message().len() as u64;
-                received.invalidated =
-                    received.invalidated.filter(|handle| queue.record_invalidation(*handle));
+                received.invalidated = received.invalidated.filter(|handle| queue.record_invalidation(*handle));
                 connection.counts.invalidations += u64::from(received.invalidated.is_some());
                 Some((at, self.process_message(at, received, false)))
             }
@@ -301,10 +291,9 @@ impl VerbsTransport {
             IncomingMessage::Call(header, _) => {
                 let xid = header.rdma_xid;
                 let connection = self.connections.get_mut(at);
-                let result = connection
-                    .map_or(Err(ReceivedMessageDiscardReason::ReverseCall), |connection| {
-                        connection.responder.take(xid)
-                    });
+                let result = connection.map_or(Err(ReceivedMessageDiscardReason::ReverseCall), |connection| {
+                    connection.responder.take(xid)
+                });
                 result.map(|()| OwnedVerbsTransportEvent::Call { xid }).map_err(|reason| (Some(xid), reason))
             }
             IncomingMessage::CallWithChunks(xid) => {
@@ -359,10 +348,8 @@ impl VerbsTransport {
         };
         if let Some(chunk) = call.reply.take() {
             // The content of an unused Reply chunk is irrelevant.
-            let (length, copy_buffer) = (
-                if is_nomsg { length } else { 0 },
-                self.event_buffers.copy_buffers.pop().unwrap_or_default(),
-            );
+            let (length, copy_buffer) =
+                (if is_nomsg { length } else { 0 }, self.event_buffers.copy_buffers.pop().unwrap_or_default());
             match queue.take_written(chunk, fence, length, copy_buffer, &mut keeps_exposed) {
                 Ok(data) => self.event_buffers.reply = Some(data),
                 Err((chunk, copy_buffer)) => {
@@ -376,16 +363,14 @@ impl VerbsTransport {
             return connection.in_flight_calls.add(xid, tag, call).map_or(Err(reason), |()| Err(reason));
         }
         call.windows.drain(..).for_each(|window| queue.release_window(window));
-        let buffers =
-            call.read_buffers.drain(..).filter_map(|exposed| queue.take_back(exposed, fence).ok().flatten());
+        let buffers = call.read_buffers.drain(..).filter_map(|exposed| queue.take_back(exposed, fence).ok().flatten());
         buffers.for_each(|buffer| shared.release(buffer));
         for (index, chunk) in call.write_buffers.drain(..).enumerate() {
             let length = self.event_buffers.returned.writes.get(index).copied().unwrap_or(0) as usize;
             let copy_buffers = &mut self.event_buffers.copy_buffers;
             let mut take_copy_buffer = || copy_buffers.pop().unwrap_or_default();
-            let data = chunk.and_then(|chunk| {
-                queue.take_written(chunk, fence, length, take_copy_buffer(), |_| false).ok()
-            });
+            let data =
+                chunk.and_then(|chunk| queue.take_written(chunk, fence, length, take_copy_buffer(), |_| false).ok());
             self.event_buffers.writes.push(data);
         }
         self.event_buffers.call = Some(call);
@@ -461,11 +446,7 @@ impl VerbsTransport {
         }
         self.descriptors = descriptors;
         let ready = ready.map_err(|error| {
-            RpcClientTransportError::at(
-                "",
-                None,
-                RpcClientTransportErrorKind::System("waiting for completions", error),
-            )
+            RpcClientTransportError::at("", None, RpcClientTransportErrorKind::System("waiting for completions", error))
         })?;
         if manager {
             self.poll_connection_manager();
@@ -512,17 +493,13 @@ impl VerbsTransport {
                 RpcRdma1Header::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 RpcClientTransportEvent::Call(ReverseCall { connection, xid, message: cursor.rest() })
             }
-            OwnedVerbsTransportEvent::Credits { granted } => {
-                RpcClientTransportEvent::Credits { connection, granted }
-            }
+            OwnedVerbsTransportEvent::Credits { granted } => RpcClientTransportEvent::Credits { connection, granted },
             OwnedVerbsTransportEvent::Discarded { xid, reason } => {
                 RpcClientTransportEvent::Discarded { connection, xid, reason }
             }
-            OwnedVerbsTransportEvent::Disconnected { reason } => RpcClientTransportEvent::Disconnected {
-                connection,
-                reason,
-                lost_calls: &self.event_buffers.lost,
-            },
+            OwnedVerbsTransportEvent::Disconnected { reason } => {
+                RpcClientTransportEvent::Disconnected { connection, reason, lost_calls: &self.event_buffers.lost }
+            }
         })
     }
 }
@@ -544,9 +521,7 @@ impl RpcClientTransport for VerbsTransport {
         let mut result = self.try_connect(target, 0);
         for skip in 1..CONNECT_TRIES {
             match &result {
-                Err(RpcClientTransportErrorKind::System(_, error))
-                    if error.kind() == io::ErrorKind::AddrInUse =>
-                {
+                Err(RpcClientTransportErrorKind::System(_, error)) if error.kind() == io::ErrorKind::AddrInUse => {
                     result = self.try_connect(target, skip);
                 }
                 _ => break,
@@ -555,9 +530,7 @@ impl RpcClientTransport for VerbsTransport {
         result.map_err(|kind| {
             // In whichever step the deadline passed, the reported timeout is that of all of them.
             let kind = match kind {
-                RpcClientTransportErrorKind::Timeout(_) => {
-                    RpcClientTransportErrorKind::Timeout(target.options.timeout)
-                }
+                RpcClientTransportErrorKind::Timeout(_) => RpcClientTransportErrorKind::Timeout(target.options.timeout),
                 other => other,
             };
             RpcClientTransportError::at(&target.name, Some(target.address), kind)
@@ -599,12 +572,7 @@ impl RpcClientTransport for VerbsTransport {
         self.submit_call(connection, call)
     }
 
-    fn answer(
-        &mut self,
-        connection: RpcClientConnectionId,
-        xid: Xid,
-        message: &[u8],
-    ) -> Result<(), SubmitError> {
+    fn answer(&mut self, connection: RpcClientConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {
         self.submit_answer(connection, xid, message)
     }
 

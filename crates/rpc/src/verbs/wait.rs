@@ -12,8 +12,7 @@ pub(super) fn readable(descriptors: &mut [libc::pollfd], deadline: Instant) -> i
         let count = libc::nfds_t::try_from(descriptors.len()).unwrap_or(0);
         // SAFETY: the pointer and the count are those of one slice that this call borrows exclusively, `time` lives
         // across the call, and no signal mask is given.
-        let ready =
-            unsafe { libc::ppoll(descriptors.as_mut_ptr(), count, &raw const time, std::ptr::null()) };
+        let ready = unsafe { libc::ppoll(descriptors.as_mut_ptr(), count, &raw const time, std::ptr::null()) };
         if ready >= 0 {
             return Ok(ready > 0);
         }

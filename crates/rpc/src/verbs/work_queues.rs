@@ -9,9 +9,7 @@ use nfsrdma_dissectors::rdma_operation::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::cm_id::SharedRdmaCmId;
-use super::completions::{
-    CompletionQueue, VerbsCompletion, VerbsQueueSide, VerbsWorkError, VerbsWorkRequestId,
-};
+use super::completions::{CompletionQueue, VerbsCompletion, VerbsQueueSide, VerbsWorkError, VerbsWorkRequestId};
 use super::context::ProtectionDomain;
 use super::errno_conversion;
 use super::memory::{MemoryWindowBindTarget, VerbsBuffer};
@@ -114,14 +112,12 @@ impl VerbsWorkQueues {
         completions: &Arc<CompletionQueue>,
         depth: VerbsQueueDepths,
     ) -> Result<Self, RpcClientTransportErrorKind> {
-        let is_same_device =
-            domain.context.is_device_of(&identifier) && completions.context.is_device_of(&identifier);
+        let is_same_device = domain.context.is_device_of(&identifier) && completions.context.is_device_of(&identifier);
         if !is_same_device {
             return Err(RpcClientTransportErrorKind::NoDevice);
         }
         let max_depth = domain.context.limits.queue_depth;
-        let depth =
-            VerbsQueueDepths { sends: depth.sends.min(max_depth), receives: depth.receives.min(max_depth) };
+        let depth = VerbsQueueDepths { sends: depth.sends.min(max_depth), receives: depth.receives.min(max_depth) };
         if !completions.reserve(depth.sends + depth.receives) {
             let error = std::io::Error::other("too many connections for one completion queue");
             return Err(RpcClientTransportErrorKind::System("making a queue pair", error));
@@ -158,9 +154,7 @@ impl VerbsWorkQueues {
         };
         // SAFETY: identifier, domain and completion queue are valid and of one device, as checked above; the queue pair
         // owns references to them; the attributes are read and written by this call only.
-        let result = unsafe {
-            ffi::rdma_create_qp(queues.identifier.pointer(), domain.pointer(), &raw mut attributes)
-        };
+        let result = unsafe { ffi::rdma_create_qp(queues.identifier.pointer(), domain.pointer(), &raw mut attributes) };
         errno_conversion::check_last("rdma_create_qp", result)?;
         queues.is_created = true;
         Ok(queues)
@@ -204,10 +198,7 @@ impl VerbsWorkQueues {
         Ok(is_posted)
     }
 
-    pub(super) fn receive(
-        &mut self,
-        buffers: &mut Vec<VerbsBuffer>,
-    ) -> Result<(), RpcClientTransportErrorKind> {
+    pub(super) fn receive(&mut self, buffers: &mut Vec<VerbsBuffer>) -> Result<(), RpcClientTransportErrorKind> {
         while !buffers.is_empty() && self.receives.len() < self.depth.receives as usize {
             match buffers.len() {
                 ..=SMALL_BATCH => self.post_receives::<SMALL_BATCH>(buffers)?,
@@ -228,8 +219,7 @@ impl VerbsWorkQueues {
             requests.iter_mut().zip(&mut gathers).zip(&mut bound).zip(self.staged.drain(..count))
         {
             let number = self.first_send.wrapping_add(self.sends.len() as u32);
-            request.wr_id =
-                VerbsWorkRequestId { queue: self.number, side: VerbsQueueSide::Send, number }.pack();
+            request.wr_id = VerbsWorkRequestId { queue: self.number, side: VerbsQueueSide::Send, number }.pack();
             match work {
                 VerbsSendRequest::Send(buffer, length) => {
                     *gather = buffer.gather(length);
@@ -239,8 +229,7 @@ impl VerbsWorkQueues {
                     self.sends.push_back(Some(buffer));
                 }
                 VerbsSendRequest::Bind(at, handle, target) => {
-                    let mw =
-                        self.windows.as_ref().map_or(std::ptr::null_mut(), |windows| windows.pointer(at));
+                    let mw = self.windows.as_ref().map_or(std::ptr::null_mut(), |windows| windows.pointer(at));
                     let bind_info = target.bind_info();
                     request.opcode = ffi::ibv_wr_opcode::IBV_WR_BIND_MW;
                     request.bind_mw_tso_union.bind_mw = ffi::bind_mw_t { mw, rkey: handle.0, bind_info };
@@ -288,8 +277,7 @@ impl VerbsWorkQueues {
         {
             *gather = buffer.gather(buffer.len());
             let number = self.first_receive.wrapping_add(self.receives.len() as u32);
-            request.wr_id =
-                VerbsWorkRequestId { queue: self.number, side: VerbsQueueSide::Receive, number }.pack();
+            request.wr_id = VerbsWorkRequestId { queue: self.number, side: VerbsQueueSide::Receive, number }.pack();
             request.sg_list = gather;
             request.num_sge = 1;
             self.receives.push_back(buffer);
@@ -339,10 +327,8 @@ impl VerbsWorkQueues {
                 let Some(buffer) = buffer else { return Err(VerbsCompletion { id, outcome: Ok(completed) }) };
                 self.first_receive = self.first_receive.wrapping_add(1) & VerbsWorkRequestId::NUMBER;
                 self.completed_receives += 1;
-                let fence = VerbsServerCompletionProof {
-                    queue: self.number,
-                    completed_receives: self.completed_receives,
-                };
+                let fence =
+                    VerbsServerCompletionProof { queue: self.number, completed_receives: self.completed_receives };
                 let length = completed.length.min(buffer.len());
                 Ok(VerbsCompletionOutcome::Received(VerbsReceivedMessage {
                     buffer,
@@ -360,10 +346,7 @@ impl VerbsWorkQueues {
     }
 
     /// Destroys the queue pair, and moves all its buffers to `free`; `None` if the device does not destroy it.
-    pub(super) fn destroy_and_drain(
-        &mut self,
-        free: &mut Vec<VerbsBuffer>,
-    ) -> Option<QueuePairDestructionProof> {
+    pub(super) fn destroy_and_drain(&mut self, free: &mut Vec<VerbsBuffer>) -> Option<QueuePairDestructionProof> {
         if !self.destroy() {
             return None;
         }

@@ -145,11 +145,7 @@ impl FpduPayloadBuffer {
     }
 
     /// Drops the buffered payload and reports its frames as undecoded.
-    pub(super) fn reject(
-        &mut self,
-        reason: UndecodedReason,
-        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
-    ) {
+    pub(super) fn reject(&mut self, reason: UndecodedReason, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let mut last_frame = None;
         for payload in &self.payloads {
             let frames = self.frames.get(payload.frames.clone()).unwrap_or_default();

@@ -144,10 +144,8 @@ impl FpduSearchBytes<'_> {
         let mut fpdu_start = offset;
         while let Some(marker_offset) = next.map(|next| (next - self.at) as usize)
             && marker_offset < end
-            && let Some((marker, _)) = self
-                .bytes
-                .get(marker_offset..)
-                .and_then(|bytes| Marker::decode(bytes, 0, &mut NullFieldObserver))
+            && let Some((marker, _)) =
+                self.bytes.get(marker_offset..).and_then(|bytes| Marker::decode(bytes, 0, &mut NullFieldObserver))
         {
             if marker.reserved != 0 || usize::from(marker.fpduptr) != marker_offset - fpdu_start {
                 return None;
@@ -167,8 +165,7 @@ impl FpduSearchBytes<'_> {
         let field = end.checked_sub(RunningFpduCrc::LENGTH);
         field.is_some_and(|field| match (self.bytes.get(offset..field), self.bytes.get(field..end)) {
             (Some(covered), Some(field)) => {
-                self.budget.try_spend(covered.len())
-                    && RunningFpduCrc::compute(covered).to_wire_bytes() == field
+                self.budget.try_spend(covered.len()) && RunningFpduCrc::compute(covered).to_wire_bytes() == field
             }
             _ => false,
         })
@@ -184,13 +181,13 @@ impl FpduSearchBytes<'_> {
         let mut evidence = None;
         let mut at = offset;
         for _ in 0..MAX_CHAINED_FPDUS {
-            let CandidateFpdu { segment, end, has_marker_pointer: is_pointed_at } =
-                match self.decode_fpdu(at, markers) {
-                    Some(Ok(fpdu)) => fpdu,
-                    // The following bytes are no FPDU, so the first are none.
-                    Some(Err(FpduHeaderMismatch)) => return None,
-                    None => return evidence,
-                };
+            let CandidateFpdu { segment, end, has_marker_pointer: is_pointed_at } = match self.decode_fpdu(at, markers)
+            {
+                Some(Ok(fpdu)) => fpdu,
+                // The following bytes are no FPDU, so the first are none.
+                Some(Err(FpduHeaderMismatch)) => return None,
+                None => return evidence,
+            };
             if self.has_right_crc(at, end) {
                 return Some(FpduEvidence::Crc);
             }
@@ -200,9 +197,7 @@ impl FpduSearchBytes<'_> {
             };
             let fpdu_evidence = match end.cmp(&self.length) {
                 std::cmp::Ordering::Equal => FpduEvidence::EndsExactly,
-                std::cmp::Ordering::Greater if end - self.length == RunningFpduCrc::LENGTH => {
-                    FpduEvidence::Chain
-                }
+                std::cmp::Ordering::Greater if end - self.length == RunningFpduCrc::LENGTH => FpduEvidence::Chain,
                 _ if evidence.is_some() => FpduEvidence::Chain,
                 _ if is_pointed_at => FpduEvidence::MarkerPointer,
                 _ if is_named => FpduEvidence::KnownTarget,
@@ -270,12 +265,7 @@ struct CandidateFpdu {
 struct FpduHeaderMismatch;
 
 /// Maps evidence to confidence. Weak evidence counts only at the first bytes of a segment.
-fn classify(
-    offset: usize,
-    evidence: FpduEvidence,
-    markers: MpaMarkerPositions,
-    are_told: bool,
-) -> Option<FoundFpdu> {
+fn classify(offset: usize, evidence: FpduEvidence, markers: MpaMarkerPositions, are_told: bool) -> Option<FoundFpdu> {
     let confidence = match evidence {
         FpduEvidence::Headers if offset > 0 => return None,
         FpduEvidence::Headers => FpduConfidence::Tentative,
@@ -286,10 +276,7 @@ fn classify(
 }
 
 /// Returns the FPDU that begins at the first byte, if the use of markers is unknown.
-pub(super) fn find_at_start(
-    bytes: &FpduSearchBytes<'_>,
-    is_known: impl Fn(Handle) -> bool,
-) -> Option<FoundFpdu> {
+pub(super) fn find_at_start(bytes: &FpduSearchBytes<'_>, is_known: impl Fn(Handle) -> bool) -> Option<FoundFpdu> {
     let (evidence, markers) = bytes.evaluate_any_markers(0, &is_known)?;
     classify(0, evidence, markers, false)
 }
@@ -327,8 +314,7 @@ pub(super) fn find(
 fn may_be_header(bytes: &[u8], offset: usize) -> bool {
     let control = bytes.get(offset + FpduHeader::LENGTH..);
     control.is_some_and(|control| {
-        control.first().is_some_and(|ddp| ddp & 0x3f == 1)
-            && control.get(1).is_some_and(|rdmap| rdmap & 0xb0 == 0)
+        control.first().is_some_and(|ddp| ddp & 0x3f == 1) && control.get(1).is_some_and(|rdmap| rdmap & 0xb0 == 0)
     })
 }
 

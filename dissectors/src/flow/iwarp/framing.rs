@@ -9,8 +9,8 @@ use crate::flow::stream::stream_bytes::{StreamBytes, StreamPosition};
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::mpa::{
-    FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind,
-    REPLY_KEY, REQUEST_KEY,
+    FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind, REPLY_KEY,
+    REQUEST_KEY,
 };
 use crate::rdma_operation::CapturedPacketPayload;
 
@@ -104,11 +104,7 @@ impl MpaStreamDeframer {
     }
 
     #[inline]
-    pub(super) fn process(
-        &mut self,
-        stream_bytes: StreamBytes<'_>,
-        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
-    ) {
+    pub(super) fn process(&mut self, stream_bytes: StreamBytes<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let mut cursor = StreamByteCursor::new(stream_bytes);
         self.search_budget = FpduSearchBudget::for_segment(cursor.bytes.len());
         self.recheck_tentative_fpdu(&cursor, out);
@@ -120,9 +116,7 @@ impl MpaStreamDeframer {
                     } else {
                         confidence
                     };
-                    if confidence == FpduConfidence::Tentative
-                        || !self.process_contiguous_fpdu(&mut cursor, out)
-                    {
+                    if confidence == FpduConfidence::Tentative || !self.process_contiguous_fpdu(&mut cursor, out) {
                         self.begin_fpdu(cursor.at, confidence, out.shared.crc_use);
                         cursor.had_payload = false;
                     }
@@ -130,10 +124,8 @@ impl MpaStreamDeframer {
                 MpaFramingState::Fpdu(_) => self.process_fpdu(&mut cursor, out),
                 // MPA may start on a stream that carried another protocol before.
                 MpaFramingState::Lost
-                    if MpaStartupFrameKind::from_key(
-                        cursor.bytes.get(..REQUEST_KEY.len()).unwrap_or_default(),
-                    )
-                    .is_some() =>
+                    if MpaStartupFrameKind::from_key(cursor.bytes.get(..REQUEST_KEY.len()).unwrap_or_default())
+                        .is_some() =>
                 {
                     self.state = MpaFramingState::Startup(Vec::new());
                 }
@@ -172,9 +164,7 @@ impl MpaStreamDeframer {
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let MpaFramingState::Fpdu(PartialFpdu {
-            confidence: FpduConfidence::Tentative,
-            captured_bytes: captured,
-            ..
+            confidence: FpduConfidence::Tentative, captured_bytes: captured, ..
         }) = &self.state
         else {
             return;
@@ -182,9 +172,8 @@ impl MpaStreamDeframer {
         if let Some(MpaMarkerPositions::At(_)) = self.markers {
             return;
         }
-        let fpdu = fpdu_search::find_at_start(&cursor.to_search_bytes(&self.search_budget), |stag| {
-            out.knows_memory(stag)
-        });
+        let fpdu =
+            fpdu_search::find_at_start(&cursor.to_search_bytes(&self.search_budget), |stag| out.knows_memory(stag));
         if let Some(fpdu) = fpdu
             && (fpdu.confidence, fpdu.markers) == (FpduConfidence::Certain, MpaMarkerPositions::Off)
         {
@@ -230,9 +219,8 @@ impl MpaStreamDeframer {
         if !segment.is_plausible(ulpdu_length) {
             let is_start =
                 self.is_proven && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
-            let fault = is_start
-                .then(|| segment_faults::fault_of_fpdu(cursor.bytes, header, out.shared.crc_use))
-                .flatten();
+            let fault =
+                is_start.then(|| segment_faults::fault_of_fpdu(cursor.bytes, header, out.shared.crc_use)).flatten();
             if let Some(kind) = fault
                 && out.records_events()
             {
@@ -248,22 +236,21 @@ impl MpaStreamDeframer {
             }
         }
         let covered = length - RunningFpduCrc::LENGTH;
-        let is_accepted =
-            match (out.shared.crc_use, cursor.bytes.get(..covered), cursor.bytes.get(covered..length)) {
-                (CrcUse::No, ..) => {
-                    out.shared.counts.absent += 1;
-                    true
-                }
-                (_, Some(covered), Some(field)) => {
-                    let is_right = RunningFpduCrc::compute(covered).to_wire_bytes() == field;
-                    self.is_proven |= is_right;
-                    out.shared.record_crc_result(is_right)
-                }
-                _ => {
-                    out.shared.counts.unknown += 1;
-                    true
-                }
-            };
+        let is_accepted = match (out.shared.crc_use, cursor.bytes.get(..covered), cursor.bytes.get(covered..length)) {
+            (CrcUse::No, ..) => {
+                out.shared.counts.absent += 1;
+                true
+            }
+            (_, Some(covered), Some(field)) => {
+                let is_right = RunningFpduCrc::compute(covered).to_wire_bytes() == field;
+                self.is_proven |= is_right;
+                out.shared.record_crc_result(is_right)
+            }
+            _ => {
+                out.shared.counts.unknown += 1;
+                true
+            }
+        };
         self.last_fpdu_start = Some(cursor.at);
         self.resolve_unconfirmed_fpdu(true, out);
         let fpdu = cursor.take(length as u32);
@@ -331,11 +318,7 @@ impl MpaStreamDeframer {
         });
     }
 
-    fn process_fpdu(
-        &mut self,
-        cursor: &mut StreamByteCursor<'_>,
-        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
-    ) {
+    fn process_fpdu(&mut self, cursor: &mut StreamByteCursor<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         let markers = self.markers.unwrap_or_default();
         let marker_bytes = markers.remaining_marker_bytes(cursor.at);
@@ -354,8 +337,7 @@ impl MpaStreamDeframer {
         let until_marker = markers.next_marker(cursor.at).map_or(u64::MAX, |next| next - cursor.at);
         let max_length = until_marker.min(u64::from(cursor.length)) as u32;
         let Some(header) = fpdu.header else { return self.process_headers(cursor, max_length, out) };
-        let payload_at =
-            FpduHeader::LENGTH + fpdu.segment.map_or(MAX_HEADER_BYTES, |segment| segment.header_length());
+        let payload_at = FpduHeader::LENGTH + fpdu.segment.map_or(MAX_HEADER_BYTES, |segment| segment.header_length());
         let ulpdu_end = FpduHeader::LENGTH + usize::from(header.ulpdu_length);
         let crc_at = ulpdu_end + header.pad();
         let end = header.fpdu_length();
@@ -459,9 +441,7 @@ impl MpaStreamDeframer {
         let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed_header_bytes() };
         let data = cursor.take(max_length.min((needed - fpdu.processed_bytes) as u32));
         fpdu.update_crc(&data);
-        if let Some(target) =
-            fpdu.headers.get_mut(fpdu.processed_bytes..fpdu.processed_bytes + data.bytes.len())
-        {
+        if let Some(target) = fpdu.headers.get_mut(fpdu.processed_bytes..fpdu.processed_bytes + data.bytes.len()) {
             target.copy_from_slice(data.bytes);
         }
         let captured_length = fpdu.processed_bytes + data.bytes.len();
@@ -492,8 +472,7 @@ impl MpaStreamDeframer {
         if self.markers.is_none() && fpdu.processed_bytes == FpduHeader::LENGTH {
             self.markers = Some(MpaMarkerPositions::Off);
             let is_marker = matches!(fpdu.headers, [0, 0, ..]);
-            if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end
-            {
+            if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end {
                 out.fault(RdmapFault::NoMarkers, data.meta);
             }
             if is_marker && let Some(began) = self.last_fpdu_start {
@@ -509,20 +488,15 @@ impl MpaStreamDeframer {
         let bytes = fpdu.headers.get(..fpdu.processed_bytes).unwrap_or_default();
         let decoded = FpduHeader::decode(bytes, 0, &mut NullFieldObserver).and_then(|(header, rest)| {
             let length = usize::from(header.ulpdu_length);
-            let (segment, _) =
-                DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullFieldObserver)?;
+            let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullFieldObserver)?;
             segment.is_plausible(length).then_some((header, segment))
         });
         let Some((header, segment)) = decoded else {
             let captured = fpdu.captured_bytes;
             let is_marker = fpdu.headers.starts_with(&[0; Marker::LENGTH]);
-            if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end
-            {
+            if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end {
                 out.fault(RdmapFault::UnrequestedMarkers, data.meta);
-            } else if self.is_proven
-                && out.shared.crc_use == CrcUse::No
-                && fpdu.confidence == FpduConfidence::Certain
-            {
+            } else if self.is_proven && out.shared.crc_use == CrcUse::No && fpdu.confidence == FpduConfidence::Certain {
                 // With CRCs, that of the FPDU before is wrong, too.
                 out.fault(RdmapFault::NoFpdu, data.meta);
             }
@@ -628,11 +602,7 @@ impl MpaStreamDeframer {
     }
 
     /// Searches for the start of an FPDU.
-    fn resynchronize(
-        &mut self,
-        cursor: &mut StreamByteCursor<'_>,
-        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
-    ) {
+    fn resynchronize(&mut self, cursor: &mut StreamByteCursor<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let fpdu = fpdu_search::find(
             &cursor.to_search_bytes(&self.search_budget),
             self.markers,
@@ -661,24 +631,19 @@ impl MpaStreamDeframer {
         cursor: &StreamByteCursor<'_>,
         out: &IwarpFpduSink<'_, impl IwarpEventSink>,
     ) -> FpduConfidence {
-        let fpdu = fpdu_search::find_at_start(&cursor.to_search_bytes(&self.search_budget), |stag| {
-            out.knows_memory(stag)
-        });
+        let fpdu =
+            fpdu_search::find_at_start(&cursor.to_search_bytes(&self.search_budget), |stag| out.knows_memory(stag));
         let markers = fpdu.map_or(MpaMarkerPositions::Off, |fpdu| fpdu.markers);
         self.markers = Some(markers);
         if markers != MpaMarkerPositions::Off {
             self.markers_unproven_until = 0;
         }
-        self.are_markers_confirmed = markers != MpaMarkerPositions::Off
-            && fpdu.is_some_and(|fpdu| fpdu.confidence == FpduConfidence::Certain);
+        self.are_markers_confirmed =
+            markers != MpaMarkerPositions::Off && fpdu.is_some_and(|fpdu| fpdu.confidence == FpduConfidence::Certain);
         fpdu.map_or(FpduConfidence::Tentative, |fpdu| fpdu.confidence)
     }
 
-    fn process_startup(
-        &mut self,
-        cursor: &mut StreamByteCursor<'_>,
-        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
-    ) {
+    fn process_startup(&mut self, cursor: &mut StreamByteCursor<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let MpaFramingState::Startup(bytes) = &mut self.state else { return };
         let length_before = bytes.len();
         if length_before >= MpaStartupFrame::FIXED_LENGTH && segment_faults::begins_fpdu(cursor.bytes) {
@@ -691,8 +656,7 @@ impl MpaStreamDeframer {
         }
         let max_length = MpaStartupFrame::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - length_before;
         bytes.extend_from_slice(cursor.bytes.get(..max_length).unwrap_or(cursor.bytes));
-        let Some(startup) =
-            MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
+        let Some(startup) = MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
         else {
             let is_short = bytes.len() < MpaStartupFrame::FIXED_LENGTH && !cursor.is_cut();
             cursor.take(cursor.length);

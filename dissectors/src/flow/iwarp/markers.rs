@@ -45,8 +45,7 @@ impl MpaMarkerPositions {
         // Counted from the marker before the position, which may be before the stream.
         let distance = Self::distance_from_marker(marker, position);
         let last = distance.saturating_sub(MARKER_BYTES) + last;
-        let end =
-            last / BYTES_BETWEEN_MARKERS * MARKER_INTERVAL + MARKER_BYTES + last % BYTES_BETWEEN_MARKERS + 1;
+        let end = last / BYTES_BETWEEN_MARKERS * MARKER_INTERVAL + MARKER_BYTES + last % BYTES_BETWEEN_MARKERS + 1;
         position + (end - distance)
     }
 }

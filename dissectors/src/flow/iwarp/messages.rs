@@ -88,8 +88,7 @@ struct IwarpSendReassembly {
 impl IwarpSendReassembly {
     fn begin(&mut self, number: DdpMessageSequenceNumber, at: StreamPosition, time: Timestamp) {
         let OwnedRdmaSendMessage { bytes, gaps, frames, .. } = std::mem::take(&mut self.message);
-        self.message =
-            OwnedRdmaSendMessage { bytes, gaps, frames, time, end_time: time, ..Default::default() };
+        self.message = OwnedRdmaSendMessage { bytes, gaps, frames, time, end_time: time, ..Default::default() };
         self.clear();
         (self.message_number, self.range, self.is_open, self.is_cut) = (number, at..at, true, false);
     }
@@ -200,11 +199,7 @@ impl IwarpMessageReassembler {
 
     pub(super) fn buffered_bytes(&self) -> usize {
         let OwnedRdmaSendMessage { bytes, gaps, frames, .. } = &self.send_reassembly.message;
-        if self.send_reassembly.is_open {
-            bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..])
-        } else {
-            0
-        }
+        if self.send_reassembly.is_open { bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..]) } else { 0 }
     }
 
     pub(super) fn drop_partial(&mut self) {
@@ -234,16 +229,13 @@ impl IwarpMessageReassembler {
                 }
             }
             DdpSegmentDestination::Untagged { number, offset, .. } => {
-                if self.send_reassembly.is_open
-                    && (self.send_reassembly.message_number != number || !opcode.is_send())
+                if self.send_reassembly.is_open && (self.send_reassembly.message_number != number || !opcode.is_send())
                 {
                     self.deliver_incomplete(sink);
                 }
                 match opcode {
                     _ if opcode.is_send() => self.process_send(number, offset, &payload, sink),
-                    RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => {
-                        self.assemble_header(&payload, sink)
-                    }
+                    RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => self.assemble_header(&payload, sink),
                     _ if payload.is_end() => {
                         sink.event(payload.meta, IwarpEvent::Undecoded(UndecodedReason::OtherService));
                     }
@@ -278,8 +270,7 @@ impl IwarpMessageReassembler {
         };
         write.next_offset = offset.wrapping_add(u64::from(data.length));
         if payload.was_captured() {
-            let operation =
-                RdmaOperation::Write { handle: stag, offset, data, attribution: &mut write.attribution };
+            let operation = RdmaOperation::Write { handle: stag, offset, data, attribution: &mut write.attribution };
             sink.event(payload.meta, IwarpEvent::Operation(operation));
         }
         let owner = write.attribution;
@@ -321,9 +312,11 @@ impl IwarpMessageReassembler {
         sink: &mut impl IwarpEventSink,
     ) -> RdmaAttribution {
         let data = payload.data;
-        let source = self.outstanding_reads.iter().enumerate().find_map(|(at, read)| {
-            Some((at, read.map_to_source(stag, offset, data.length)?, read.attribution))
-        });
+        let source = self
+            .outstanding_reads
+            .iter()
+            .enumerate()
+            .find_map(|(at, read)| Some((at, read.map_to_source(stag, offset, data.length)?, read.attribution)));
         let Some((at, source, owner)) = source else {
             let is_cut = self.has_cut_segments;
             let reason = if is_cut { UndecodedReason::CutRead } else { UndecodedReason::ReadWithoutRequest };
@@ -368,10 +361,7 @@ impl IwarpMessageReassembler {
                 stall: packet_meta.stall(),
                 invalidated_handle: payload.segment.invalidate,
             };
-            return sink.event(
-                packet_meta,
-                IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }),
-            );
+            return sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
         }
         if !self.send_reassembly.is_open {
             self.send_reassembly.begin(number, payload.range.start, payload.times.first);
@@ -386,8 +376,7 @@ impl IwarpMessageReassembler {
     }
 
     fn deliver_send(&mut self, packet_meta: PacketMeta<'_>, sink: &mut impl IwarpEventSink) {
-        let IwarpSendReassembly { message, range, trailer_length, is_open, is_cut, .. } =
-            &mut self.send_reassembly;
+        let IwarpSendReassembly { message, range, trailer_length, is_open, is_cut, .. } = &mut self.send_reassembly;
         *is_open = false;
         let message = message.as_message();
         if message.bytes.is_empty() && message.length > 0 {
@@ -449,8 +438,7 @@ impl IwarpMessageReassembler {
         let header = self.header_buffer;
         let captured = header.get(..self.header_bytes).unwrap_or_default();
         let frames = std::mem::take(&mut self.send_reassembly.message.frames);
-        let header_meta =
-            PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
+        let header_meta = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
         let is_cut = self.header_bytes < header.len().min(payload.length as usize);
         self.process_header(payload.segment, (captured, is_cut), header_meta, sink);
         self.send_reassembly.message.frames = frames;

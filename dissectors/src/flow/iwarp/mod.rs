@@ -63,8 +63,7 @@ pub(super) struct IwarpConnection {
 
 impl Default for IwarpConnection {
     fn default() -> Self {
-        let shared =
-            IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
+        let shared = IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
         Self { directions: ConnectionSidePair::default(), shared, has_started: false }
     }
 }
@@ -143,15 +142,12 @@ impl IwarpConnection {
     /// Returns the memory in bytes of incomplete messages and FPDUs with their bookkeeping.
     pub(super) fn buffered_bytes(&self) -> usize {
         let directions = self.directions.0.iter();
-        directions
-            .map(|direction| direction.framing.buffered_bytes() + direction.messages.buffered_bytes())
-            .sum()
+        directions.map(|direction| direction.framing.buffered_bytes() + direction.messages.buffered_bytes()).sum()
     }
 
     /// Returns the memory in bytes, without buffered content.
     pub(super) fn memory_bytes(&self) -> usize {
-        let messages: usize =
-            self.directions.0.iter().map(|direction| direction.messages.memory_bytes()).sum();
+        let messages: usize = self.directions.0.iter().map(|direction| direction.messages.memory_bytes()).sum();
         size_of::<Self>() + messages
     }
 

@@ -33,7 +33,6 @@ pub(in crate::flow) fn begins_fpdu(data: CapturedPacketPayload<'_>, is_expected:
     is_expected
         || payload.is_some_and(|(segment, payload)| {
             segment.opcode.is_send()
-                && rpcrdma::recognize_dialect(payload.bytes, payload.length, None).0
-                    == rpcrdma::RpcRdmaEvidence::Strong
+                && rpcrdma::recognize_dialect(payload.bytes, payload.length, None).0 == rpcrdma::RpcRdmaEvidence::Strong
         })
 }

@@ -45,8 +45,7 @@ pub(super) struct PartialFpdu {
 impl PartialFpdu {
     /// Returns the number of header bytes needed to identify it.
     pub(super) fn needed_header_bytes(&self) -> usize {
-        let control =
-            self.headers.get(FpduHeader::LENGTH).filter(|_| self.processed_bytes > FpduHeader::LENGTH);
+        let control = self.headers.get(FpduHeader::LENGTH).filter(|_| self.processed_bytes > FpduHeader::LENGTH);
         match control {
             None => FpduHeader::LENGTH + DdpControl::LENGTH,
             Some(control) if control & 0x80 != 0 => FpduHeader::LENGTH + DdpSegment::TAGGED_HEADER_LENGTH,
@@ -56,9 +55,7 @@ impl PartialFpdu {
 
     /// Returns `true` if its payload is complete, so that the rest is its trailer: pad and CRC.
     pub(super) fn is_in_trailer(&self) -> bool {
-        self.header.is_some_and(|header| {
-            self.processed_bytes >= FpduHeader::LENGTH + usize::from(header.ulpdu_length)
-        })
+        self.header.is_some_and(|header| self.processed_bytes >= FpduHeader::LENGTH + usize::from(header.ulpdu_length))
     }
 
     /// Adds bytes that its CRC covers.

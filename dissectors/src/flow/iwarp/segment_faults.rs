@@ -21,11 +21,7 @@ use super::stream_byte_cursor::StreamByteCursor;
 /// Returns the deviation of an FPDU that begins at a known position and is not plausible: if its CRC is right, or if it
 /// ends with the segment of TCP or before another FPDU. `bytes` are the captured bytes of the segment from there on.
 #[cold]
-pub(super) fn fault_of_fpdu(
-    bytes: &[u8],
-    header: FpduHeader,
-    crc_use: CrcUse,
-) -> Option<TransportAnomalyKind> {
+pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -> Option<TransportAnomalyKind> {
     let fpdu = bytes.get(..header.fpdu_length())?;
     let (covered, field) = fpdu.split_at_checked(fpdu.len() - RunningFpduCrc::LENGTH)?;
     let rest = bytes.get(fpdu.len()..).unwrap_or_default();
@@ -44,14 +40,10 @@ pub(super) fn fault_of_fpdu(
 /// Returns the deviation of an RDMA Read Request, at a known position, whose ULPDU_Length is not that of all such
 /// requests: a wrong CRC if CRCs are used. `cursor` are the bytes from there on.
 #[cold]
-pub(super) fn fault_of_request_length(
-    cursor: &StreamByteCursor<'_>,
-    crc_use: CrcUse,
-) -> Option<TransportAnomalyKind> {
+pub(super) fn fault_of_request_length(cursor: &StreamByteCursor<'_>, crc_use: CrcUse) -> Option<TransportAnomalyKind> {
     const ULPDU_LENGTH: usize = DdpSegment::UNTAGGED_HEADER_LENGTH + RdmapReadRequestHeader::LENGTH;
     let (header, ulpdu) = FpduHeader::decode(cursor.bytes, 0, &mut NullFieldObserver)?;
-    let (segment, _) =
-        DdpSegment::decode(CapturedSlice::new(ulpdu, ULPDU_LENGTH, 0), &mut NullFieldObserver)?;
+    let (segment, _) = DdpSegment::decode(CapturedSlice::new(ulpdu, ULPDU_LENGTH, 0), &mut NullFieldObserver)?;
     let length = usize::from(header.ulpdu_length);
     let is_request = segment.opcode == RdmapOpcode::READ_REQUEST && segment.is_last;
     let (covered, trailer) = cursor.bytes.split_at_checked(FpduHeader::LENGTH + ULPDU_LENGTH)?;
@@ -82,10 +74,8 @@ pub(super) fn length_fault(header: FpduHeader, rest: &[u8]) -> Option<RdmapFault
         && rdmap.version <= 1
         && (ddp.reserved, rdmap.reserved) == (0, 0)
         && rdmap.opcode.queue().is_some_and(|queue| queue.is_none() == ddp.tagged);
-    let smallest =
-        if ddp.tagged { DdpSegment::TAGGED_HEADER_LENGTH } else { DdpSegment::UNTAGGED_HEADER_LENGTH };
-    (is_segment && usize::from(header.ulpdu_length) < smallest)
-        .then_some(RdmapFault::ShortUlpdu(header.ulpdu_length))
+    let smallest = if ddp.tagged { DdpSegment::TAGGED_HEADER_LENGTH } else { DdpSegment::UNTAGGED_HEADER_LENGTH };
+    (is_segment && usize::from(header.ulpdu_length) < smallest).then_some(RdmapFault::ShortUlpdu(header.ulpdu_length))
 }
 
 /// Returns `true` if bytes begin with a plausible FPDU.
@@ -122,12 +112,8 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
     let opcode = rdmap.opcode;
     let queue_fault = match (opcode.queue(), segment.target) {
         (None, _) => Some(RdmapFault::Opcode(opcode)),
-        (Some(None), DdpSegmentDestination::Untagged { .. }) => {
-            Some(RdmapFault::Tagged { opcode, is_tagged: false })
-        }
-        (Some(Some(_)), DdpSegmentDestination::Tagged { .. }) => {
-            Some(RdmapFault::Tagged { opcode, is_tagged: true })
-        }
+        (Some(None), DdpSegmentDestination::Untagged { .. }) => Some(RdmapFault::Tagged { opcode, is_tagged: false }),
+        (Some(Some(_)), DdpSegmentDestination::Tagged { .. }) => Some(RdmapFault::Tagged { opcode, is_tagged: true }),
         (Some(Some(expected_queue)), DdpSegmentDestination::Untagged { queue, .. }) => {
             (expected_queue != queue).then_some(RdmapFault::Queue { opcode, queue })
         }
@@ -136,9 +122,7 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
     // The header of another kind of message has other fields.
     let has_own_header = queue_fault.is_none();
     let offset = match segment.target {
-        DdpSegmentDestination::Untagged { offset, .. }
-            if has_own_header && offset != 0 && !opcode.is_send() =>
-        {
+        DdpSegmentDestination::Untagged { offset, .. } if has_own_header && offset != 0 && !opcode.is_send() => {
             Some(RdmapFault::MessageOffset { offset, expected: 0 })
         }
         _ => None,
@@ -286,9 +270,7 @@ impl DdpSegmentOrder {
         let DdpMessageTarget::Untagged(queue, number) = target else { return None };
         let expected = self.next_numbers.get(queue.0 as usize).copied().flatten();
         match expected {
-            Some(expected) if expected != number => {
-                Some(RdmapFault::MessageNumber { queue, number, expected })
-            }
+            Some(expected) if expected != number => Some(RdmapFault::MessageNumber { queue, number, expected }),
             _ if self.knows_open && offset != 0 => {
                 Some(RdmapFault::MessageOffset { offset: offset as u32, expected: 0 })
             }

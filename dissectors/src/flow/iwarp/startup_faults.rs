@@ -25,10 +25,7 @@ pub(super) fn length_fault(bytes: &[u8]) -> Option<MpaStartupFault> {
 
 /// Returns the first deviation of a start-up frame. `request` is the frame that it answers, if it is a captured Reply.
 #[cold]
-pub(super) fn startup_fault(
-    frame: &MpaStartupFrame,
-    request: Option<&MpaStartupFrame>,
-) -> Option<MpaStartupFault> {
+pub(super) fn startup_fault(frame: &MpaStartupFrame, request: Option<&MpaStartupFrame>) -> Option<MpaStartupFault> {
     let MpaStartupFrame { reserved, revision, announces_enhanced, .. } = *frame;
     if reserved != 0 {
         return Some(MpaStartupFault::ReservedBits(reserved));
@@ -39,13 +36,11 @@ pub(super) fn startup_fault(
     if announces_enhanced && revision < ENHANCED_REVISION {
         return Some(MpaStartupFault::EnhancedRevision(revision));
     }
-    if announces_enhanced && frame.length < MpaStartupFrame::FIXED_LENGTH + MpaEnhancedConnectionData::LENGTH
-    {
+    if announces_enhanced && frame.length < MpaStartupFrame::FIXED_LENGTH + MpaEnhancedConnectionData::LENGTH {
         return Some(MpaStartupFault::NoEnhancedData);
     }
-    let request = request.filter(|request| {
-        frame.kind == MpaStartupFrameKind::Reply && request.kind == MpaStartupFrameKind::Request
-    })?;
+    let request = request
+        .filter(|request| frame.kind == MpaStartupFrameKind::Reply && request.kind == MpaStartupFrameKind::Request)?;
     if announces_enhanced != request.announces_enhanced {
         return Some(MpaStartupFault::EnhancedReply { is_enhanced: announces_enhanced });
     }
@@ -67,7 +62,6 @@ pub(super) fn shorter_frame(bytes: &[u8]) -> Option<(MpaStartupFrame, MpaStartup
     let field = bytes.get_mut(MpaStartupFrame::FIXED_LENGTH - 2..MpaStartupFrame::FIXED_LENGTH)?;
     let announced = u16::from_be_bytes([*field.first()?, *field.last()?]);
     field.copy_from_slice(&length.to_be_bytes());
-    let startup =
-        MpaStartupFrame::decode(CapturedSlice::new(&bytes, bytes.len(), 0), &mut NullFieldObserver)?;
+    let startup = MpaStartupFrame::decode(CapturedSlice::new(&bytes, bytes.len(), 0), &mut NullFieldObserver)?;
     Some((startup, MpaStartupFault::PrivateDataMismatch { announced, length }))
 }

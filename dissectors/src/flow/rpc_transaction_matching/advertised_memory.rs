@@ -107,11 +107,7 @@ impl ConnectionRpcState {
         }
     }
 
-    pub(super) fn remove_advertised_memory(
-        &mut self,
-        key: TransactionSlabKey,
-        entry: &TrackedFlowTransaction,
-    ) {
+    pub(super) fn remove_advertised_memory(&mut self, key: TransactionSlabKey, entry: &TrackedFlowTransaction) {
         for (at, segment) in entry.segments() {
             if let Entry::Occupied(mut uses) = self.handles.entry((entry.memory_side(at), segment.handle))
                 && uses.get_mut().remove(key, segment.offset)
@@ -161,12 +157,9 @@ impl ConnectionRpcState {
     ) -> Option<PackedChunkSegmentOrdinal> {
         let entry = transactions.get(key)?;
         let candidates = self.handles.get(&(side, handle))?.candidates_at(offset);
-        candidates
-            .filter(|(other, next)| *other == key && next.is_in_chunk_of(at))
-            .map(|(_, next)| next)
-            .find(|next| {
-                let segment = entry.segment_at(*next);
-                segment.is_some_and(|segment| segment.handle == handle && segment.contains_range(offset, 1))
-            })
+        candidates.filter(|(other, next)| *other == key && next.is_in_chunk_of(at)).map(|(_, next)| next).find(|next| {
+            let segment = entry.segment_at(*next);
+            segment.is_some_and(|segment| segment.handle == handle && segment.contains_range(offset, 1))
+        })
     }
 }

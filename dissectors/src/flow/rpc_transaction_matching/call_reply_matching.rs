@@ -12,9 +12,7 @@ use crate::flow::exceptional_transport_events::{MAX_REPLY_SKEW_NS, UnexpectedRpc
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::transaction::{CallCreditUse, CapturedMessage, Transaction};
 use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
-use crate::flow::transaction_table::{
-    TrackedFlowTransaction, TrackedTransactionTable, TransactionTableEntryState,
-};
+use crate::flow::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable, TransactionTableEntryState};
 use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, Program, Xid};
 use crate::xdr::Cursor;
@@ -184,8 +182,7 @@ impl ConnectionRpcState {
                 };
             }
             if let Some(slot) = self.last_calls.get_mut(self.oldest_call) {
-                *slot =
-                    Some(MisorderedReplyDetectionCall { key, frame: context.packet_meta.last_frame(), time });
+                *slot = Some(MisorderedReplyDetectionCall { key, frame: context.packet_meta.last_frame(), time });
                 self.oldest_call = (self.oldest_call + 1) % MAX_CALLS_BEFORE_REPLY;
             }
         }
@@ -232,27 +229,20 @@ impl ConnectionRpcState {
         let stall = reply.stall;
         let existing = self.transactions.get(&(requester, xid)).copied();
         self.mark_calls_before_reply(context, existing);
-        self.last_reply = { reply.frames.first() }.map(|frame| ReplyFirstFrame {
-            requester,
-            frame: *frame,
-            time: reply.time,
-        });
-        let Some((key, entry)) =
-            existing.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
-        else {
+        self.last_reply =
+            { reply.frames.first() }.map(|frame| ReplyFirstFrame { requester, frame: *frame, time: reply.time });
+        let Some((key, entry)) = existing.and_then(|key| Some((key, context.transaction_table.get_mut(key)?))) else {
             // The Call was lost, or precedes the capture.
             let suspected_fault = self.fault_of_unknown_reply(context, xid, &reply);
             self.record_loss(context.packet_meta.time);
             self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
-            (transaction.credit_use.losses, transaction.credit_use.losses_before) =
-                (self.losses, self.losses);
+            (transaction.credit_use.losses, transaction.credit_use.losses_before) = (self.losses, self.losses);
             if let Some(stall) = stall {
                 transaction.record_stall(stall);
             }
             transaction.reply = Some(reply);
-            let entry =
-                TrackedFlowTransaction::new(transaction, context.connection, requester, context.packet_meta);
+            let entry = TrackedFlowTransaction::new(transaction, context.connection, requester, context.packet_meta);
             let key = context.transaction_table.add(entry);
             self.transactions.insert((requester, xid), key);
             context.transaction_table.close(key, *context.packet_meta);
@@ -333,8 +323,8 @@ impl ConnectionRpcState {
         }
         for slot in &mut self.last_calls {
             let Some(MisorderedReplyDetectionCall { key, frame, time }) = *slot else { continue };
-            let is_near = packet_meta.last_frame().0 <= frame.0 + 1
-                || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
+            let is_near =
+                packet_meta.last_frame().0 <= frame.0 + 1 || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
             if !is_near {
                 *slot = None;
             } else if answered_call.is_some_and(|call| call != key)
@@ -346,11 +336,7 @@ impl ConnectionRpcState {
     }
 
     /// Removes a Transaction that is being emitted.
-    pub(in crate::flow) fn remove_transaction(
-        &mut self,
-        key: TransactionSlabKey,
-        entry: &TrackedFlowTransaction,
-    ) {
+    pub(in crate::flow) fn remove_transaction(&mut self, key: TransactionSlabKey, entry: &TrackedFlowTransaction) {
         if entry.is_unanswered() {
             self.suspected_messages.has_forgotten_calls = true;
         }

@@ -46,8 +46,7 @@ impl ConnectionRpcState {
         for _ in 0..MAX_ADJACENT {
             let recorded_bytes = data.length - remaining_bytes;
             let Some(rest_offset) = offset.checked_add(u64::from(recorded_bytes)) else { break };
-            let next =
-                self.find_next_segment(context.transaction_table, side, handle, rest_offset, (key, at));
+            let next = self.find_next_segment(context.transaction_table, side, handle, rest_offset, (key, at));
             let Some(next) = next else {
                 if !is_read && context.transaction_table.transport_events.is_enabled() {
                     let access = RdmaMemoryAccess { is_read, handle, offset, length: data.length };
@@ -93,10 +92,7 @@ pub(super) fn record_payload(
 ) -> (FrameContentKind, u32) {
     let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {
         let is_empty = data.length == 0;
-        return (
-            if is_empty { FrameContentKind::EmptyOperation } else { context.count_undecoded(unknown) },
-            0,
-        );
+        return (if is_empty { FrameContentKind::EmptyOperation } else { context.count_undecoded(unknown) }, 0);
     };
     let kind = FrameContentKind::ChunkData { key, kind: at.kind(), chunk: at.chunk() };
     if context.limits.record_transaction_frames {
@@ -115,8 +111,7 @@ pub(super) fn record_payload(
     let frames = context.packet_meta.frames;
     let is_heavy = context.transaction_table.is_memory_short();
     let is_pool_used_up = is_heavy && context.transaction_table.is_pool_used_up();
-    let Some((chunk, index)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at))
-    else {
+    let Some((chunk, index)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) else {
         return (context.count_undecoded(unknown), 0);
     };
     if !context.packet_meta.is_duplicate() {
@@ -130,8 +125,7 @@ pub(super) fn record_payload(
     let added;
     let before = segment.moved_coverage.heap_bytes();
     if let Some(growth) = segment.max_growth_bytes(data) {
-        if context.stats.chunk_content_bytes + growth > context.limits.chunk_content_bytes || is_pool_used_up
-        {
+        if context.stats.chunk_content_bytes + growth > context.limits.chunk_content_bytes || is_pool_used_up {
             context.stats.chunk_content_bytes -= segment.drop_payload();
             context.stats.count_evicted(EvictedState::KeptChunk);
         }

@@ -116,8 +116,7 @@ impl ConnectionRpcState {
         for other_side in ConnectionSideAOrB::BOTH {
             let own_side = side(other_side);
             self.properties[own_side] = self.properties[own_side].or(other.properties[other_side]);
-            self.message_credits[own_side] =
-                self.message_credits[own_side].merge(other.message_credits[other_side]);
+            self.message_credits[own_side] = self.message_credits[own_side].merge(other.message_credits[other_side]);
         }
         self.nfs_client_side = self.nfs_client_side.or(other.nfs_client_side.map(side));
         self.last_message_time = self.last_message_time.max(other.last_message_time);
@@ -127,9 +126,8 @@ impl ConnectionRpcState {
                 self.split_transactions.push((existing_key, key));
             }
         }
-        self.handles.extend(
-            other.handles.into_iter().map(|((other_side, handle), uses)| ((side(other_side), handle), uses)),
-        );
+        self.handles
+            .extend(other.handles.into_iter().map(|((other_side, handle), uses)| ((side(other_side), handle), uses)));
     }
 
     pub(in crate::flow) fn checks(&self) -> ExaminedPacketCounts {
@@ -142,11 +140,7 @@ impl ConnectionRpcState {
     }
 
     /// Adopts the set-up of a connection that `client` opened.
-    pub(in crate::flow) fn record_set_up(
-        &mut self,
-        client: ConnectionSideAOrB,
-        parameters: &NegotiatedParameters,
-    ) {
+    pub(in crate::flow) fn record_set_up(&mut self, client: ConnectionSideAOrB, parameters: &NegotiatedParameters) {
         self.has_set_up = true;
         self.read_depths.set_limits(client, parameters);
     }
@@ -169,9 +163,9 @@ impl ConnectionRpcState {
         requester: ConnectionSideAOrB,
     ) -> Option<Timestamp> {
         let entries = self.transaction_keys().filter_map(|key| transaction_table.get(key));
-        let calls = entries.filter(|entry| entry.is_open() && entry.requester == requester).filter(|entry| {
-            !entry.transaction.write_chunks.is_empty() || entry.transaction.reply_chunk.is_some()
-        });
+        let calls = entries
+            .filter(|entry| entry.is_open() && entry.requester == requester)
+            .filter(|entry| !entry.transaction.write_chunks.is_empty() || entry.transaction.reply_chunk.is_some());
         calls.filter_map(|entry| Some(entry.transaction.call.as_ref()?.time)).min()
     }
 
@@ -197,8 +191,7 @@ impl ConnectionRpcState {
     /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.
     pub(super) fn may_lack_calls(&self, now: Timestamp) -> bool {
         self.has_lost_recently(now)
-            || (!self.has_set_up
-                && self.first_time.is_none_or(|first| now.abs_diff_ns(first) < MIN_LOSSLESS_NS))
+            || (!self.has_set_up && self.first_time.is_none_or(|first| now.abs_diff_ns(first) < MIN_LOSSLESS_NS))
     }
 
     /// Returns `true` if messages were lost recently.

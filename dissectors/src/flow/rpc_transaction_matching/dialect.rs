@@ -24,8 +24,8 @@ impl ConnectionRpcState {
         if self.dialect.is_none() {
             let (evidence, dialect) = rpcrdma::recognize_dialect(bytes, length, configured);
             // A dialect that the user names implies RPC-over-RDMA.
-            let is_enough = evidence == RpcRdmaEvidence::Strong
-                || (evidence == RpcRdmaEvidence::Weak && configured.is_some());
+            let is_enough =
+                evidence == RpcRdmaEvidence::Strong || (evidence == RpcRdmaEvidence::Weak && configured.is_some());
             if is_enough {
                 self.is_rpc = true;
                 self.dialect = Some(dialect);

@@ -70,10 +70,7 @@ impl ConnectionRpcState {
         self.suspects.suspects.push(SuspectedAccess {
             event: context.event(transaction, TransportAnomalyKind::InvalidAccess(access, fault)),
             access,
-            is_unknown: matches!(
-                fault,
-                RdmaAccessViolationReason::NotOffered | RdmaAccessViolationReason::OutOfBounds
-            ),
+            is_unknown: matches!(fault, RdmaAccessViolationReason::NotOffered | RdmaAccessViolationReason::OutOfBounds),
             losses: self.losses,
         });
     }
@@ -86,9 +83,8 @@ impl ConnectionRpcState {
     ) -> (RdmaAccessViolationReason, Option<TransactionSlabKey>) {
         let open = |side| context.transaction_table.open_on(context.connection, side);
         let uses = self.handles.get(&(context.sender.peer(), access.handle));
-        let is_open = |key: TransactionSlabKey| {
-            context.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open)
-        };
+        let is_open =
+            |key: TransactionSlabKey| context.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open);
         if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
             (RdmaAccessViolationReason::OutOfBounds, Some(key))
         } else if open(context.sender) > 0 && open(context.sender.peer()) == 0 {
@@ -101,11 +97,7 @@ impl ConnectionRpcState {
     }
 
     /// Decides the suspected accesses to memory of the sender, which sent a message without loss or refused an access.
-    pub(in crate::flow) fn confirm_accesses(
-        &mut self,
-        context: &mut BorrowedFlowState<'_>,
-        is_refusal: bool,
-    ) {
+    pub(in crate::flow) fn confirm_accesses(&mut self, context: &mut BorrowedFlowState<'_>, is_refusal: bool) {
         if self.suspects.suspects.is_empty() {
             return;
         }

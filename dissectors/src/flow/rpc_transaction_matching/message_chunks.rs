@@ -15,9 +15,7 @@ pub(super) fn advertises_other_memory(transaction: &Transaction, copy: &RpcRdmaH
     let memory_range = |segment: &ChunkSegment| (segment.handle, segment.offset, segment.length);
     let is_unused = existing_chunks.clone().all(|chunk| chunk.times.is_none());
     let segments = existing_chunks.flat_map(|chunk| &chunk.segments).map(memory_range);
-    is_unused
-        && !copy.is_cut
-        && !segments.eq(copied_chunks.flat_map(|chunk| &chunk.segments).map(memory_range))
+    is_unused && !copy.is_cut && !segments.eq(copied_chunks.flat_map(|chunk| &chunk.segments).map(memory_range))
 }
 
 /// Returns the chunks of a Call, at the cursor, that hold text.
@@ -36,8 +34,7 @@ pub(super) fn store_call_chunks(
     keep_data: bool,
 ) {
     let has_items = !summary.write_chunks.is_empty() || !summary.read_chunks.is_empty();
-    let text =
-        if has_items { link_text_chunks(rpc).unwrap_or_default() } else { SymlinkTextChunkFlags::default() };
+    let text = if has_items { link_text_chunks(rpc).unwrap_or_default() } else { SymlinkTextChunkFlags::default() };
     transaction.read_chunks = summary.read_chunks;
     transaction.write_chunks = summary.write_chunks;
     transaction.reply_chunk = summary.reply_chunk;

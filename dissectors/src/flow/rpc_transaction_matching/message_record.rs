@@ -20,10 +20,7 @@ pub(super) fn rpc_type(cursor: &Cursor<'_>) -> Result<Option<RpcMessageKind>, Xd
     })
 }
 
-pub(super) fn inline_message_cursor<'a>(
-    message: &RdmaSendMessage<'a>,
-    summary: &RpcRdmaHeaderSummary,
-) -> Cursor<'a> {
+pub(super) fn inline_message_cursor<'a>(message: &RdmaSendMessage<'a>, summary: &RpcRdmaHeaderSummary) -> Cursor<'a> {
     let mut cursor = Cursor::new(message.bytes).with_length(message.length);
     // Cannot fail, because the header was decoded. Nothing follows a header that was cut.
     let _ = cursor.take(summary.rpc_offset.unwrap_or(usize::MAX).min(message.bytes.len()));
@@ -44,12 +41,7 @@ pub(super) fn message_record(
         invalidated_handle: message.invalidated_handle,
         rpc_offset: summary.rpc_offset,
         is_kind_known,
-        ..CapturedMessage::plain(
-            message.frames.to_vec(),
-            message.time,
-            message.bytes.to_vec(),
-            message.length,
-        )
+        ..CapturedMessage::plain(message.frames.to_vec(), message.time, message.bytes.to_vec(), message.length)
     }
 }
 

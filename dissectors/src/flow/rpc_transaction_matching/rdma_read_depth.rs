@@ -112,8 +112,8 @@ impl RdmaReadDepthTracker {
             let Some(at) = side.in_flight.iter().position(is_answered) else { return };
             side.in_flight.drain(..at);
         }
-        let is_complete = { side.in_flight.front() }
-            .is_some_and(|read| read.offset.saturating_add(u64::from(read.length)) == end);
+        let is_complete =
+            { side.in_flight.front() }.is_some_and(|read| read.offset.saturating_add(u64::from(read.length)) == end);
         if is_complete {
             side.in_flight.pop_front();
         }

@@ -39,8 +39,7 @@ pub(in crate::flow) fn record_retransmission(
     let Some(message) = message else { return FrameContentKind::Retransmission { key, which: kind } };
     let listed_bytes = append_frames(&mut message.frames, packet_meta.frames, context.stats);
     message.copies += u32::from(ends && !packet_meta.is_captured_twice());
-    let is_accepted =
-        packet_meta.stall().is_some() && !packet_meta.is_duplicate() && !packet_meta.is_refused();
+    let is_accepted = packet_meta.stall().is_some() && !packet_meta.is_duplicate() && !packet_meta.is_refused();
     let is_needed = message.delivery_evidence != DeliveryEvidence::Acknowledged
         && (kind == RpcMessageKind::Reply || !is_call_delivered);
     if ends && is_needed && packet_meta.may_be_accepted() {

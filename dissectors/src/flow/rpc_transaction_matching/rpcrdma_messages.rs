@@ -83,8 +83,7 @@ impl ConnectionRpcState {
             self.record_loss(context.packet_meta.time);
             return context.count_undecoded(reason);
         };
-        let is_other_version =
-            self.dialect.is_some_and(|current| current.is_version1() != dialect.is_version1());
+        let is_other_version = self.dialect.is_some_and(|current| current.is_version1() != dialect.is_version1());
         if summary.is_unknown() || is_other_version {
             self.record_loss(context.packet_meta.time);
         }
@@ -125,10 +124,9 @@ impl ConnectionRpcState {
                 *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::CONTROL);
                 FrameContentKind::TransportMessage(summary.words.message_type)
             }
-            RpcTransferMode::Inline
-            | RpcTransferMode::InChunk
-            | RpcTransferMode::Error
-            | RpcTransferMode::Unknown => self.handle_complete_message(context, message, summary, owner),
+            RpcTransferMode::Inline | RpcTransferMode::InChunk | RpcTransferMode::Error | RpcTransferMode::Unknown => {
+                self.handle_complete_message(context, message, summary, owner)
+            }
         }
     }
 
@@ -168,21 +166,15 @@ impl ConnectionRpcState {
         let is_last = matches!(summary.words.message_type, RpcRdmaMessageType::Version2(_))
             && summary.words.transfer_mode == RpcTransferMode::Inline;
         let assembled = match is_last {
-            true => self.continuations.add_last_part(
-                (context.sender, xid, message_kind),
-                message,
-                &summary,
-                context.stats,
-            ),
+            true => {
+                self.continuations.add_last_part((context.sender, xid, message_kind), message, &summary, context.stats)
+            }
             false => None,
         };
         let key = match &assembled {
-            Some(assembled) => self.add_message(
-                context,
-                (&assembled.message.as_message(), assembled.send_count),
-                summary,
-                kind,
-            ),
+            Some(assembled) => {
+                self.add_message(context, (&assembled.message.as_message(), assembled.send_count), summary, kind)
+            }
             None => self.add_message(context, (message, 1), summary, kind),
         };
         *owner = key.to_attribution(PackedChunkSegmentOrdinal::of_message(message_kind));
@@ -223,17 +215,12 @@ impl ConnectionRpcState {
         summary: &RpcRdmaHeaderSummary,
         owner: &mut RdmaAttribution,
     ) -> FrameContentKind {
-        let is_call =
-            summary.words.message_type == RpcRdmaMessageType::Version2(RpcRdma2HeaderType::RDMA2_CALL_MIDDLE);
+        let is_call = summary.words.message_type == RpcRdmaMessageType::Version2(RpcRdma2HeaderType::RDMA2_CALL_MIDDLE);
         let kind = if is_call { RpcMessageKind::Call } else { RpcMessageKind::Reply };
         *owner = TransactionSlabKey::NONE.to_attribution(PackedChunkSegmentOrdinal::PART);
         let stats_and_limit = (&mut *context.stats, context.limits.partial_message_bytes);
-        let completed = self.continuations.add_part(
-            (context.sender, summary.xid, kind),
-            message,
-            summary,
-            stats_and_limit,
-        );
+        let completed =
+            self.continuations.add_part((context.sender, summary.xid, kind), message, summary, stats_and_limit);
         if let Some(assembled) = completed
             && let Some(key) = self.complete_message(context, kind, &assembled)
         {
@@ -311,19 +298,16 @@ impl ConnectionRpcState {
             _ if summary.is_cut || summary.is_unknown() => kind_by_xid(),
             // The RPC message of an RDMA_NOMSG Reply is in a Reply chunk. One without any chunk is an error (RFC 8166
             // section 4.5.2); a Call like that is answered by ERR_CHUNK.
-            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) if summary.reply_chunk.is_none() => {
-                kind_by_xid()
-            }
+            RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) if summary.reply_chunk.is_none() => kind_by_xid(),
             RpcRdmaMessageType::Version1(RdmaProc::RDMA_NOMSG) => reply,
-            RpcRdmaMessageType::Prototype(_)
-            | RpcRdmaMessageType::Version1(_)
-            | RpcRdmaMessageType::Version2(_) => match rpc_type(rpc) {
-                Ok(kind) => InferredMessageKind::known(kind.filter(|kind| {
-                    starts_with(rpc, summary.xid)
-                        || self.may_have_other_xid(context.sender, summary, rpc, *kind)
-                })?),
-                Err(_) => kind_by_xid(),
-            },
+            RpcRdmaMessageType::Prototype(_) | RpcRdmaMessageType::Version1(_) | RpcRdmaMessageType::Version2(_) => {
+                match rpc_type(rpc) {
+                    Ok(kind) => InferredMessageKind::known(kind.filter(|kind| {
+                        starts_with(rpc, summary.xid) || self.may_have_other_xid(context.sender, summary, rpc, *kind)
+                    })?),
+                    Err(_) => kind_by_xid(),
+                }
+            }
         })
     }
 
@@ -345,19 +329,15 @@ impl ConnectionRpcState {
         let (xid, _type, version) = (word(), word(), word());
         let has_call = |xid: Xid| self.has_transaction(sender.peer(), xid);
         match kind {
-            RpcMessageKind::Call => {
-                version.is_none_or(|version| version == RPC_VERSION) && !has_call(summary.xid)
-            }
+            RpcMessageKind::Call => version.is_none_or(|version| version == RPC_VERSION) && !has_call(summary.xid),
             RpcMessageKind::Reply => has_call(summary.xid) || xid.is_some_and(|xid| has_call(Xid(xid))),
         }
     }
 
     /// Returns `true` if a Call of `sender`'s peer with this XID is waiting for its Reply.
     fn has_pending_call(&self, context: &BorrowedFlowState<'_>, xid: Xid) -> bool {
-        let call = self
-            .transactions
-            .get(&(context.sender.peer(), xid))
-            .and_then(|key| context.transaction_table.get(*key));
+        let call =
+            self.transactions.get(&(context.sender.peer(), xid)).and_then(|key| context.transaction_table.get(*key));
         call.is_some_and(|entry| entry.is_open() && entry.transaction.call.is_some())
     }
 
@@ -370,8 +350,7 @@ impl ConnectionRpcState {
     ) -> FrameContentKind {
         let key = self.transactions.get(&(context.sender, xid)).copied();
         self.record_done(context, key);
-        let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?)))
-        else {
+        let Some((key, entry)) = key.and_then(|key| Some((key, context.transaction_table.get_mut(key)?))) else {
             return context.count_undecoded(UndecodedReason::DoneWithoutCall);
         };
         entry.transaction.is_done = true;
@@ -392,8 +371,7 @@ fn starts_with(cursor: &Cursor<'_>, xid: Xid) -> bool {
 /// Returns `true` if the start of a message may be that of the Call with this XID. A Reply of the same side may have
 /// the XID, too: they are independent in each direction (RFC 8167 section 2.4.1).
 pub(in crate::flow) fn may_start_call(bytes: &[u8], xid: Xid) -> bool {
-    let is_reply =
-        || xid_and_kind(bytes, bytes.len() + 1).is_some_and(|(_, kind)| kind == Some(RpcMessageKind::Reply));
+    let is_reply = || xid_and_kind(bytes, bytes.len() + 1).is_some_and(|(_, kind)| kind == Some(RpcMessageKind::Reply));
     bytes.starts_with(&xid.0.to_be_bytes()) && !is_reply()
 }
 
@@ -404,8 +382,7 @@ pub(in crate::flow) fn advertises_handle(bytes: &[u8], handle: Handle) -> bool {
         chunks.flat_map(|chunk| &chunk.segments).any(|segment| segment.handle == handle)
     };
     let dialects = [Dialect::Rfc8166, Dialect::Version2, Dialect::Prototype].into_iter();
-    { dialects }
-        .any(|dialect| RpcRdmaHeaderSummary::decode(dialect, bytes, bytes.len() + 1).is_some_and(advertises))
+    { dialects }.any(|dialect| RpcRdmaHeaderSummary::decode(dialect, bytes, bytes.len() + 1).is_some_and(advertises))
 }
 
 /// Returns the XID of a message that may be a Reply.

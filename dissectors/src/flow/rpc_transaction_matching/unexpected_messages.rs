@@ -6,9 +6,7 @@
 use crate::field::NullFieldObserver;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
-use crate::flow::exceptional_transport_events::{
-    RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason,
-};
+use crate::flow::exceptional_transport_events::{RpcRdmaHeaderFault, TransportAnomalyKind, UnexpectedRpcMessageReason};
 use crate::flow::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 use crate::flow::transaction_slab_key::TransactionSlabKey;
 use crate::flow::transaction_table::TrackedFlowTransaction;
@@ -61,11 +59,7 @@ impl ConnectionRpcState {
     }
 
     /// Records RDMA_DONE for a Transaction, if it is known.
-    pub(super) fn record_done(
-        &mut self,
-        context: &mut BorrowedFlowState<'_>,
-        transaction: Option<TransactionSlabKey>,
-    ) {
+    pub(super) fn record_done(&mut self, context: &mut BorrowedFlowState<'_>, transaction: Option<TransactionSlabKey>) {
         if !self.dialect.is_none_or(rpcrdma::Dialect::is_version1) {
             return;
         }
@@ -94,10 +88,8 @@ impl ConnectionRpcState {
             return None;
         }
         if reply.is_rdma_error() {
-            let own_call = self
-                .transactions
-                .get(&(context.sender, xid))
-                .and_then(|key| context.transaction_table.get(*key));
+            let own_call =
+                self.transactions.get(&(context.sender, xid)).and_then(|key| context.transaction_table.get(*key));
             return Some(match own_call.is_some_and(TrackedFlowTransaction::is_open) {
                 true => UnexpectedRpcMessageReason::ErrorByRequester,
                 false => UnexpectedRpcMessageReason::ErrorWithoutCall,
@@ -142,13 +134,10 @@ impl ConnectionRpcState {
         let Transaction { xid: outer, call, reply: first, .. } = &*entry.transaction;
         let outer = *outer;
         if let Some(inner) = inline_xid(reply).filter(|inner| *inner != outer) {
-            let has_rpc =
-                RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullFieldObserver).is_ok();
+            let has_rpc = RpcMsg::decode(&mut Cursor::new(reply.inline_bytes()), &mut NullFieldObserver).is_ok();
             if has_rpc {
-                let kind = TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch {
-                    outer,
-                    inner,
-                });
+                let kind =
+                    TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidMismatch { outer, inner });
                 self.record_version1(context, Some(key), kind);
             }
             return;
@@ -177,8 +166,7 @@ impl ConnectionRpcState {
     ) -> bool {
         let existing_call =
             context.transaction_table.get(existing_key).and_then(|entry| entry.transaction.call.as_ref());
-        self.may_suspect(context)
-            && existing_call.is_some_and(|existing_call| asks_for_other(existing_call, call))
+        self.may_suspect(context) && existing_call.is_some_and(|existing_call| asks_for_other(existing_call, call))
     }
 
     /// Reports a message once its receiver has sent a further message without loss.
@@ -205,9 +193,7 @@ impl ConnectionRpcState {
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
             let SuspectedUnexpectedMessage { event, is_without_call, losses } = suspect;
             let is_certain = losses.is_none_or(|losses| losses == self.losses);
-            if is_certain
-                && (event.sender == context.sender || context.packet_meta.last_frame() == event.frame)
-            {
+            if is_certain && (event.sender == context.sender || context.packet_meta.last_frame() == event.frame) {
                 remaining.push(suspect);
                 continue;
             }
@@ -284,8 +270,7 @@ fn may_answer_other_call(context: &BorrowedFlowState<'_>, requester: ConnectionS
         if entry.connection != context.connection {
             return entry.transaction.xid == xid;
         }
-        let rpc_xid =
-            || entry.transaction.with_messages(|messages| messages.cursor(RpcMessageKind::Call)?.word().ok());
+        let rpc_xid = || entry.transaction.with_messages(|messages| messages.cursor(RpcMessageKind::Call)?.word().ok());
         entry.requester == requester && rpc_xid() == Some(xid.0)
     })
 }

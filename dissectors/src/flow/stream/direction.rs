@@ -300,8 +300,7 @@ impl TcpStreamDirection {
 
     /// Returns `true` if these bytes are the next, and none are buffered.
     pub(in crate::flow) fn is_next(&self, sequence: TcpSequence) -> bool {
-        self.out_of_order.is_empty()
-            && self.next_position.is_none_or(|next| next == self.position_of(sequence))
+        self.out_of_order.is_empty() && self.next_position.is_none_or(|next| next == self.position_of(sequence))
     }
 
     /// Returns `true` if bytes from this number on are a retransmission: they were captured before, or fill a gap that
@@ -338,10 +337,7 @@ impl TcpStreamDirection {
     ) {
         let at = self.position_of(sequence);
         let next = self.start_at(at);
-        self.buffer_new_part(
-            StreamBytes { at, data, meta: packet_meta }.after(next.saturating_sub(at) as u32),
-            0,
-        );
+        self.buffer_new_part(StreamBytes { at, data, meta: packet_meta }.after(next.saturating_sub(at) as u32), 0);
     }
 
     /// Iterates over the contiguous captured bytes at the start.
@@ -390,9 +386,9 @@ impl TcpStreamDirection {
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
     pub(in crate::flow) fn update_other_reached(&mut self, reached: Option<StreamPosition>) -> bool {
         self.other_reached = reached.unwrap_or(StreamPosition::MAX);
-        self.out_of_order.front().is_some_and(|segment| {
-            Some(segment.at) == self.next_position && segment.received <= self.other_reached
-        })
+        self.out_of_order
+            .front()
+            .is_some_and(|segment| Some(segment.at) == self.next_position && segment.received <= self.other_reached)
     }
 
     /// Processes a segment with bytes whose sender had received the other direction up to `received`.
@@ -432,12 +428,10 @@ impl TcpStreamDirection {
             .front()
             .filter(|segment| self.is_gap_requested && segment.at > next)
             .map(|segment| segment.time);
-        if new_bytes.at == next && is_due && self.out_of_order.front().is_none_or(|segment| segment.at >= end)
-        {
+        if new_bytes.at == next && is_due && self.out_of_order.front().is_none_or(|segment| segment.at >= end) {
             self.next_position = Some(end);
             let until = packet_meta.time;
-            let recovery =
-                since.map(|since| DeliveryAnomaly::Recovered(RetransmissionStall { since, until }));
+            let recovery = since.map(|since| DeliveryAnomaly::Recovered(RetransmissionStall { since, until }));
             let meta = PacketMeta { anomaly: recovery.as_ref().or(packet_meta.anomaly), ..packet_meta };
             reader.read_bytes(StreamBytes { meta, ..new_bytes });
         } else {
@@ -459,9 +453,7 @@ impl TcpStreamDirection {
         let mut at = self.out_of_order.partition_point(|segment| segment.end() <= start);
         while from < end {
             let (hole, overlap) = match self.out_of_order.get(at) {
-                Some(segment) => {
-                    (from..segment.at.min(end).max(from), segment.at.max(from)..segment.end().min(end))
-                }
+                Some(segment) => (from..segment.at.min(end).max(from), segment.at.max(from)..segment.end().min(end)),
                 None => (from..end, end..end),
             };
             if !hole.is_empty() {
@@ -498,9 +490,7 @@ impl TcpStreamDirection {
         let stored = segment.bytes.get(offset..).unwrap_or_default();
         if stored.iter().zip(stream_bytes.data.bytes).any(|(stored, copied)| stored != copied) {
             self.contradictions += 1;
-        } else if offset <= segment.bytes.len()
-            && offset + stream_bytes.data.bytes.len() > segment.bytes.len()
-        {
+        } else if offset <= segment.bytes.len() && offset + stream_bytes.data.bytes.len() > segment.bytes.len() {
             let new_bytes = stream_bytes.data.bytes.get(segment.bytes.len() - offset..).unwrap_or_default();
             self.buffered_bytes += new_bytes.len();
             segment.bytes.extend_from_slice(new_bytes);
@@ -527,9 +517,7 @@ impl TcpStreamDirection {
         }
         let anomaly = match is_needed {
             // The first copy determines the start.
-            true => {
-                DeliveryAnomaly::ClosesGap(RetransmissionStall { since: Timestamp(i64::MIN), until: time })
-            }
+            true => DeliveryAnomaly::ClosesGap(RetransmissionStall { since: Timestamp(i64::MIN), until: time }),
             false => DeliveryAnomaly::Surplus,
         };
         let meta = PacketMeta { anomaly: Some(&anomaly), ..stream_bytes.meta };
@@ -589,8 +577,8 @@ impl TcpStreamDirection {
             self.buffered_bytes -= segment.counted_bytes();
             self.next_position = Some(segment.end());
             let stream_bytes = segment.to_stream_bytes();
-            let recovery = until
-                .map(|until| DeliveryAnomaly::Recovered(RetransmissionStall { since: segment.time, until }));
+            let recovery =
+                until.map(|until| DeliveryAnomaly::Recovered(RetransmissionStall { since: segment.time, until }));
             let meta = PacketMeta { anomaly: recovery.as_ref(), ..stream_bytes.meta };
             reader.read_bytes(StreamBytes { meta, ..stream_bytes });
         }
@@ -623,8 +611,7 @@ impl TcpStreamDirection {
             }
             if position == next {
                 let waited = now.abs_diff_ns(self.last);
-                self.shortest_answer_ns =
-                    Some(self.shortest_answer_ns.map_or(waited, |shortest| shortest.min(waited)));
+                self.shortest_answer_ns = Some(self.shortest_answer_ns.map_or(waited, |shortest| shortest.min(waited)));
             }
         } else if position == self.acknowledged && segment.payload.length == 0 {
             self.last_request_time = Some(now);
@@ -675,11 +662,7 @@ impl TcpStreamDirection {
     }
 
     /// Records that a message ends with the last delivered byte. Returns `true` if it is already acknowledged.
-    pub(in crate::flow) fn record_message_end(
-        &mut self,
-        key: TransactionSlabKey,
-        kind: RpcMessageKind,
-    ) -> bool {
+    pub(in crate::flow) fn record_message_end(&mut self, key: TransactionSlabKey, kind: RpcMessageKind) -> bool {
         let Some(next) = self.next_position.filter(|next| *next > self.acknowledged) else { return true };
         if self.unacknowledged_messages.len() >= MAX_UNACKNOWLEDGED_MESSAGES {
             self.unacknowledged_messages.pop_front();
@@ -689,9 +672,7 @@ impl TcpStreamDirection {
     }
 
     /// Returns the next message acknowledged since the last call.
-    pub(in crate::flow) fn next_acknowledged_message(
-        &mut self,
-    ) -> Option<(TransactionSlabKey, RpcMessageKind)> {
+    pub(in crate::flow) fn next_acknowledged_message(&mut self) -> Option<(TransactionSlabKey, RpcMessageKind)> {
         self.unacknowledged_messages.front().filter(|(end, ..)| *end <= self.acknowledged)?;
         self.unacknowledged_messages.pop_front().map(|(_, key, kind)| (key, kind))
     }

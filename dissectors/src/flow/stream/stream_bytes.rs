@@ -38,11 +38,7 @@ impl<'a> StreamBytes<'a> {
         let captured = self.data.bytes.get(start as usize..).unwrap_or_default();
         let length = end - start;
         let bytes = captured.get(..length as usize).unwrap_or(captured);
-        Self {
-            at: self.at + u64::from(start),
-            data: CapturedPacketPayload { bytes, length },
-            meta: self.meta,
-        }
+        Self { at: self.at + u64::from(start), data: CapturedPacketPayload { bytes, length }, meta: self.meta }
     }
 }
 

@@ -100,9 +100,8 @@ impl TcpReceiverAcknowledgements {
         let from = self.received.partition_point(|existing| existing.end < range.start);
         let to = self.received.partition_point(|existing| existing.start <= range.end);
         let touching = self.received.get(from..to).unwrap_or_default();
-        let merged = touching
-            .iter()
-            .fold(range, |union, existing| union.start.min(existing.start)..union.end.max(existing.end));
+        let merged =
+            touching.iter().fold(range, |union, existing| union.start.min(existing.start)..union.end.max(existing.end));
         if from < to || self.received.len() < MAX_RECEIVED_RANGES {
             self.received.splice(from..to, [merged]);
         }
@@ -144,8 +143,7 @@ impl TcpReceiverAcknowledgements {
     /// Records a retransmission of bytes that were already acknowledged. A later report of these bytes as a duplicate
     /// is about this copy, not about an earlier retransmission.
     pub(super) fn record_needless(&mut self, range: &Range<StreamPosition>) {
-        self.delays
-            .retain(|delay| delay.retransmitted.end <= range.start || range.end <= delay.retransmitted.start);
+        self.delays.retain(|delay| delay.retransmitted.end <= range.start || range.end <= delay.retransmitted.start);
     }
 
     /// Forgets what lies before an acknowledged position.

@@ -84,10 +84,7 @@ fn copies_of_a_stream_may_come_when_the_next_between_the_same_ports_has_begun() 
         frames.extend_from_slice(&second[4..]);
         let outcome = expect(
             &frames,
-            &[
-                "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5",
-                "#2 c2 > 8 GETATTR NFS3ERR_STALE call 12 reply 21",
-            ],
+            &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5", "#2 c2 > 8 GETATTR NFS3ERR_STALE call 12 reply 21"],
         );
         assert_eq!(outcome.undecoded(), [(UndecodedReason::LateCopy, 2)], "{next}");
     }

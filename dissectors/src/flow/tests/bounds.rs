@@ -282,9 +282,7 @@ fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
     // Bytes adjacent to a known range need no memory.
     frames.extend(link.write(Server, sink.from(8), &data(8)));
     let outcome = run_within(FlowLimits { keep_file_data: false, ..limits }, &frames, |_| usize::MAX);
-    let [(EvictedState::MovedRange, lost)] = given_up(&outcome.flow)[..] else {
-        panic!("{:?}", outcome.lines())
-    };
+    let [(EvictedState::MovedRange, lost)] = given_up(&outcome.flow)[..] else { panic!("{:?}", outcome.lines()) };
     assert_eq!(outcome.transactions[0].write_chunks[0].moved_bytes(), (10_001 - lost) * 8);
     let remembered = (10_000 - lost) * 32;
     assert!((32_000..64 << 10).contains(&remembered), "{remembered} bytes");

@@ -115,8 +115,7 @@ fn the_segments_of_a_chunk_may_have_one_handle() {
 fn a_call_may_have_several_read_chunks_of_several_segments() {
     let mut link = Link::new(17);
     let parts: Vec<_> = (0..4).map(|part| memory(0xa1 + part, 0, 512)).collect();
-    let call =
-        write_call(7, 1024).read_at(68, &parts[..2]).read_at(200, &parts[2..3]).read_at(300, &parts[3..]);
+    let call = write_call(7, 1024).read_at(68, &parts[..2]).read_at(200, &parts[2..3]).read_at(300, &parts[3..]);
     let mut frames = link.send(Client, &call);
     for part in &parts {
         frames.extend(link.read(Server, *part, &data(512)));
@@ -124,9 +123,7 @@ fn a_call_may_have_several_read_chunks_of_several_segments() {
     frames.extend(link.send(Server, &write_reply(7, 1024)));
     expect_all(
         &frames,
-        &[
-            "#1 c1 > 7 WRITE NFS3_OK call 1 reply 10 r68[512/512@3-3 512/512@5-5] r200[512/512@7-7] r300[512/512@9-9]",
-        ],
+        &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 10 r68[512/512@3-3 512/512@5-5] r200[512/512@7-7] r300[512/512@9-9]"],
     );
 }
 
@@ -140,8 +137,7 @@ fn several_write_chunks_are_told_apart() {
         link.send(Server, &read_reply(7, 600).write(&[sinks[0].of(0)]).write(&[sinks[1].of(600)])),
     ]
     .concat();
-    let outcome =
-        expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 3 w[0/0/1024] w[600/600/1024@2-2]"]);
+    let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 3 w[0/0/1024] w[600/600/1024@2-2]"]);
     assert_eq!(outcome.meanings[1], data_of(outcome.meanings[0], ChunkKind::Write, 1));
 }
 
@@ -164,17 +160,13 @@ fn a_long_call_is_read_out_of_its_position_zero_read_chunk() {
         link.send(Server, &write_reply(7, 1500)),
     ]
     .concat();
-    let outcome =
-        expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r0[1024/1024@3-3 544/544@5-5]"]);
+    let outcome = expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r0[1024/1024@3-3 544/544@5-5]"]);
     assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Call), Some(length as u64));
     assert_eq!(outcome.transactions[0].call.as_ref().unwrap().inline_length(), Some(0));
 
     // Without the second response the Call is known by its first bytes.
     let lost = without(&frames, &[5]);
-    expect(
-        &lost,
-        &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 5 r0[1024/1024@3-3 0/544] missing read:0:1024-1567"],
-    );
+    expect(&lost, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 5 r0[1024/1024@3-3 0/544] missing read:0:1024-1567"]);
 }
 
 /// RFC 8166 section 3.5.3 with a data item reduced from a Call that is itself in a chunk.
@@ -190,8 +182,7 @@ fn a_long_call_may_have_a_further_read_chunk() {
         link.send(Server, &write_reply(7, 2000)),
     ]
     .concat();
-    let outcome =
-        expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 7 r0[68/68@3-3] r68[2000/2000@5-6]"]);
+    let outcome = expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 7 r0[68/68@3-3] r68[2000/2000@5-6]"]);
     assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Call), Some(2068));
 }
 
@@ -209,17 +200,13 @@ fn a_long_reply_is_read_out_of_the_segments_of_its_reply_chunk() {
         link.send(Server, &whole.clone().nomsg().reply(&[one, two.of(rest)])),
     ]
     .concat();
-    let outcome = expect_all(
-        &frames,
-        &["#1 c1 > 7 READ NFS3_OK call 1 reply 4 rc[1024/1024/1024@2-2 520/520/2048@3-3]"],
-    );
+    let outcome =
+        expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 4 rc[1024/1024/1024@2-2 520/520/2048@3-3]"]);
     assert_eq!(outcome.transactions[0].rpc_length(RpcMessageKind::Reply), Some(1544));
 
     expect(
         &without(&frames, &[3]),
-        &[
-            "#1 c1 > 7 READ NFS3_OK call 1 reply 3 rc[1024/1024/1024@2-2 0/520/2048] missing replychunk:1024-1543",
-        ],
+        &["#1 c1 > 7 READ NFS3_OK call 1 reply 3 rc[1024/1024/1024@2-2 0/520/2048] missing replychunk:1024-1543"],
     );
     expect(
         &without(&frames, &[2]),
@@ -230,11 +217,9 @@ fn a_long_reply_is_read_out_of_the_segments_of_its_reply_chunk() {
 #[test]
 fn a_reply_chunk_that_was_not_needed_misses_nothing() {
     let mut link = Link::new(17);
-    let frames = [
-        link.send(Client, &getattr_call(7).reply(&[memory(0xc1, 0, 1024)])),
-        link.send(Server, &getattr_reply(7)),
-    ]
-    .concat();
+    let frames =
+        [link.send(Client, &getattr_call(7).reply(&[memory(0xc1, 0, 1024)])), link.send(Server, &getattr_reply(7))]
+            .concat();
     expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2 rc[0/-/1024]"]);
 }
 
@@ -253,10 +238,7 @@ fn an_unused_write_chunk_may_come_back_in_either_form() {
     .concat();
     expect_all(
         &frames,
-        &[
-            "#1 c1 > 7 READ NFS3_OK call 1 reply 2 w[0/0/1024]",
-            "#2 c1 > 8 READ NFS3_OK call 3 reply 4 w[0/-/1024]",
-        ],
+        &["#1 c1 > 7 READ NFS3_OK call 1 reply 2 w[0/0/1024]", "#2 c1 > 8 READ NFS3_OK call 3 reply 4 w[0/-/1024]"],
     );
 }
 
@@ -300,8 +282,7 @@ fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
     let mut link = Link::new(17);
     let [first, second] = [memory(0xb1, 0, 1024), memory(0xb2, 0, 1024)];
     let sources = [memory(0xa1, 0, 100), memory(0xa2, 0, 100)];
-    let call =
-        read_call(7, 2048).read(&sources).write(&[first]).write(&[second]).reply(&[memory(0xc1, 0, 4096)]);
+    let call = read_call(7, 2048).read(&sources).write(&[first]).write(&[second]).reply(&[memory(0xc1, 0, 4096)]);
     let frames = [link.connect(1), link.send(Client, &call)].concat();
     // Segments of each chunk list, and `true` if more may follow: Read, Write and Reply chunks.
     let lists = |captured: usize| {
@@ -377,11 +358,9 @@ fn rfc5666_section_3_5_rdma_done_of_an_unknown_call_is_counted_as_such() {
 #[test]
 fn rdma_msgp_is_a_message_with_its_chunk_lists() {
     let mut link = Link::new(17);
-    let frames = [
-        link.send(Client, &write_call_inline(7, &data(100)).padded()),
-        link.send(Server, &write_reply(7, 100)),
-    ]
-    .concat();
+    let frames =
+        [link.send(Client, &write_call_inline(7, &data(100)).padded()), link.send(Server, &write_reply(7, 100))]
+            .concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 2"]);
     let words = outcome.transactions[0].call.as_ref().unwrap().rpcrdma.unwrap();
     assert_eq!(words.message_type, RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSGP));

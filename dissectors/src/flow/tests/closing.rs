@@ -79,10 +79,7 @@ fn a_rep_without_its_req_ends_the_connection_before() {
     frames.extend([second.send(Client, &getattr_call(8)), second.send(Server, &getattr_reply(8))].concat());
     expect_all(
         &frames,
-        &[
-            "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5",
-            "#2 c2 > 8 GETATTR NFS3ERR_STALE call 9 reply 10",
-        ],
+        &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5", "#2 c2 > 8 GETATTR NFS3ERR_STALE call 9 reply 10"],
     );
 }
 
@@ -142,9 +139,7 @@ fn a_connection_that_is_forgotten_is_over() {
         .enumerate()
         .flat_map(|(at, link)| [link.connect(at as u32), getattr(link, 7)].concat())
         .collect();
-    let over: Vec<_> = closed(FlowLimits { connections: 2, ..noted() }, &frames)
-        .into_iter()
-        .map(|(number, _)| number)
-        .collect();
+    let over: Vec<_> =
+        closed(FlowLimits { connections: 2, ..noted() }, &frames).into_iter().map(|(number, _)| number).collect();
     assert_eq!(over, [1]);
 }

@@ -39,10 +39,8 @@ fn the_client_is_who_connected_and_without_the_cm_exchange_who_calls_nfs() {
 #[test]
 fn two_connections_between_the_same_addresses_at_once_do_not_mix() {
     let (mut one, mut two) = (Link::new(17), Link::new(18));
-    let frames = interleaved([
-        read(&mut one, 7, memory(0xb1, 0x1000, 2048)),
-        read(&mut two, 9, memory(0xb2, 0x2000, 2048)),
-    ]);
+    let frames =
+        interleaved([read(&mut one, 7, memory(0xb1, 0x1000, 2048)), read(&mut two, 9, memory(0xb2, 0x2000, 2048))]);
     expect_all(
         &frames,
         &[
@@ -55,10 +53,8 @@ fn two_connections_between_the_same_addresses_at_once_do_not_mix() {
 #[test]
 fn four_connections_between_the_same_addresses_at_once_do_not_mix() {
     let mut links = [17, 18, 19, 20].map(Link::new);
-    let reads: Vec<_> =
-        (0..4).map(|at| read(&mut links[at as usize], 7 + at, memory(0xb1 + at, 0, 1024))).collect();
-    let writes: Vec<_> =
-        (0..4).map(|at| write(&mut links[at as usize], 17 + at, memory(0xc1 + at, 0, 1024))).collect();
+    let reads: Vec<_> = (0..4).map(|at| read(&mut links[at as usize], 7 + at, memory(0xb1 + at, 0, 1024))).collect();
+    let writes: Vec<_> = (0..4).map(|at| write(&mut links[at as usize], 17 + at, memory(0xc1 + at, 0, 1024))).collect();
     let frames = [interleaved(reads), interleaved(writes)].concat();
     expect_all(
         &frames,
@@ -133,10 +129,7 @@ fn a_capture_may_begin_with_a_reply() {
     let all = [getattr(&mut link, 7), read(&mut link, 8, memory(0xb1, 0, 1024))].concat();
     expect_all(
         &all[1..],
-        &[
-            "#1 c1 > 7 - SUCCESS reply 1 missing call",
-            "#2 c1 > 8 READ NFS3_OK call 2 reply 5 w[1024/1024/1024@4-4]",
-        ],
+        &["#1 c1 > 7 - SUCCESS reply 1 missing call", "#2 c1 > 8 READ NFS3_OK call 2 reply 5 w[1024/1024/1024@4-4]"],
     );
 }
 
@@ -156,14 +149,10 @@ fn a_capture_may_begin_with_an_rdma_write() {
 #[test]
 fn a_capture_may_begin_with_a_read_response() {
     let mut link = Link::new(17);
-    let all =
-        [write(&mut link, 7, memory(0xa1, 0, 2048)), write(&mut link, 8, memory(0xa1, 0, 2048))].concat();
+    let all = [write(&mut link, 7, memory(0xa1, 0, 2048)), write(&mut link, 8, memory(0xa1, 0, 2048))].concat();
     let outcome = expect(
         &all[2..],
-        &[
-            "#1 c1 > 7 - SUCCESS reply 3 missing call",
-            "#2 c1 > 8 WRITE NFS3_OK call 4 reply 8 r68[2048/2048@6-7]",
-        ],
+        &["#1 c1 > 7 - SUCCESS reply 3 missing call", "#2 c1 > 8 WRITE NFS3_OK call 4 reply 8 r68[2048/2048@6-7]"],
     );
     assert_eq!(outcome.undecoded(), [(UndecodedReason::ReadWithoutRequest, 2)]);
 }
@@ -181,14 +170,8 @@ fn one_direction_alone_gives_its_messages() {
     let mut link = Link::new(17);
     let all = [getattr(&mut link, 7), getattr(&mut link, 8)].concat();
     let of = |parity: usize| -> Frames { all.iter().skip(parity).step_by(2).cloned().collect() };
-    expect_all(
-        &of(0),
-        &["#1 c1 > 7 GETATTR - call 1 missing reply", "#2 c1 > 8 GETATTR - call 2 missing reply"],
-    );
-    expect_all(
-        &of(1),
-        &["#1 c1 > 7 - SUCCESS reply 1 missing call", "#2 c1 > 8 - SUCCESS reply 2 missing call"],
-    );
+    expect_all(&of(0), &["#1 c1 > 7 GETATTR - call 1 missing reply", "#2 c1 > 8 GETATTR - call 2 missing reply"]);
+    expect_all(&of(1), &["#1 c1 > 7 - SUCCESS reply 1 missing call", "#2 c1 > 8 - SUCCESS reply 2 missing call"]);
 }
 
 #[test]
@@ -234,10 +217,7 @@ fn a_connection_that_is_set_up_again_with_the_same_numbers_is_another() {
     let frames = [link.connect(1), getattr(&mut link, 7), link.ack(Client)].concat();
     expect_all(
         &[frames.clone(), frames].concat(),
-        &[
-            "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5",
-            "#2 c2 > 7 GETATTR NFS3ERR_STALE call 10 reply 11",
-        ],
+        &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5", "#2 c2 > 7 GETATTR NFS3ERR_STALE call 10 reply 11"],
     );
 }
 

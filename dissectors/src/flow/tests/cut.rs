@@ -20,8 +20,7 @@ fn chunk_lists_that_end_with_the_capture_are_cut() {
     for captured in 16..header + 40 {
         let outcome = run_cut(&frames, 2, HEADERS + captured);
         let call = outcome.transactions[1].call.as_ref().unwrap();
-        let expected =
-            if captured < header { ChunkListCompleteness::Cut } else { ChunkListCompleteness::Complete };
+        let expected = if captured < header { ChunkListCompleteness::Cut } else { ChunkListCompleteness::Complete };
         assert_eq!(call.chunk_lists(), Some(expected), "{captured}");
     }
 }
@@ -35,8 +34,7 @@ fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
         Results::PUTROOTFH(StatusUnion::Ok(Void)),
         Results::READLINK(StatusUnion::Fail(Nfsstat4::NFS4ERR_INVAL, Void)),
     ];
-    let link_text =
-        Results::READLINK(StatusUnion::Ok(v4::Readlink4Resok { link: crate::xdr::DdpText::Inline(b"to") }));
+    let link_text = Results::READLINK(StatusUnion::Ok(v4::Readlink4Resok { link: crate::xdr::DdpText::Inline(b"to") }));
     let all = [results[0].clone(), link_text, handle()];
     let name = |call_bytes: usize, results: &[Results<'_>], status: Nfsstat4| {
         let mut link = Link::new(17);
@@ -53,10 +51,8 @@ fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
         assert!(main.is_none() || main == facts.label_operation());
         facts.operation
     };
-    let (named, compound) = (
-        Some(ProcedureOrMainOperation::Named("READLINK")),
-        Some(ProcedureOrMainOperation::Named("COMPOUND")),
-    );
+    let (named, compound) =
+        (Some(ProcedureOrMainOperation::Named("READLINK")), Some(ProcedureOrMainOperation::Named("COMPOUND")));
     // RPC header 40, then tag, minor version, count, and one word per operation.
     for call_bytes in 32..64 {
         assert_eq!(name(call_bytes, &all, Nfsstat4::NFS4_OK), named, "{call_bytes}");

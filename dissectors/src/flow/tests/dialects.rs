@@ -51,10 +51,7 @@ fn a_server_without_version_2_makes_the_client_go_on_in_version_1() {
     .concat();
     let outcome = expect_all(
         &frames,
-        &[
-            "#1 c1 > 6 GETATTR RDMA2_ERR_VERS call 1 reply 2",
-            "#2 c1 > 7 GETATTR NFS3ERR_STALE call 3 reply 4",
-        ],
+        &["#1 c1 > 6 GETATTR RDMA2_ERR_VERS call 1 reply 2", "#2 c1 > 7 GETATTR NFS3ERR_STALE call 3 reply 4"],
     );
     assert_eq!(dialects(&outcome), [[Some(Dialect::Version2); 2], [Some(Dialect::Rfc8166); 2]]);
 }
@@ -78,10 +75,7 @@ fn properties_and_grants_are_messages_without_transaction_and_errors_end_one() {
     let frames = [frames, getattr2(&mut link, 7)].concat();
     let outcome = expect_all(
         &frames,
-        &[
-            "#1 c1 > 6 READ RDMA2_ERR_WRITE_RESOURCE call 4 reply 5",
-            "#2 c1 > 7 GETATTR NFS3ERR_STALE call 7 reply 8",
-        ],
+        &["#1 c1 > 6 READ RDMA2_ERR_WRITE_RESOURCE call 4 reply 5", "#2 c1 > 7 GETATTR NFS3ERR_STALE call 7 reply 8"],
     );
     let transport = |htype| FrameContentKind::TransportMessage(RpcRdmaMessageType::Version2(htype));
     assert_eq!(
@@ -109,8 +103,7 @@ fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
     let printed = |has_set_up: bool| {
         let mut link = Link::new(17);
         let mut frames = if has_set_up { link.connect(1) } else { Vec::new() };
-        let client =
-            |xid: u32, limit: u32| message(&[xid, 2, limit, 10, 0, 0, 0, 0], &getattr_call(xid).body);
+        let client = |xid: u32, limit: u32| message(&[xid, 2, limit, 10, 0, 0, 0, 0], &getattr_call(xid).body);
         let server = |xid: u32, limit: u32| message(&[xid, 2, limit, 13, 0], &getattr_reply(xid).body);
         let sends = [
             (Client, client(6, 4)),
@@ -189,9 +182,7 @@ fn parts_of_messages_that_never_end_are_given_up() {
     let body = write_call_inline(7, &data(900)).body;
     let mut frames = getattr2(&mut link, 6);
     for xid in 7..200 {
-        frames.extend(
-            link.send_bytes(Client, &middle(xid, 9, 5000, &[&xid.to_be_bytes(), &body[4..]].concat())),
-        );
+        frames.extend(link.send_bytes(Client, &middle(xid, 9, 5000, &[&xid.to_be_bytes(), &body[4..]].concat())));
     }
     frames.extend(getattr2(&mut link, 300));
     let outcome = run(&frames);
@@ -200,9 +191,7 @@ fn parts_of_messages_that_never_end_are_given_up() {
     let limits = FlowLimits { partial_message_bytes: 4000, ..FlowLimits::default() };
     let outcome = run_within(limits, &frames, |_| usize::MAX);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::MessagePart, 193)]);
-    assert!(
-        outcome.flow.evicted_counts().any(|(what, count)| what == EvictedState::MessageParts && count > 0)
-    );
+    assert!(outcome.flow.evicted_counts().any(|(what, count)| what == EvictedState::MessageParts && count > 0));
 }
 
 /// NFS over RDMA (SIGCOMM 2003) sections 4.3.1 and 4.4: the client reads the chunk of a Reply, and reports
@@ -269,8 +258,7 @@ fn a_named_dialect_is_the_one_that_is_read() {
         run_within(FlowLimits { dialect: Some(dialect), ..FlowLimits::default() }, frames, |_| usize::MAX)
     };
     let mut link = Link::new(17);
-    let grants: Vec<_> =
-        (0..2).flat_map(|_| link.send_bytes(Client, &message(&[0, 2, 16, 5], &[]))).collect();
+    let grants: Vec<_> = (0..2).flat_map(|_| link.send_bytes(Client, &message(&[0, 2, 16, 5], &[]))).collect();
     assert_eq!(run(&grants).undecoded(), [(UndecodedReason::NotRpcRdma, 2)]);
     assert_eq!(named(Dialect::Version2, &grants).undecoded(), []);
 
@@ -279,10 +267,7 @@ fn a_named_dialect_is_the_one_that_is_read() {
     let outcome = named(Dialect::Rfc5666, &version1);
     assert_eq!(dialects(&outcome), [[Some(Dialect::Rfc5666); 2]]);
     let outcome = named(Dialect::Prototype, &version1);
-    assert_eq!(
-        (outcome.transactions.len(), outcome.undecoded()),
-        (0, vec![(UndecodedReason::NotRpcRdma, 2)])
-    );
+    assert_eq!((outcome.transactions.len(), outcome.undecoded()), (0, vec![(UndecodedReason::NotRpcRdma, 2)]));
 
     // With version 1 configured, version 2 is not decoded.
     let mut link = Link::new(17);

@@ -207,8 +207,7 @@ fn neighbours_that_were_captured_in_the_wrong_order_change_nothing() {
             frames.extend(connection.work());
             frames.swap(swapped, swapped + 1);
             let outcome = run(&frames);
-            let are_complete =
-                outcome.transactions.iter().all(|transaction| transaction.missing_parts().is_empty());
+            let are_complete = outcome.transactions.iter().all(|transaction| transaction.missing_parts().is_empty());
             assert!(are_complete, "{swapped}: {:?} {:?}", outcome.lines(), outcome.undecoded());
             assert_eq!(outcome.transactions.len(), 2);
         }
@@ -245,8 +244,7 @@ fn an_fpdu_of_single_bytes_is_given_up_when_it_costs_too_much() {
     let bytes = connection.server.take();
     frames.extend(connection.stream.send_in(Server, &bytes, 1));
     frames.extend(connection.work());
-    let outcome =
-        run_within(FlowLimits { stream_bytes: 16 << 10, ..FlowLimits::default() }, &frames, |_| usize::MAX);
+    let outcome = run_within(FlowLimits { stream_bytes: 16 << 10, ..FlowLimits::default() }, &frames, |_| usize::MAX);
     assert_eq!(outcome.flow.evicted_counts().collect::<Vec<_>>(), [(EvictedState::MessageParts, 1)]);
     assert_eq!(outcome.transactions.len(), 2);
 }
@@ -284,14 +282,10 @@ fn seed_004_2_3_2_a_step_up_to_rdma_is_a_second_phase_of_one_connection() {
     frames.extend(this.work());
     let limits = FlowLimits { report_closed_connections: true, ..FlowLimits::default() };
     let mut outcome = run_within(limits, &frames, |_| usize::MAX);
-    let phases: Vec<_> = { outcome.transactions.iter() }
-        .map(|t| (t.connection.number, t.connection.transport, t.xid.0))
-        .collect();
-    let expected = [
-        (1, ConnectionTransport::Tcp, 5),
-        (1, ConnectionTransport::Iwarp, 7),
-        (1, ConnectionTransport::Iwarp, 8),
-    ];
+    let phases: Vec<_> =
+        { outcome.transactions.iter() }.map(|t| (t.connection.number, t.connection.transport, t.xid.0)).collect();
+    let expected =
+        [(1, ConnectionTransport::Tcp, 5), (1, ConnectionTransport::Iwarp, 7), (1, ConnectionTransport::Iwarp, 8)];
     assert_eq!(phases, expected, "{:?}", outcome.lines());
     assert_eq!(outcome.undecoded(), []);
     // It has not ended, and is listed once.

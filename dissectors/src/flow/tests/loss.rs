@@ -19,10 +19,7 @@ fn the_sequence_number_may_wrap_anywhere_within_an_rdma_write_and_around_it() {
         let frames = [null(&mut link, 6), read(&mut link, 7, SINK)].concat();
         expect_all(
             &frames,
-            &[
-                "#1 c1 > 6 NULL SUCCESS call 1 reply 2",
-                "#2 c1 > 7 READ NFS3_OK call 3 reply 9 w[4096/4096/4096@5-8]",
-            ],
+            &["#1 c1 > 6 NULL SUCCESS call 1 reply 2", "#2 c1 > 7 READ NFS3_OK call 3 reply 9 w[4096/4096/4096@5-8]"],
         );
     }
 }
@@ -34,10 +31,7 @@ fn the_sequence_number_may_wrap_anywhere_within_an_rdma_read_and_around_it() {
         let frames = [null(&mut link, 6), write(&mut link, 7, SOURCE)].concat();
         expect_all(
             &frames,
-            &[
-                "#1 c1 > 6 NULL SUCCESS call 1 reply 2",
-                "#2 c1 > 7 WRITE NFS3_OK call 3 reply 9 r68[4096/4096@5-8]",
-            ],
+            &["#1 c1 > 6 NULL SUCCESS call 1 reply 2", "#2 c1 > 7 WRITE NFS3_OK call 3 reply 9 r68[4096/4096@5-8]"],
         );
     }
 }
@@ -76,10 +70,7 @@ fn the_sequence_number_may_wrap_before_anything_was_answered() {
         let (first, second) = (getattr(&mut link, 7), getattr(&mut link, 8));
         let lines = expect_all(
             &[second, first].concat(),
-            &[
-                "#1 c1 > 8 GETATTR NFS3ERR_STALE call 1 reply 2",
-                "#2 c1 > 7 GETATTR NFS3ERR_STALE call 3 reply 4",
-            ],
+            &["#1 c1 > 8 GETATTR NFS3ERR_STALE call 1 reply 2", "#2 c1 > 7 GETATTR NFS3ERR_STALE call 3 reply 4"],
         );
         drop(lines);
     }
@@ -136,8 +127,7 @@ fn a_lost_first_packet_costs_its_own_bytes_wherever_its_rdma_write_belongs() {
     let missing = |lost: &[usize]| -> Vec<(usize, u64)> {
         let outcome = run(&without(&frames, lost));
         let lost = |transaction: &Transaction| -> Vec<(usize, u64)> {
-            let ranges =
-                transaction.write_chunks[0].missing(|segment| segment.returned_length.unwrap().into());
+            let ranges = transaction.write_chunks[0].missing(|segment| segment.returned_length.unwrap().into());
             ranges.iter().map(|range| (range.start as usize, range.end - range.start)).collect()
         };
         outcome.transactions.iter().flat_map(lost).collect()
@@ -213,16 +203,12 @@ fn one_lost_packet_of_an_rdma_read_is_named_by_its_bytes() {
         let seen = if lost == 3 { "3-5" } else { seen };
         expect_all(
             &without(&frames, &[lost]),
-            &[&format!(
-                "#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[3072/4096@{seen}] missing read:0:{missing}"
-            )],
+            &[&format!("#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[3072/4096@{seen}] missing read:0:{missing}")],
         );
     }
     // Without the request, and with nothing before it, the responses cannot be attributed.
-    let outcome = expect(
-        &without(&frames, &[2]),
-        &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[0/4096] missing read:0:0-4095"],
-    );
+    let outcome =
+        expect(&without(&frames, &[2]), &["#1 c1 > 7 WRITE NFS3_OK call 1 reply 6 r68[0/4096] missing read:0:0-4095"]);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::ReadWithoutRequest, 4)]);
 }
 
@@ -342,8 +328,7 @@ fn packets_may_be_captured_in_any_order_behind_the_first_of_their_operation() {
     expect_all(&frames, &["#1 c1 > 8 WRITE NFS3_OK call 1 reply 7 r68[4096/4096@3-6]"]);
 
     let mut frames =
-        [link.send(Client, &write_call_inline(9, &data(2500))), link.send(Server, &write_reply(9, 2500))]
-            .concat();
+        [link.send(Client, &write_call_inline(9, &data(2500))), link.send(Server, &write_reply(9, 2500))].concat();
     frames[..3].reverse();
     expect_all(&frames, &["#1 c1 > 9 WRITE NFS3_OK call 1,2,3 reply 4"]);
 }
@@ -376,12 +361,8 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     let outcome = expect_all(&frames, &["#1 c1 > 7 READ NFS3_OK call 1 reply 5,10 x2 w[4096/4096/4096@2-9]"]);
     let t = &outcome.transactions[0];
     assert_eq!(t.latency_ns(), Some(9000));
-    let phases = TransactionPhases {
-        server_ns: 1000,
-        data_out_ns: 1000,
-        recovery_ns: 7000,
-        ..TransactionPhases::default()
-    };
+    let phases =
+        TransactionPhases { server_ns: 1000, data_out_ns: 1000, recovery_ns: 7000, ..TransactionPhases::default() };
     assert_eq!(t.phases(), Some(phases));
     assert_eq!(ends(t, RpcMessageKind::Reply), (10_000, DeliveryEvidence::Acknowledged, 2, 0));
     assert_eq!(outcome.meanings[5], FrameContentKind::Control);
@@ -512,9 +493,7 @@ fn a_reply_that_is_sent_again_was_delivered_by_its_first_copy_unless_the_receive
 /// The Reply acknowledges the Call, but not one of its copies.
 #[test]
 fn a_call_that_is_sent_again_before_its_reply_was_delivered_by_its_first_copy() {
-    for (is_answered, evidence) in
-        [(false, DeliveryEvidence::AssumedFirst), (true, DeliveryEvidence::Acknowledged)]
-    {
+    for (is_answered, evidence) in [(false, DeliveryEvidence::AssumedFirst), (true, DeliveryEvidence::Acknowledged)] {
         let mut link = Link::new(17);
         let call = link.send(Client, &getattr_call(7));
         let reply = link.send(Server, &getattr_reply(7));
@@ -541,12 +520,8 @@ fn a_reply_behind_an_rdma_write_that_is_sent_again_waits_for_the_ack_timeout() {
     );
     let t = &outcome.transactions[0];
     assert_eq!(ends(t, RpcMessageKind::Reply), (10_000, DeliveryEvidence::Acknowledged, 1, 0));
-    let phases = TransactionPhases {
-        server_ns: 2000,
-        data_out_ns: 3000,
-        recovery_ns: 4000,
-        ..TransactionPhases::default()
-    };
+    let phases =
+        TransactionPhases { server_ns: 2000, data_out_ns: 3000, recovery_ns: 4000, ..TransactionPhases::default() };
     assert_eq!(t.phases(), Some(phases));
 }
 
@@ -580,12 +555,8 @@ fn an_equal_call_after_an_acknowledged_reply_is_a_new_one() {
         }
         frames.extend(getattr(&mut link, 7));
         let outcome = run(&frames);
-        let calls: Vec<_> = outcome
-            .transactions
-            .iter()
-            .map(|t| ends(t, RpcMessageKind::Call))
-            .map(|of| (of.2, of.3))
-            .collect();
+        let calls: Vec<_> =
+            outcome.transactions.iter().map(|t| ends(t, RpcMessageKind::Call)).map(|of| (of.2, of.3)).collect();
         assert_eq!(calls, if is_acknowledged { vec![(1, 0), (1, 0)] } else { vec![(2, 1)] });
     }
 }
@@ -597,8 +568,7 @@ fn frames_that_were_captured_twice_are_no_copies() {
     let mut frames = read(&mut link, 7, SINK);
     frames.extend(read(&mut link, 8, SINK));
     let mut flow = Flow::new(FlowLimits::default());
-    let twice =
-        (1..).zip(&frames).flat_map(|(number, frame)| [identified(frame, number), identified(frame, number)]);
+    let twice = (1..).zip(&frames).flat_map(|(number, frame)| [identified(frame, number), identified(frame, number)]);
     for (number, frame) in (1..).zip(twice) {
         feed_as_it_is(&mut flow, number, number as i64 * 1000, &frame, usize::MAX);
     }
@@ -653,8 +623,7 @@ fn responses_to_copies_of_a_packet_are_not_captured_twice() {
             let duplicates = if is_mirrored { frames.len() as u64 } else { 0 };
             assert_eq!(flow.stats().duplicate_frames(), duplicates, "{client}");
             let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
-            let replies: Vec<_> =
-                transactions.iter().skip(1).map(|t| ends(t, RpcMessageKind::Reply)).collect();
+            let replies: Vec<_> = transactions.iter().skip(1).map(|t| ends(t, RpcMessageKind::Reply)).collect();
             assert_eq!(replies, expected, "{client}, mirrored: {is_mirrored}");
         }
     }
@@ -691,12 +660,8 @@ fn a_read_request_that_is_sent_again_after_captured_responses_ends_a_recovery() 
         frames.extend(link.responses(Client, &data(4096)[1024..], first.next()));
         frames.extend(link.send(Server, &write_reply(xid, 4096)));
         let transactions = run(&frames).transactions;
-        let phases = TransactionPhases {
-            data_in_ns: 7000,
-            recovery_ns: 1000,
-            server_ns: 2000,
-            ..TransactionPhases::default()
-        };
+        let phases =
+            TransactionPhases { data_in_ns: 7000, recovery_ns: 1000, server_ns: 2000, ..TransactionPhases::default() };
         assert_eq!(transactions.last().unwrap().phases(), Some(phases), "{xid}");
     }
 }
@@ -770,17 +735,15 @@ fn an_acknowledgement_that_was_captured_early_does_not_end_a_message() {
         let mut call = link.send(Client, &write_call_inline(7, &data(2500)));
         let last = call.split_off(2);
         let early = [before, call, link.send(Client, &null_call(8)), link.ack(Server)].concat();
-        let late =
-            [link.send(Client, &null_call(9)), last, link.send(Server, &write_reply(7, 2500))].concat();
+        let late = [link.send(Client, &null_call(9)), last, link.send(Server, &write_reply(7, 2500))].concat();
         let mut flow = Flow::new(FlowLimits::default());
         let times = early.iter().map(|_| 0).chain(late.iter().map(|_| milliseconds * 1_000_000));
         for ((number, delay), bytes) in (1..).zip(times).zip(early.iter().chain(&late)) {
             feed(&mut flow, number, number as i64 * 1000 + delay, bytes, usize::MAX);
         }
         flow.finish();
-        let lines: Vec<_> = std::iter::from_fn(|| flow.next_transaction())
-            .map(|transaction| super::line(&transaction))
-            .collect();
+        let lines: Vec<_> =
+            std::iter::from_fn(|| flow.next_transaction()).map(|transaction| super::line(&transaction)).collect();
         assert!(lines.iter().any(|other| other.ends_with(line)), "{milliseconds} ms: {lines:#?}");
     }
 }
@@ -811,14 +774,9 @@ fn an_rdma_write_to_unknown_memory_ends_no_message_that_is_being_sent() {
     let mut link = Link::new(17);
     let call = link.send(Client, &write_call_inline(7, &data(2500)));
     let old = link.write(Server, SINK, &data(1024));
-    let frames = [
-        link.connect(1),
-        call[..1].to_vec(),
-        old,
-        call[1..].to_vec(),
-        link.send(Server, &write_reply(7, 2500)),
-    ]
-    .concat();
+    let frames =
+        [link.connect(1), call[..1].to_vec(), old, call[1..].to_vec(), link.send(Server, &write_reply(7, 2500))]
+            .concat();
     let outcome = expect(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 4,6,7 reply 8"]);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::WriteToUnknownMemory, 1)]);
 }
@@ -837,8 +795,5 @@ fn an_rdma_write_to_the_memory_of_a_call_in_parts_finds_it() {
         link.send(Server, &write_reply(7, 500).write(&[SINK.of(200)])),
     ]
     .concat();
-    expect_all(
-        &frames,
-        &["#1 c1 > 7 WRITE NFS3_OK call 4,5 reply 7 w[200/200/200@6-6] missing call:204-459"],
-    );
+    expect_all(&frames, &["#1 c1 > 7 WRITE NFS3_OK call 4,5 reply 7 w[200/200/200@6-6] missing call:204-459"]);
 }

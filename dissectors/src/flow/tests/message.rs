@@ -7,8 +7,7 @@ use crate::rdma_operation::Handle;
 use crate::rpc::auth::{Credential, Flavor, UndecodedAuthBody, Verifier};
 use crate::rpc::{self, Program, Xid};
 use crate::rpcrdma::{
-    self, ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaHeaderPadded,
-    WriteChunk,
+    self, ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaHeaderPadded, WriteChunk,
 };
 use crate::xdr::{Ddp, Encoder, Opaque, Text, Void, Xdr};
 
@@ -105,8 +104,7 @@ impl Rdma {
     }
 
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let writes: Vec<_> =
-            self.writes.iter().map(|segments| WriteChunk { target: segments[..].into() }).collect();
+        let writes: Vec<_> = self.writes.iter().map(|segments| WriteChunk { target: segments[..].into() }).collect();
         let lists = ChunkLists {
             rdma_reads: self.reads[..].into(),
             rdma_writes: writes[..].into(),
@@ -115,9 +113,7 @@ impl Rdma {
         let rdma_body = match self.proc {
             RdmaProc::RDMA_MSG => RdmaBody::Msg(lists),
             RdmaProc::RDMA_NOMSG => RdmaBody::Nomsg(lists),
-            RdmaProc::RDMA_MSGP => {
-                RdmaBody::Msgp(RpcRdmaHeaderPadded { rdma_align: 4096, rdma_thresh: 1024, lists })
-            }
+            RdmaProc::RDMA_MSGP => RdmaBody::Msgp(RpcRdmaHeaderPadded { rdma_align: 4096, rdma_thresh: 1024, lists }),
             proc => panic!("{proc} has no chunk lists"),
         };
         let header = header(self.xid, rpcrdma::VERSION, self.credits, rdma_body);

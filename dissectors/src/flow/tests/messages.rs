@@ -113,8 +113,7 @@ fn a_reply_with_immediate_data_or_invalidation_is_a_reply() {
 fn a_grant_of_zero_credits_stands_in_the_words_of_the_header() {
     let mut link = Link::new(17);
     let frames =
-        [link.send(Client, &getattr_call(7).credits(128)), link.send(Server, &getattr_reply(7).credits(0))]
-            .concat();
+        [link.send(Client, &getattr_call(7).credits(128)), link.send(Server, &getattr_reply(7).credits(0))].concat();
     let outcome = expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2"]);
     let words = |which| outcome.transactions[0].message(which).and_then(|message| message.rpcrdma).unwrap();
     assert_eq!((words(RpcMessageKind::Call).credits, words(RpcMessageKind::Reply).credits), (128, 0));
@@ -187,10 +186,7 @@ fn the_answer_err_chunk_ends_the_transaction_of_its_xid() {
     .concat();
     expect_all(
         &frames,
-        &[
-            "#1 c1 > 7 WRITE ERR_CHUNK call 1 reply 2 r68[0/1000]",
-            "#2 c1 > 9 - ERR_CHUNK reply 3 missing call",
-        ],
+        &["#1 c1 > 7 WRITE ERR_CHUNK call 1 reply 2 r68[0/1000]", "#2 c1 > 9 - ERR_CHUNK reply 3 missing call"],
     );
 }
 
@@ -266,10 +262,7 @@ fn a_call_that_is_sent_again_with_other_handles_has_its_bytes_there() {
 fn another_call_with_the_xid_of_one_that_waits_ends_that() {
     let mut link = Link::new(17);
     let frames = [link.send(Client, &getattr_call(7)), null(&mut link, 7)].concat();
-    expect_all(
-        &frames,
-        &["#1 c1 > 7 GETATTR - call 1 missing reply", "#2 c1 > 7 NULL SUCCESS call 2 reply 3"],
-    );
+    expect_all(&frames, &["#1 c1 > 7 GETATTR - call 1 missing reply", "#2 c1 > 7 NULL SUCCESS call 2 reply 3"]);
 }
 
 #[test]
@@ -312,10 +305,7 @@ fn a_retry_names_a_transaction_that_was_given_out_long_ago() {
     .concat();
     expect_all(
         &frames,
-        &[
-            "#1 c1 > 7 GETATTR - call 4 missing reply",
-            "#2 c2 > 7 GETATTR NFS3ERR_STALE call 11 reply 12 retry of #1",
-        ],
+        &["#1 c1 > 7 GETATTR - call 4 missing reply", "#2 c2 > 7 GETATTR NFS3ERR_STALE call 11 reply 12 retry of #1"],
     );
 }
 
@@ -353,11 +343,7 @@ fn sends_of_other_protocols_are_never_claimed() {
     let reasons: Vec<_> = outcome.undecoded().into_iter().map(|(reason, _)| reason).collect();
     assert_eq!(
         reasons,
-        [
-            UndecodedReason::NotRpcRdma,
-            UndecodedReason::WriteToUnknownMemory,
-            UndecodedReason::ReadOfUnknownMemory
-        ]
+        [UndecodedReason::NotRpcRdma, UndecodedReason::WriteToUnknownMemory, UndecodedReason::ReadOfUnknownMemory]
     );
 }
 
@@ -369,10 +355,7 @@ fn what_is_no_header_on_a_connection_of_nfs_is_counted_and_no_transaction() {
         link.send_bytes(Client, &[7; 12]),
         // An RDMA_DONE of an unknown XID, and a header with endless lists.
         link.send_bytes(Client, &[header(7, 1, 32, RdmaBody::Done), vec![0; 4]].concat()),
-        link.send_bytes(
-            Client,
-            &[&[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 32, 0, 0, 0, 0][..], &[0xff; 40]].concat(),
-        ),
+        link.send_bytes(Client, &[&[0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 32, 0, 0, 0, 0][..], &[0xff; 40]].concat()),
         getattr(&mut link, 8),
     ]
     .concat();
@@ -400,8 +383,7 @@ fn fragments_of_ip_datagrams_are_put_together_and_all_their_frames_are_named() {
 fn the_phases_of_a_transaction_are_told_apart() {
     let mut link = Link::new(17);
     let (source, sink) = (memory(0xa1, 0, 2000), memory(0xc1, 0, 4096));
-    let mut frames =
-        link.send(Client, &write_call_inline(7, &data(1500)).read_at(1568, &[source]).reply(&[sink]));
+    let mut frames = link.send(Client, &write_call_inline(7, &data(1500)).read_at(1568, &[source]).reply(&[sink]));
     frames.extend(link.ack(Server));
     frames.extend(link.read(Server, source, &data(2000)));
     frames.extend(link.ack(Client));
@@ -433,8 +415,7 @@ fn seed_004_2_4_zero_length_sends_are_neither_malformed_nor_transactions() {
     .concat();
     let outcome = run(&frames);
     assert_eq!((outcome.undecoded(), outcome.transactions.len()), (vec![], 2), "{:?}", outcome.meanings);
-    let empty =
-        outcome.meanings.iter().filter(|meaning| **meaning == FrameContentKind::EmptyOperation).count();
+    let empty = outcome.meanings.iter().filter(|meaning| **meaning == FrameContentKind::EmptyOperation).count();
     assert_eq!(empty, 6, "{:?}", outcome.meanings);
 }
 

@@ -101,8 +101,7 @@ fn a_reply_is_unexpected_unless_its_call_was_emitted_before() {
         feed(&mut flow, 4, 40 * SECOND, &link.send(Server, &getattr_reply(7))[0], usize::MAX);
         feed(&mut flow, 5, 60 * SECOND, &link.send(Client, &getattr_call(9))[0], usize::MAX);
         let kinds: Vec<_> = flow.transport_events().map(|event| (event.frame.0, event.kind)).collect();
-        let unexpected =
-            TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::ReplyWithoutCall);
+        let unexpected = TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::ReplyWithoutCall);
         let expected = if is_forgotten { vec![] } else { vec![(4, unexpected)] };
         assert_eq!(kinds, expected, "the Call was forgotten: {is_forgotten}");
     }

@@ -97,8 +97,7 @@ fn seed_000_2_each_read_chunk_is_the_argument_at_its_position() {
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
     // One Position, and so one chunk of two segments: 68 bytes of header and arguments precede the data.
-    let chunks: Vec<_> =
-        transaction.read_chunks.iter().map(|chunk| (chunk.position, chunk.segments.len())).collect();
+    let chunks: Vec<_> = transaction.read_chunks.iter().map(|chunk| (chunk.position, chunk.segments.len())).collect();
     assert_eq!(chunks, [(Some(68), 2)]);
     assert_eq!(transaction.rpc_length(RpcMessageKind::Call), Some(68 + 1000));
 }
@@ -119,9 +118,8 @@ fn seed_000_3_segments_are_filled_in_order_and_lengths_come_back() {
     .concat();
     let outcome = run(&frames);
     let [transaction] = &outcome.transactions[..] else { panic!() };
-    let lengths = |segment: &chunk::ChunkSegment| {
-        (segment.length, segment.returned_length, segment.moved_coverage.total_bytes())
-    };
+    let lengths =
+        |segment: &chunk::ChunkSegment| (segment.length, segment.returned_length, segment.moved_coverage.total_bytes());
     let filled: Vec<_> = transaction.write_chunks[0].segments.iter().map(lengths).collect();
     assert_eq!(filled, [(512, Some(512), 512), (512, Some(88), 88), (512, Some(0), 0)]);
     assert_eq!(transaction.missing_parts(), []);
@@ -162,10 +160,7 @@ fn seed_000_5_1_a_callback_may_have_the_xid_of_a_call_that_waits() {
         link.send(Server, &getattr_reply(7)),
     ]
     .concat();
-    expect_all(
-        &frames,
-        &["#1 c1 < 7 NULL SUCCESS call 2 reply 3", "#2 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 4"],
-    );
+    expect_all(&frames, &["#1 c1 < 7 NULL SUCCESS call 2 reply 3", "#2 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 4"]);
 }
 
 /// 000 section 5.1: a long callback is sent as RDMA_NOMSG, with its chunk in the memory of the server.

@@ -64,8 +64,7 @@ impl Timeline {
     }
 
     fn run(&self) -> Vec<Transaction> {
-        let mut flow =
-            Flow::new(FlowLimits { emit_on_acknowledgment: self.is_live, ..FlowLimits::default() });
+        let mut flow = Flow::new(FlowLimits { emit_on_acknowledgment: self.is_live, ..FlowLimits::default() });
         for (number, (time, frame)) in (1..).zip(&self.frames) {
             feed(&mut flow, number, *time, frame, usize::MAX);
         }
@@ -108,8 +107,7 @@ fn iwarp_calls(xids: &[u32]) -> (Timeline, Vec<Vec<u8>>) {
     let mut stream = Stream::new(700);
     stream.ports[1] = 20049;
     let mut frames = stream.open();
-    let (mut client, mut server) =
-        (Sender::starting(true, wants, wants), Sender::starting(false, wants, wants));
+    let (mut client, mut server) = (Sender::starting(true, wants, wants), Sender::starting(false, wants, wants));
     frames.push(stream.send(Client, &client.take()));
     frames.push(stream.send(Server, &server.take()));
     frames.push(stream.flags(Client, ACK));

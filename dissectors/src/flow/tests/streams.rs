@@ -30,10 +30,7 @@ fn rfc5531_section_11_a_record_is_a_message() {
     let outcome = expect_all(&frames, &[WHOLE]);
     let transaction = &outcome.transactions[0];
     let name = transaction.connection;
-    assert_eq!(
-        (name.transport.to_string(), name.client.port, name.server.port),
-        ("tcp".into(), Some(700), Some(2049))
-    );
+    assert_eq!((name.transport.to_string(), name.client.port, name.server.port), ("tcp".into(), Some(700), Some(2049)));
     let message = transaction.call.as_ref().unwrap();
     assert_eq!((message.rpcrdma, message.inline_length()), (None, Some(getattr_call(7).body.len())));
 }
@@ -73,14 +70,12 @@ fn a_segment_may_hold_many_records_and_a_record_take_many_segments() {
 fn everything_that_a_segment_means_is_told() {
     let (mut s, frames) = opened();
     let mut flow = Flow::new(FlowLimits::default());
-    let frames =
-        [frames, vec![s.send(Client, &[call(7), call(8), call(9)[..20].to_vec()].concat())]].concat();
+    let frames = [frames, vec![s.send(Client, &[call(7), call(8), call(9)[..20].to_vec()].concat())]].concat();
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64, bytes, usize::MAX);
     }
-    let is_call = |meaning: &FrameContentKind| {
-        matches!(meaning, FrameContentKind::Message { which: RpcMessageKind::Call, .. })
-    };
+    let is_call =
+        |meaning: &FrameContentKind| matches!(meaning, FrameContentKind::Message { which: RpcMessageKind::Call, .. });
     assert_eq!(flow.frame_kinds().iter().filter(|meaning| is_call(meaning)).count(), 2);
     assert_eq!(flow.frame_kinds().last(), Some(&FrameContentKind::PartialMessage));
 }
@@ -95,10 +90,7 @@ fn rfc9293_section_3_4_segments_in_any_order_and_a_number_that_wraps() {
     frames.extend(segments);
     frames.push(s.send(Server, &reply(7)));
     let calls: Vec<_> = (4..4 + count).map(|number| number.to_string()).collect();
-    expect_all(
-        &frames,
-        &[&format!("#1 c1 > 7 GETATTR NFS3ERR_STALE call {} reply {}", calls.join(","), 4 + count)],
-    );
+    expect_all(&frames, &[&format!("#1 c1 > 7 GETATTR NFS3ERR_STALE call {} reply {}", calls.join(","), 4 + count)]);
 }
 
 #[test]
@@ -120,12 +112,7 @@ fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
     let outcome = run(&frames);
     for (t, sent) in outcome.transactions.iter().zip([4, 5]) {
         let reply = t.reply.as_ref().unwrap();
-        assert_eq!(
-            (reply.end_time.0, reply.delivery_evidence),
-            (8000, DeliveryEvidence::Acknowledged),
-            "{}",
-            t.xid
-        );
+        assert_eq!((reply.end_time.0, reply.delivery_evidence), (8000, DeliveryEvidence::Acknowledged), "{}", t.xid);
         let phases = t.phases().unwrap();
         assert_eq!((t.latency_ns(), phases.recovery_ns), (Some(8000 - sent * 1000), 2000), "{}", t.xid);
     }
@@ -197,11 +184,7 @@ fn rfc9293_section_3_8_4_keep_alives_and_window_probes_change_nothing() {
     let next = s.next[0];
     // With the last byte, without any, and with the next byte for which the receiver's window is closed.
     frames.extend([s.at(Client, next - 1, ACK, &[0]), s.at(Client, next - 1, ACK, &[])]);
-    frames.extend([
-        s.at(Client, next, ACK, &call(8)[..1]),
-        s.send(Client, &call(8)),
-        s.send(Server, &reply(8)),
-    ]);
+    frames.extend([s.at(Client, next, ACK, &call(8)[..1]), s.send(Client, &call(8)), s.send(Server, &reply(8))]);
     let outcome = expect_all(&frames, &[WHOLE, "#2 c1 > 8 GETATTR NFS3ERR_STALE call 8,9 reply 10"]);
     assert_eq!(outcome.meanings[5..7], [FrameContentKind::Control; 2]);
 }
@@ -217,10 +200,7 @@ fn a_hole_in_a_record_is_a_gap_of_one_message() {
         s.send(Server, &reply(8)),
     ]);
     let lines = run(&frames).lines();
-    assert!(
-        lines.iter().any(|line| line.contains("> 7 ") && line.ends_with("missing call:56-115")),
-        "{lines:?}"
-    );
+    assert!(lines.iter().any(|line| line.contains("> 7 ") && line.ends_with("missing call:56-115")), "{lines:?}");
     assert!(
         lines.iter().any(|line| line.contains("> 8 GETATTR NFS3ERR_STALE") && !line.contains("missing")),
         "{lines:?}"
@@ -331,12 +311,8 @@ fn a_reply_among_other_bytes_and_an_fpdu_of_mpa_claim_no_stream() {
 fn who_sent_the_syn_is_the_client() {
     // A callback of NFSv4.0: the NFS server opens the connection.
     let mut s = Stream::new(700);
-    let frames = vec![
-        s.flags(Server, SYN),
-        s.flags(Client, SYN | ACK),
-        s.send(Server, &call(7)),
-        s.send(Client, &reply(7)),
-    ];
+    let frames =
+        vec![s.flags(Server, SYN), s.flags(Client, SYN | ACK), s.send(Server, &call(7)), s.send(Client, &reply(7))];
     let outcome = expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 3 reply 4"]);
     assert_eq!(outcome.transactions[0].connection.client.port, Some(2049));
     // The SYN was not captured, but its answer was.
@@ -433,11 +409,7 @@ fn rfc9289_section_4_1_what_follows_the_probe_is_tls() {
 #[test]
 fn a_stream_turns_to_mpa_at_the_end_of_a_record() {
     let (mut s, mut frames) = opened();
-    frames.extend([
-        s.send(Client, &call(7)),
-        s.send(Server, &reply(7)),
-        s.send(Client, b"MPA ID Req Frame\0\x01\0\0"),
-    ]);
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7)), s.send(Client, b"MPA ID Req Frame\0\x01\0\0")]);
     let outcome = expect_all(&frames, &[WHOLE]);
     assert_eq!(outcome.meanings[5], FrameContentKind::Management);
 }
@@ -578,14 +550,9 @@ fn duplicate_acknowledgements_with_other_options_are_not_captured_twice() {
         frame
     };
     let mut flow = Flow::new(FlowLimits::default());
-    let others =
-        [acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_100)];
+    let others = [acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_100)];
     for (number, frame) in (1..).zip(frames.iter().chain(&others)) {
         feed_as_it_is(&mut flow, number, number as i64 * 1000, frame, usize::MAX);
     }
-    assert_eq!(
-        flow.stats().duplicate_frames(),
-        1,
-        "the second is a copy of the first, and the third is none"
-    );
+    assert_eq!(flow.stats().duplicate_frames(), 1, "the second is a copy of the first, and the third is none");
 }

@@ -17,10 +17,7 @@ fn reply(xid: u32) -> Vec<u8> {
 fn a_call_and_its_reply_are_a_transaction() {
     let outcome = expect_all(&[call(7), reply(7)], &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2"]);
     let name = outcome.transactions[0].connection;
-    assert_eq!(
-        (name.transport.to_string(), name.client.port, name.server.port),
-        ("udp".into(), Some(800), Some(2049))
-    );
+    assert_eq!((name.transport.to_string(), name.client.port, name.server.port), ("udp".into(), Some(800), Some(2049)));
 }
 
 #[test]
@@ -47,9 +44,7 @@ fn a_reply_without_a_call_is_believed_of_a_known_port_only() {
 
 #[test]
 fn other_datagrams_pass() {
-    let outcome = expect(
-        &[datagram(Client, [4000, 53], b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01")],
-        &[],
-    );
+    let outcome =
+        expect(&[datagram(Client, [4000, 53], b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01")], &[]);
     assert_eq!(outcome.flow.stats().ignored_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Udp, 1)]);
 }

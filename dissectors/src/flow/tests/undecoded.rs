@@ -110,8 +110,7 @@ fn an_operation_that_is_not_known_is_reported() {
 /// RFC 8166 sections 4.2.2 and 4.2.4.
 #[test]
 fn rfc8166_section_4_2_versions_and_procedures_that_are_not_known_are_named() {
-    let unread =
-        |proc| RdmaBody::Unread(RdmaProc(proc), UnknownRdmaBody { data: UndecodedMessageRest(&[1; 60]) });
+    let unread = |proc| RdmaBody::Unread(RdmaProc(proc), UnknownRdmaBody { data: UndecodedMessageRest(&[1; 60]) });
     let mut link = Link::new(17);
     let frames = [
         getattr(&mut link, 6),
@@ -140,10 +139,7 @@ fn a_header_type_of_version_2_that_is_not_known_is_named() {
     let frames = [getattr(&mut link, 6), link.send_bytes(Client, &words)].concat();
     let outcome = expect_all(
         &frames,
-        &[
-            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
-            "#2 c1 > 7 - - call 3 missing reply,undecoded:call:0-",
-        ],
+        &["#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2", "#2 c1 > 7 - - call 3 missing reply,undecoded:call:0-"],
     );
     assert_eq!(reasons(&outcome.transactions[1])[0], reason(0, "RPC-over-RDMA header type 55 is not known"));
 }
@@ -178,9 +174,7 @@ fn rfc8166_section_4_5_2_a_message_in_no_chunk_is_named() {
 fn of_a_program_that_is_not_described_nothing_is_expected() {
     let mut link = Link::new(17);
     let mut frames = getattr(&mut link, 6);
-    for (xid, (program, version, procedure)) in
-        (7..).zip([(100_003, 3, 99), (100_003, 9, 1), (300_003, 3, 1)])
-    {
+    for (xid, (program, version, procedure)) in (7..).zip([(100_003, 3, 99), (100_003, 9, 1), (300_003, 3, 1)]) {
         frames.extend(link.send(Client, &call_of(xid, program, version, procedure)));
         frames.extend(link.send(Server, &reply_of(xid)));
     }

@@ -8,8 +8,8 @@ use crate::infiniband::cm::{self, CommunicationId, Guid, ServiceId};
 use crate::infiniband::icrc::{self, Icrc};
 use crate::infiniband::mad::{MadAttributeId, MadHeader, MadManagementClass, MadMethod, MadTransactionId};
 use crate::infiniband::{
-    Aeth, Bth, BthOpcode, Deth, Ieth, ImmDt, ImmediateData, InfinibandQKey, Msn, NakCode, PartitionKey, Psn,
-    Qpn, RdmaEncapsulation, Reth, Syndrome,
+    Aeth, Bth, BthOpcode, Deth, Ieth, ImmDt, ImmediateData, InfinibandQKey, Msn, NakCode, PartitionKey, Psn, Qpn,
+    RdmaEncapsulation, Reth, Syndrome,
 };
 use crate::net::{EtherType, Ethernet, IpIdentification, IpProtocol, Ipv4, Ipv6, LengthInWords, Udp};
 use crate::rdma_operation::Handle;
@@ -89,14 +89,7 @@ impl Link {
     }
 
     /// One packet to the peer of `who`.
-    pub(super) fn packet(
-        &self,
-        who: Who,
-        opcode: BthOpcode,
-        psn: Psn,
-        headers: &[u8],
-        payload: &[u8],
-    ) -> Vec<u8> {
+    pub(super) fn packet(&self, who: Who, opcode: BthOpcode, psn: Psn, headers: &[u8], payload: &[u8]) -> Vec<u8> {
         let (from, to) = match who {
             Client => (self.client, self.server),
             Server => (self.server, self.client),
@@ -140,13 +133,7 @@ impl Link {
         };
         let opcodes = [BthOpcode::RC_SEND_FIRST, BthOpcode::RC_SEND_MIDDLE, last, only];
         let first = self.take_psns(who, self.packets(bytes.len()));
-        self.run(
-            who,
-            opcodes,
-            first,
-            bytes,
-            |opcode| if opcode == only || opcode == last { headers } else { &[] },
-        )
+        self.run(who, opcodes, first, bytes, |opcode| if opcode == only || opcode == last { headers } else { &[] })
     }
 
     /// Number of packets for this many bytes.
@@ -202,8 +189,7 @@ impl Link {
     /// An RDMA Read of the peer's memory: the request, then the responses.
     pub(super) fn read(&mut self, who: Who, memory: Memory, bytes: &[u8]) -> Frames {
         let first = self.take_psns(who, self.packets(bytes.len()));
-        [vec![self.read_request(who, memory, bytes.len(), first)], self.responses(who.peer(), bytes, first)]
-            .concat()
+        [vec![self.read_request(who, memory, bytes.len(), first)], self.responses(who.peer(), bytes, first)].concat()
     }
 
     pub(super) fn read_request(&self, who: Who, memory: Memory, length: usize, psn: Psn) -> Vec<u8> {
@@ -268,15 +254,10 @@ impl Link {
             srq: false,
             local_ca_guid: Guid(1),
         };
-        let ready =
-            cm::CmReadyToUse { local_comm_id: CommunicationId(name), remote_comm_id: CommunicationId(name) };
+        let ready = cm::CmReadyToUse { local_comm_id: CommunicationId(name), remote_comm_id: CommunicationId(name) };
         let management = |who, attribute, message: &[u8]| self.management(who, attribute, message);
         vec![
-            management(
-                Client,
-                cm::CmMessageType::REQ,
-                &[&request(client, server.psn, name)[..], private].concat(),
-            ),
+            management(Client, cm::CmMessageType::REQ, &[&request(client, server.psn, name)[..], private].concat()),
             management(Server, cm::CmMessageType::REP, &[&reply.encode()[..], private].concat()),
             management(Client, cm::CmMessageType::RTU, &ready.encode()),
         ]
@@ -376,15 +357,7 @@ fn aeth(syndrome: Syndrome) -> [u8; Aeth::LENGTH] {
 }
 
 /// Ethernet, IP, UDP, BTH, the rest of the packet, pad and ICRC.
-fn frame(
-    from: IpAddr,
-    to: IpAddr,
-    opcode: BthOpcode,
-    qpn: u32,
-    psn: Psn,
-    headers: &[u8],
-    payload: &[u8],
-) -> Vec<u8> {
+fn frame(from: IpAddr, to: IpAddr, opcode: BthOpcode, qpn: u32, psn: Psn, headers: &[u8], payload: &[u8]) -> Vec<u8> {
     let pad = payload.len().wrapping_neg() % 4;
     let bth = Bth {
         opcode,

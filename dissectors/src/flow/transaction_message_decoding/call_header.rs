@@ -49,12 +49,7 @@ impl PartialCallHeader {
     pub(super) fn plain_summary(&self) -> Option<CallBodyDecodeParameters> {
         let is_plain = matches!(self.flavor?, Flavor::AUTH_NONE | Flavor::AUTH_SYS);
         let (program, version, procedure) = (self.program?, self.version?, self.procedure?);
-        is_plain.then_some(CallBodyDecodeParameters {
-            program,
-            version,
-            procedure,
-            payload: GssPayload::Plain,
-        })
+        is_plain.then_some(CallBodyDecodeParameters { program, version, procedure, payload: GssPayload::Plain })
     }
 }
 

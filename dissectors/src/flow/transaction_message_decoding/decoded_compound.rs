@@ -31,10 +31,8 @@ impl<'a> DecodedCompound<'a> {
         };
         let callback = || {
             let decoded = DecodedCbCompound {
-                call: body_of(Procedure::CbCompound, call)
-                    .and_then(|body| v4::DecodedOperations::decode(body).ok()),
-                reply: body_of(Procedure::CbCompound, reply)
-                    .and_then(|body| v4::DecodedOperations::decode(body).ok()),
+                call: body_of(Procedure::CbCompound, call).and_then(|body| v4::DecodedOperations::decode(body).ok()),
+                reply: body_of(Procedure::CbCompound, reply).and_then(|body| v4::DecodedOperations::decode(body).ok()),
             };
             (decoded.call.is_some() || decoded.reply.is_some()).then(|| Box::new(decoded))
         };
@@ -42,10 +40,8 @@ impl<'a> DecodedCompound<'a> {
         let is_callback =
             body_of(Procedure::CbCompound, call).is_some() || body_of(Procedure::CbCompound, reply).is_some();
         Self {
-            call: body_of(Procedure::Compound, call)
-                .and_then(|body| v4::DecodedOperations::decode(body).ok()),
-            reply: body_of(Procedure::Compound, reply)
-                .and_then(|body| v4::DecodedOperations::decode(body).ok()),
+            call: body_of(Procedure::Compound, call).and_then(|body| v4::DecodedOperations::decode(body).ok()),
+            reply: body_of(Procedure::Compound, reply).and_then(|body| v4::DecodedOperations::decode(body).ok()),
             callback: if is_callback { callback() } else { None },
         }
     }

@@ -46,9 +46,8 @@ pub(super) fn reencode<'a>(
     cursor: Cursor<'a>,
     call: Option<CallBodyDecodeParameters>,
 ) -> Option<Result<OriginalAndReencodedMessage<'a>, XdrError>> {
-    let is_whole = record.bytes.len() >= record.length
-        && record.gaps.is_empty()
-        && cursor.rest().len() == cursor.remaining();
+    let is_whole =
+        record.bytes.len() >= record.length && record.gaps.is_empty() && cursor.rest().len() == cursor.remaining();
     if !is_whole {
         return None;
     }
@@ -67,8 +66,7 @@ pub(super) fn reencode<'a>(
         return None;
     }
     // Nothing may follow the header of a message that is transferred in a chunk.
-    let end =
-        if record.is_nomsg() { record.bytes.len() } else { record.rpc_offset.unwrap_or(record.bytes.len()) };
+    let end = if record.is_nomsg() { record.bytes.len() } else { record.rpc_offset.unwrap_or(record.bytes.len()) };
     let header = record.bytes.get(..end).unwrap_or_default();
     Some(reencode_header(dialect, header).and_then(|header| {
         let mut encoder = Encoder::new().with_padding(record.padding(), end);
@@ -85,8 +83,7 @@ pub(super) fn reencode<'a>(
 fn reencode_header(dialect: Dialect, sent: &[u8]) -> Result<OriginalAndReencodedBytes<'_>, XdrError> {
     let mut encoder = Encoder::new();
     if !sent.is_empty() {
-        AnyDialectHeader::decode(dialect, &mut Cursor::new(sent), &mut NullFieldObserver)?
-            .encode(&mut encoder);
+        AnyDialectHeader::decode(dialect, &mut Cursor::new(sent), &mut NullFieldObserver)?.encode(&mut encoder);
     }
     Ok(OriginalAndReencodedBytes { sent, encoded: encoder.finish().0 })
 }
@@ -115,9 +112,7 @@ fn reencode_message(
             result?;
             gss::GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder);
         }
-        GssPayload::Privacy => {
-            gss::RpcGssPrivData::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder)
-        }
+        GssPayload::Privacy => gss::RpcGssPrivData::read(&mut cursor, &mut NullFieldObserver)?.encode(encoder),
         GssPayload::Control(control) => control.reencode(kind, &mut cursor, encoder)?,
     }
     Ok(())

@@ -53,10 +53,7 @@ pub(super) fn read_control_message<'a, O: FieldObserver<'a>>(
 ///
 /// # Errors
 /// Returns [`XdrError::Unknown`] if bytes follow in a described version.
-pub(super) fn check_undescribed_body(
-    call: CallBodyDecodeParameters,
-    body: &Cursor<'_>,
-) -> Result<(), XdrError> {
+pub(super) fn check_undescribed_body(call: CallBodyDecodeParameters, body: &Cursor<'_>) -> Result<(), XdrError> {
     if body.remaining() > 0 && Procedure::is_known(call.program, call.version) {
         return Err(XdrError::Unknown { at: body.at(), what: "procedure", number: call.procedure });
     }

@@ -97,9 +97,8 @@ fn private_data_is_all_of_92_bytes_when_the_service_is_no_port_of_ip() {
 
 #[test]
 fn rep_names_the_queue_pair_of_the_server() {
-    let message = hex(
-        "98c3468d ceaed43d 00000000 00001100 00000000 c73bf300 00 80 78 00 505400fffe090001 f6ab0e1801000303",
-    );
+    let message =
+        hex("98c3468d ceaed43d 00000000 00001100 00000000 c73bf300 00 80 78 00 505400fffe090001 f6ab0e1801000303");
     let bytes = packet(0x13, &message);
     let Some(CmMessage::Reply(reply, private)) = read(&bytes) else { panic!() };
     assert_eq!(reply.local_comm_id, CommunicationId(0x98c3_468d));
@@ -153,10 +152,7 @@ fn every_other_message_has_its_fields_and_232_bytes() {
 
     let bytes = packet(0x18, &hex("00000001 02 00 0000 00001100 0000000001114e51 00000007"));
     let Some(CmMessage::ServiceReply(sidr, information, private)) = read(&bytes) else { panic!() };
-    assert_eq!(
-        (sidr.status, sidr.qpn, sidr.q_key),
-        (SidrReplyStatus::REJECTED, Qpn(0x11), InfinibandQKey(7))
-    );
+    assert_eq!((sidr.status, sidr.qpn, sidr.q_key), (SidrReplyStatus::REJECTED, Qpn(0x11), InfinibandQKey(7)));
     assert_eq!((information.length, private.length), (72, 136));
 
     assert_eq!(read(&packet(0x99, &[])), Some(CmMessage::Unknown(CmMessageType(0x99))));

@@ -53,8 +53,7 @@ fn leads_to_the_acknowledgement(link: LinkType, bytes: &[u8]) {
             assert_eq!((packet.at, packet.length), (found.at, found.length));
             assert_eq!(datagram.network_offset, network);
         } else {
-            let cut =
-                matches!(datagram.payload, NetworkLayerPayload::Other(UndecodableFrameReason::Cut { .. }));
+            let cut = matches!(datagram.payload, NetworkLayerPayload::Other(UndecodableFrameReason::Cut { .. }));
             let in_bth = matches!(
                 datagram.payload,
                 NetworkLayerPayload::Other(UndecodableFrameReason::Infiniband(infiniband::PacketError {
@@ -292,10 +291,7 @@ fn what_a_tunnel_holds_may_be_anything_that_is_read() {
     assert_eq!(datagram.source, address("10.9.0.1"));
     let arp = vxlan(&ethernet(0x0806, &[0; 28]));
     let datagram = read(LinkType::RAW, &arp);
-    assert_eq!(
-        datagram.payload,
-        NetworkLayerPayload::Other(UndecodableFrameReason::EtherType(EtherType::ARP))
-    );
+    assert_eq!(datagram.payload, NetworkLayerPayload::Other(UndecodableFrameReason::EtherType(EtherType::ARP)));
     assert_eq!(datagram.source, Address::Unknown, "its addresses are those of Ethernet");
     let keepalive = gre(&[0, 0, 0, 0], &[]);
     assert_eq!(read(LinkType::RAW, &keepalive).source, address("192.0.2.1"));
@@ -318,19 +314,13 @@ fn tunnels_in_tunnels_are_read_to_a_depth_of_eight() {
 #[test]
 fn a_tunnel_header_that_cannot_be_is_told() {
     assert_eq!(malformed(LinkType::RAW, &gre(&[0, 7, 8, 0], ip())), (NetworkHeaderDefect::GreVersion, 21));
-    assert_eq!(
-        malformed(LinkType::RAW, &gre(&[0x20, 0, 8, 0, 0, 0], &[])),
-        (NetworkHeaderDefect::GreHeader, 24)
-    );
+    assert_eq!(malformed(LinkType::RAW, &gre(&[0x20, 0, 8, 0, 0, 0], &[])), (NetworkHeaderDefect::GreHeader, 24));
     assert_eq!(
         malformed(LinkType::RAW, &gre(&[0x40, 0, 8, 0, 0, 0, 0, 0, 8, 0, 0, 9], &[])).0,
         NetworkHeaderDefect::GreHeader
     );
     let erspan = [0x10, 0, 0x88, 0xbe, 0, 0, 0, 1];
-    assert_eq!(
-        malformed(LinkType::RAW, &gre(&erspan, &[0x20; 80])),
-        (NetworkHeaderDefect::ErspanVersion, 28)
-    );
+    assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x20; 80])), (NetworkHeaderDefect::ErspanVersion, 28));
     assert_eq!(malformed(LinkType::RAW, &gre(&erspan, &[0x10; 7])), (NetworkHeaderDefect::ErspanHeader, 28));
     let bytes = ethernet(0x8847, &[0; 4]);
     assert_eq!(malformed(LinkType::ETHERNET, &bytes), (NetworkHeaderDefect::MplsStack, 18));
@@ -344,10 +334,8 @@ fn a_tunnel_header_that_cannot_be_is_told() {
 
 fn every_kind() -> Vec<Vec<u8>> {
     let erspan_2 = [&[0x10, 0x64, 0x70, 0x05, 0, 0, 0, 0][..], &ACK].concat();
-    let erspan_3 =
-        [&[0x20, 0x64, 0, 5, 1, 2, 3, 4, 0, 0, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0][..], &ACK].concat();
-    let routed =
-        [0xf0, 0, 0x65, 0x58, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9, 8, 0, 0, 4, 1, 2, 3, 4, 0, 0, 0, 0];
+    let erspan_3 = [&[0x20, 0x64, 0, 5, 1, 2, 3, 4, 0, 0, 0x80, 1, 0, 0, 0, 0, 0, 0, 0, 0][..], &ACK].concat();
+    let routed = [0xf0, 0, 0x65, 0x58, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9, 8, 0, 0, 4, 1, 2, 3, 4, 0, 0, 0, 0];
     [
         gre(&routed, &ACK),
         gre(&[0, 0, 0x88, 0xbe], &ACK),

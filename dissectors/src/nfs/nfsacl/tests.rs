@@ -35,8 +35,8 @@ fn counts() -> (Vec<u8>, Secattr<'static>) {
 pub(in crate::nfs) mod version_2 {
     use super::*;
     use crate::nfs::nfsacl::v2::{
-        Access2Args, Access2Resok, Getacl2Args, Getacl2Resok, Getattr2Args, Getxattrdir2Args,
-        Getxattrdir2Resok, Nfsacl2AttrResok, Setacl2Args,
+        Access2Args, Access2Resok, Getacl2Args, Getacl2Resok, Getattr2Args, Getxattrdir2Args, Getxattrdir2Resok,
+        Nfsacl2AttrResok, Setacl2Args,
     };
     use crate::nfs::v2::{Fattr, Fhandle, Ftype, Mode, Nfsstat, Timeval};
 
@@ -148,10 +148,7 @@ pub(in crate::nfs) mod version_3 {
             ),
             (
                 lay_out![10_004, fattr()],
-                Results::GETACL(StatusUnion::Fail(
-                    Nfsstat3::NFS3ERR_NOTSUPP,
-                    Nfsacl3AttrResult { attr: attr.clone() },
-                )),
+                Results::GETACL(StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTSUPP, Nfsacl3AttrResult { attr: attr.clone() })),
             ),
             (lay_out![0, fattr()], Results::SETACL(StatusUnion::Ok(Nfsacl3AttrResult { attr }))),
             (

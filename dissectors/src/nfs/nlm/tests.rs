@@ -16,8 +16,7 @@ fn notified() -> nsm::SmStatus<'static> {
 }
 
 fn share() -> NlmShareargs<'static> {
-    let share =
-        NlmShare { caller_name: CALLER, fh: FH, oh: OH, mode: FshMode::fsm_DW, access: FshAccess::fsa_RW };
+    let share = NlmShare { caller_name: CALLER, fh: FH, oh: OH, mode: FshMode::fsm_DW, access: FshAccess::fsa_RW };
     NlmShareargs { cookie: COOKIE, share, reclaim: true }
 }
 
@@ -27,19 +26,12 @@ macro_rules! of_every_version {
      $testres:ident, $testrply:ident, $holder:expr, $res:ident, $stats:ident, $denied:ident, $other:ident) => {{
         let lock = lay_out!["client", "handle7", "0@client", -1, $range];
         let test = || $testargs { cookie: COOKIE, exclusive: true, alock: $lock() };
-        let ask = || $lockargs {
-            cookie: COOKIE,
-            block: true,
-            exclusive: false,
-            alock: $lock(),
-            reclaim: false,
-            state: 3,
-        };
+        let ask =
+            || $lockargs { cookie: COOKIE, block: true, exclusive: false, alock: $lock(), reclaim: false, state: 3 };
         let cancel = || $cancargs { cookie: COOKIE, block: true, exclusive: true, alock: $lock() };
         let unlock = || $unlockargs { cookie: COOKIE, alock: $lock() };
         let res = || $res { cookie: COOKIE, stat: $stats::$other };
-        let (test_bytes, ask_bytes) =
-            (lay_out!["cook", 1, lock.clone()], lay_out!["cook", 1, 0, lock.clone(), 0, 3]);
+        let (test_bytes, ask_bytes) = (lay_out!["cook", 1, lock.clone()], lay_out!["cook", 1, 0, lock.clone(), 0, 3]);
         let (cancel_bytes, unlock_bytes) = (lay_out!["cook", 1, 1, lock.clone()], lay_out!["cook", lock]);
         let res_bytes = lay_out!["cook", 4];
         vec![
@@ -106,14 +98,7 @@ macro_rules! of_dos {
     (calls, $lock:ident, $range:expr, $lockargs:ident) => {{
         let share_bytes = lay_out!["cook", "client", "handle7", "0@client", 2, 3, 1];
         let lock = lay_out!["client", "handle7", "0@client", -1, $range];
-        let ask = $lockargs {
-            cookie: COOKIE,
-            block: false,
-            exclusive: true,
-            alock: $lock(),
-            reclaim: false,
-            state: 0,
-        };
+        let ask = $lockargs { cookie: COOKIE, block: false, exclusive: true, alock: $lock(), reclaim: false, state: 0 };
         vec![
             (share_bytes.clone(), Args::SHARE(share())),
             (share_bytes, Args::UNSHARE(share())),
@@ -208,8 +193,7 @@ pub(in crate::nfs) mod version_3 {
     }
 
     fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
-        [of_nfsv2!(replies), of_dos!(replies, NlmShareres, NlmRes, NlmStats, LCK_GRANTED, LCK_DENIED)]
-            .concat()
+        [of_nfsv2!(replies), of_dos!(replies, NlmShareres, NlmRes, NlmStats, LCK_GRANTED, LCK_DENIED)].concat()
     }
 
     crate::nfs::example_messages::examples! { crate::nfs::nlm::v3: calls(), replies() }
@@ -218,8 +202,8 @@ pub(in crate::nfs) mod version_3 {
 pub(in crate::nfs) mod version_4 {
     use super::*;
     use crate::nfs::nlm::v4::{
-        Nlm4Cancargs, Nlm4Holder, Nlm4Lock, Nlm4Lockargs, Nlm4Res, Nlm4Shareres, Nlm4Stats, Nlm4Testargs,
-        Nlm4Testres, Nlm4Testrply, Nlm4Unlockargs,
+        Nlm4Cancargs, Nlm4Holder, Nlm4Lock, Nlm4Lockargs, Nlm4Res, Nlm4Shareres, Nlm4Stats, Nlm4Testargs, Nlm4Testres,
+        Nlm4Testrply, Nlm4Unlockargs,
     };
 
     fn lock() -> Nlm4Lock<'static> {

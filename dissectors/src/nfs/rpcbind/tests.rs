@@ -20,8 +20,7 @@ fn rpcb() -> (Vec<u8>, Rpcb<'static>) {
 }
 
 fn rdma6() -> (Vec<u8>, Rpcb<'static>) {
-    let rpcb =
-        Rpcb { r_netid: Text(b"rdma6"), r_addr: UniversalAddress(Text(b"2001:db8::1.78.81")), ..rpcb().1 };
+    let rpcb = Rpcb { r_netid: Text(b"rdma6"), r_addr: UniversalAddress(Text(b"2001:db8::1.78.81")), ..rpcb().1 };
     (lay_out![100_003, 3, "rdma6", "2001:db8::1.78.81", "superuser"], rpcb)
 }
 
@@ -31,8 +30,7 @@ fn rmtcall() -> (Vec<u8>, RpcbRmtcallargs<'static>) {
 }
 
 fn rmtcall_result() -> (Vec<u8>, RpcbRmtcallres<'static>) {
-    let result =
-        RpcbRmtcallres { addr: UniversalAddress(Text(b"192.0.2.1.3.86")), results: Opaque(b"result") };
+    let result = RpcbRmtcallres { addr: UniversalAddress(Text(b"192.0.2.1.3.86")), results: Opaque(b"result") };
     (lay_out!["192.0.2.1.3.86", "result"], result)
 }
 
@@ -71,15 +69,9 @@ pub(in crate::nfs) mod version_2 {
             (lay_out![1], Results::SET(RpcbindSetRes { answer: true })),
             (lay_out![0], Results::UNSET(RpcbindSetRes { answer: false })),
             (lay_out![2049], Results::GETPORT(GetportRes { port: 2049 })),
-            (
-                lay_out![1, 100_003, 3, 6, 2049, 1, 100_003, 3, 17, 2049, 0],
-                Results::DUMP(Pmaplist { pmaplist }),
-            ),
+            (lay_out![1, 100_003, 3, 6, 2049, 1, 100_003, 3, 17, 2049, 0], Results::DUMP(Pmaplist { pmaplist })),
             (lay_out![0], Results::DUMP(Pmaplist { pmaplist: items([]) })),
-            (
-                lay_out![854, "result"],
-                Results::CALLIT(PortmapCallitResult { port: 854, res: Opaque(b"result") }),
-            ),
+            (lay_out![854, "result"], Results::CALLIT(PortmapCallitResult { port: 854, res: Opaque(b"result") })),
         ]
     }
 
@@ -131,8 +123,7 @@ pub(in crate::nfs) mod version_3 {
 pub(in crate::nfs) mod version_4 {
     use super::*;
     use crate::nfs::rpcbind::v4::{
-        NetconfigSemantics, RpcbEntry, RpcbEntryList, RpcbStat, RpcbStatByvers, RpcbsAddrlist,
-        RpcbsRmtcalllist,
+        NetconfigSemantics, RpcbEntry, RpcbEntryList, RpcbStat, RpcbStatByvers, RpcbsAddrlist, RpcbsRmtcalllist,
     };
 
     fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
@@ -147,13 +138,8 @@ pub(in crate::nfs) mod version_4 {
 
     /// Returns the statistics of a version with one request of each kind, encoded and decoded.
     fn stat() -> (Vec<u8>, RpcbStat<'static>) {
-        let addrinfo = items([RpcbsAddrlist {
-            prog: Program::NFS,
-            vers: 3,
-            success: 1,
-            failure: 2,
-            netid: Text(b"rdma"),
-        }]);
+        let addrinfo =
+            items([RpcbsAddrlist { prog: Program::NFS, vers: 3, success: 1, failure: 2, netid: Text(b"rdma") }]);
         let rmtinfo = items([RpcbsRmtcalllist {
             prog: Program::MOUNT,
             vers: 3,
@@ -178,13 +164,9 @@ pub(in crate::nfs) mod version_4 {
             r_nc_protofmly: Text(b"inet"),
             r_nc_proto: Text(b"-"),
         };
-        let nothing =
-            RpcbStat { info: [0; 13], setinfo: 0, unsetinfo: 0, addrinfo: items([]), rmtinfo: items([]) };
-        let stats = RpcbStatByvers {
-            rpcbvers_2_stat: nothing.clone(),
-            rpcbvers_3_stat: stat().1,
-            rpcbvers_4_stat: nothing,
-        };
+        let nothing = RpcbStat { info: [0; 13], setinfo: 0, unsetinfo: 0, addrinfo: items([]), rmtinfo: items([]) };
+        let stats =
+            RpcbStatByvers { rpcbvers_2_stat: nothing.clone(), rpcbvers_3_stat: stat().1, rpcbvers_4_stat: nothing };
         let nothing = vec![0; 17 * 4];
         let more = vec![
             (lay_out!["192.0.2.1.78.81"], Results::GETVERSADDR(uaddr())),

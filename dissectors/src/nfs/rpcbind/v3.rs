@@ -2,9 +2,7 @@
 
 use crate::xdr::Void;
 
-use super::{
-    Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr,
-};
+use super::{Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr};
 
 crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 2.1.

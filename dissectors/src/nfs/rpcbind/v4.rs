@@ -4,9 +4,7 @@ use crate::rpc::program::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Text, Void, XdrLinkedList};
 
-use super::{
-    Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr,
-};
+use super::{Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr};
 
 crate::xdr! { "portmap";
     /// Transport semantics. RFC 1833 section 2.1.

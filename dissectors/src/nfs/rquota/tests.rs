@@ -75,13 +75,7 @@ pub(in crate::nfs) mod version_2 {
     fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
         let group = QuotaType::RQUOTA_GRPQUOTA;
         let get = || ExtGetquotaArgs { gqa_pathp: PATH, gqa_type: group, gqa_id: 100 };
-        let set = || ExtSetquotaArgs {
-            sqa_qcmd: 9,
-            sqa_pathp: PATH,
-            sqa_id: 100,
-            sqa_type: group,
-            sqa_dqblk: DQBLK,
-        };
+        let set = || ExtSetquotaArgs { sqa_qcmd: 9, sqa_pathp: PATH, sqa_id: 100, sqa_type: group, sqa_dqblk: DQBLK };
         let set_bytes = lay_out![9, "/export", 100, 1, limits()];
         vec![
             (lay_out![], Args::NULL(Void)),

@@ -49,8 +49,7 @@ fn calls() -> Vec<(Vec<u8>, Args<'static>)> {
     let place = lay_out![FH, "file"];
     let other = lay_out![FH, "other"];
     let create = Create2Args { r#where: WHERE, attributes: SATTR };
-    let write =
-        Write2Args { file: FH, beginoffset: 1, offset: 2, totalcount: 3, data: Ddp::Inline(b"hello") };
+    let write = Write2Args { file: FH, beginoffset: 1, offset: 2, totalcount: 3, data: Ddp::Inline(b"hello") };
     let symlink = Symlink2Args { from: WHERE, to: DdpText::Inline(b"../to"), attributes: SATTR };
     vec![
         (lay_out![], Args::NULL(Void)),
@@ -88,10 +87,7 @@ fn replies() -> Vec<(Vec<u8>, Results<'static>)> {
         (lay_out![], Results::ROOT(Void)),
         (lay_out![0, FH, fattr()], Results::LOOKUP(diropok())),
         (lay_out![2], Results::LOOKUP(StatusUnion::Fail(Nfsstat::NFSERR_NOENT, Void))),
-        (
-            lay_out![0, "../to"],
-            Results::READLINK(StatusUnion::Ok(Readlink2Ok { data: DdpText::Inline(b"../to") })),
-        ),
+        (lay_out![0, "../to"], Results::READLINK(StatusUnion::Ok(Readlink2Ok { data: DdpText::Inline(b"../to") }))),
         (
             lay_out![0, fattr(), "hello"],
             Results::READ(StatusUnion::Ok(Read2Ok { attributes: FATTR, data: Ddp::Inline(b"hello") })),
@@ -130,10 +126,7 @@ fn rfc1094_section_2_3_6_a_value_of_minus_one_leaves_the_attribute_as_it_is() {
         (attributes.mode, attributes.uid, attributes.gid),
         (Sattr2ValueOrUnchanged(None), Sattr2ValueOrUnchanged(None), Sattr2ValueOrUnchanged(None))
     );
-    assert_eq!(
-        (attributes.size, attributes.atime.0, attributes.mtime.0),
-        (Sattr2ValueOrUnchanged(None), None, None)
-    );
+    assert_eq!((attributes.size, attributes.atime.0, attributes.mtime.0), (Sattr2ValueOrUnchanged(None), None, None));
 }
 
 #[test]
@@ -168,8 +161,7 @@ fn reduce(encode: impl FnOnce(&mut Encoder)) -> (Vec<u8>, Vec<(usize, u32)>) {
 #[test]
 fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     let in_a_chunk = |bytes: &[u8], procedure| {
-        let chunks =
-            [ChunkedDataItem { position: Some(bytes.len() as u32), length: 5, bytes: Some(b"../to") }];
+        let chunks = [ChunkedDataItem { position: Some(bytes.len() as u32), length: 5, bytes: Some(b"../to") }];
         let mut cursor = Cursor::new(bytes).with_chunks(&chunks);
         let decoded = Args::decode(procedure, &mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(cursor.remaining(), 0);
@@ -187,9 +179,7 @@ fn rfc8267_section_4_data_and_paths_may_travel_in_chunks() {
     assert_eq!(args.to.bytes(), Some(&b"../to"[..]));
     assert_eq!(reduce(|encoder| decoded.encode(encoder)), (symlink, vec![(path.len(), 5)]));
 
-    for (procedure, bytes) in
-        [(Procedure::READ, lay_out![0, fattr(), 5]), (Procedure::READLINK, lay_out![0, 5])]
-    {
+    for (procedure, bytes) in [(Procedure::READ, lay_out![0, fattr(), 5]), (Procedure::READLINK, lay_out![0, 5])] {
         let chunks = [ChunkedDataItem { position: None, length: 5, bytes: Some(b"hello") }];
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
         let decoded = Results::decode(procedure, &mut cursor, &mut NullFieldObserver).unwrap();
@@ -206,8 +196,7 @@ fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
         let again = reduce(|encoder| decoded.encode(encoder));
         assert_eq!((cursor.remaining(), again), (0, (bytes, Vec::new())));
     }
-    let eligible: Vec<_> =
-        Procedure::ALL.iter().filter(|number| Results::is_ddp_eligible(**number)).collect();
+    let eligible: Vec<_> = Procedure::ALL.iter().filter(|number| Results::is_ddp_eligible(**number)).collect();
     assert_eq!(eligible, [&Procedure::READLINK, &Procedure::READ]);
 }
 
@@ -231,15 +220,10 @@ fn fields_have_the_names_that_wireshark_gives_them() {
     let bytes = lay_out![FH, 1, 2, 3, "hello"];
     let mut observer = FieldOrderChecker::default();
     Args::decode(Procedure::WRITE, &mut Cursor::new(&bytes), &mut observer).unwrap();
-    let expected =
-        ["nfs.fhandle", "nfs.write.beginoffset", "nfs.write.offset", "nfs.write.totalcount", "nfs.data"];
+    let expected = ["nfs.fhandle", "nfs.write.beginoffset", "nfs.write.offset", "nfs.write.totalcount", "nfs.data"];
     assert_eq!(observer.names, expected);
-    let label =
-        |mode: u32| Mode::NAMES.iter().find(|(bits, _)| *bits == u64::from(mode)).map(|(_, name)| *name);
-    assert_eq!(
-        [0o40_000, 0o100_000, 0o120_000].map(label),
-        [Some("S_IFDIR"), Some("S_IFREG"), Some("S_IFLNK")]
-    );
+    let label = |mode: u32| Mode::NAMES.iter().find(|(bits, _)| *bits == u64::from(mode)).map(|(_, name)| *name);
+    assert_eq!([0o40_000, 0o100_000, 0o120_000].map(label), [Some("S_IFDIR"), Some("S_IFREG"), Some("S_IFLNK")]);
 }
 
 /// Microseconds are at most 999,999 (RFC 1094 section 2.3.4); 1,000,000 requests the server's time.
@@ -250,12 +234,7 @@ fn a_time_that_is_to_be_the_servers_is_no_instant() {
     impl<'a> FieldObserver<'a> for Instants {
         fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
         fn leave(&mut self, _: usize) {}
-        fn value(
-            &mut self,
-            field: &'static FieldDefinition,
-            _: std::ops::Range<usize>,
-            value: FieldValue<'a>,
-        ) {
+        fn value(&mut self, field: &'static FieldDefinition, _: std::ops::Range<usize>, value: FieldValue<'a>) {
             if let ("nfs.timeval.useconds", FieldValue::Unsigned(number)) = (field.name, value) {
                 self.1.push(number);
             }

@@ -33,10 +33,8 @@ const FATTR: Fattr3 = Fattr3 {
 fn wcc() -> Vec<u8> {
     lay_out![1, 40u64, 3, 4, 5, 6, 1, fattr()]
 }
-const WCC: WccData = WccData {
-    before: Some(WccAttr { size: 40, mtime: FATTR.mtime, ctime: FATTR.ctime }),
-    after: Some(FATTR),
-};
+const WCC: WccData =
+    WccData { before: Some(WccAttr { size: 40, mtime: FATTR.mtime, ctime: FATTR.ctime }), after: Some(FATTR) };
 
 /// sattr3 that sets each attribute, encoded and decoded.
 fn sattr() -> Vec<u8> {
@@ -50,14 +48,8 @@ const SATTR: Sattr3 = Sattr3 {
     atime: SetAtime::Server,
     mtime: SetMtime::Client(Nfstime3 { seconds: 7, nseconds: 8 }),
 };
-const UNCHANGED: Sattr3 = Sattr3 {
-    mode: None,
-    uid: None,
-    gid: None,
-    size: None,
-    atime: SetAtime::DontChange,
-    mtime: SetMtime::DontChange,
-};
+const UNCHANGED: Sattr3 =
+    Sattr3 { mode: None, uid: None, gid: None, size: None, atime: SetAtime::DontChange, mtime: SetMtime::DontChange };
 
 const WHERE: Diropargs3<'static> = Diropargs3 { dir: FH, name: Text(b"file") };
 
@@ -106,8 +98,7 @@ fn rfc1813_section_3_3_3_lookup() {
     arguments(Procedure::LOOKUP, &lay_out!["handle7", "file"], &Args::LOOKUP(Lookup3Args { what: WHERE }));
     let ok = Lookup3Resok { object: FH, obj_attributes: Some(FATTR), dir_attributes: None };
     results(Procedure::LOOKUP, &lay_out![0, "handle7", 1, fattr(), 0], &Results::LOOKUP(StatusUnion::Ok(ok)));
-    let noent =
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_NOENT, DirAttributes3Resfail { dir_attributes: Some(FATTR) });
+    let noent = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOENT, DirAttributes3Resfail { dir_attributes: Some(FATTR) });
     results(Procedure::LOOKUP, &lay_out![2, 1, fattr()], &Results::LOOKUP(noent));
 }
 
@@ -115,11 +106,7 @@ fn rfc1813_section_3_3_3_lookup() {
 fn rfc1813_section_3_3_4_access() {
     let access = Access3(0x1f);
     assert!(access.contains(Access3::ACCESS3_DELETE) && !access.contains(Access3::ACCESS3_EXECUTE));
-    arguments(
-        Procedure::ACCESS,
-        &lay_out!["handle7", 0x1f],
-        &Args::ACCESS(Access3Args { object: FH, access }),
-    );
+    arguments(Procedure::ACCESS, &lay_out!["handle7", 0x1f], &Args::ACCESS(Access3Args { object: FH, access }));
     let ok = Access3Resok { obj_attributes: Some(FATTR), access };
     results(Procedure::ACCESS, &lay_out![0, 1, fattr(), 0x1f], &Results::ACCESS(StatusUnion::Ok(ok)));
     let stale = StatusUnion::Fail(Nfsstat3::NFS3ERR_STALE, ObjAttributes3Resfail { obj_attributes: None });
@@ -131,8 +118,7 @@ fn rfc1813_section_3_3_5_readlink() {
     arguments(Procedure::READLINK, &lay_out!["handle7"], &Args::READLINK(Readlink3Args { symlink: FH }));
     let ok = Readlink3Resok { symlink_attributes: None, data: DdpText::Inline(b"../to") };
     results(Procedure::READLINK, &lay_out![0, 0, "../to"], &Results::READLINK(StatusUnion::Ok(ok)));
-    let inval =
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_INVAL, Readlink3Resfail { symlink_attributes: Some(FATTR) });
+    let inval = StatusUnion::Fail(Nfsstat3::NFS3ERR_INVAL, Readlink3Resfail { symlink_attributes: Some(FATTR) });
     results(Procedure::READLINK, &lay_out![22, 1, fattr()], &Results::READLINK(inval));
 }
 
@@ -170,8 +156,7 @@ fn rfc1813_section_3_3_8_create_in_three_modes() {
 
 /// CREATE, MKDIR, SYMLINK and MKNOD share one result structure.
 #[test]
-fn rfc1813_sections_3_3_8_to_3_3_11_what_is_created_comes_with_handle_and_attributes_if_the_server_gives_them()
- {
+fn rfc1813_sections_3_3_8_to_3_3_11_what_is_created_comes_with_handle_and_attributes_if_the_server_gives_them() {
     type Creating<'a> = fn(StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>) -> Results<'a>;
     let procedures: [(Procedure, Creating<'_>); 4] = [
         (Procedure::CREATE, Results::CREATE),
@@ -283,8 +268,7 @@ fn rfc1813_section_3_3_17_readdirplus_entries_may_have_attributes_and_handles() 
         name_attributes,
         name_handle,
     };
-    let entries =
-        [entry(b"file", Some(FATTR), Some(FH)), entry(b"bare", None, None), entry(b"half", None, Some(FH))];
+    let entries = [entry(b"file", Some(FATTR), Some(FH)), entry(b"bare", None, None), entry(b"half", None, Some(FH))];
     let reply = Dirlistplus3 { entries: XdrLinkedList::from(&entries[..]), eof: true };
     let ok = Readdirplus3Resok { dir_attributes: Some(FATTR), cookieverf: VERF, reply };
     let bytes = lay_out![
@@ -296,8 +280,7 @@ fn rfc1813_section_3_3_17_readdirplus_entries_may_have_attributes_and_handles() 
         1,
     ];
     results(Procedure::READDIRPLUS, &bytes, &Results::READDIRPLUS(StatusUnion::Ok(ok)));
-    let notsupp =
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTSUPP, DirAttributes3Resfail { dir_attributes: None });
+    let notsupp = StatusUnion::Fail(Nfsstat3::NFS3ERR_NOTSUPP, DirAttributes3Resfail { dir_attributes: None });
     results(Procedure::READDIRPLUS, &lay_out![10004, 0], &Results::READDIRPLUS(notsupp));
 }
 
@@ -339,8 +322,7 @@ fn rfc1813_section_3_3_19_fsinfo() {
     assert!(ok.properties.contains(Fsf3::FSF3_HOMOGENEOUS));
     let bytes = lay_out![0, 1, fattr(), 1, 2, 3, 4, 5, 6, 7, u64::MAX, 0, 1, 0x1b];
     results(Procedure::FSINFO, &bytes, &Results::FSINFO(StatusUnion::Ok(ok)));
-    let fault =
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_SERVERFAULT, ObjAttributes3Resfail { obj_attributes: None });
+    let fault = StatusUnion::Fail(Nfsstat3::NFS3ERR_SERVERFAULT, ObjAttributes3Resfail { obj_attributes: None });
     results(Procedure::FSINFO, &lay_out![10006, 0], &Results::FSINFO(fault));
 }
 
@@ -358,8 +340,7 @@ fn rfc1813_section_3_3_20_pathconf() {
     };
     let bytes = lay_out![0, 0, 255, 250, 0, 1, 0, 1];
     results(Procedure::PATHCONF, &bytes, &Results::PATHCONF(StatusUnion::Ok(ok)));
-    let bad =
-        StatusUnion::Fail(Nfsstat3::NFS3ERR_BADHANDLE, ObjAttributes3Resfail { obj_attributes: Some(FATTR) });
+    let bad = StatusUnion::Fail(Nfsstat3::NFS3ERR_BADHANDLE, ObjAttributes3Resfail { obj_attributes: Some(FATTR) });
     results(Procedure::PATHCONF, &lay_out![10001, 1, fattr()], &Results::PATHCONF(bad));
 }
 
@@ -376,8 +357,7 @@ fn rfc1813_section_3_3_21_commit() {
 #[test]
 fn rfc1813_section_2_6_a_status_that_is_not_in_the_list_is_kept_as_its_number() {
     let bytes = lay_out![12_345];
-    let decoded =
-        Results::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
+    let decoded = Results::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
     let Results::GETATTR(decoded) = decoded else { panic!() };
     assert_eq!(decoded.status().to_string(), "12345");
     assert_eq!(Nfsstat3::NFS3ERR_JUKEBOX.to_string(), "NFS3ERR_JUKEBOX");
@@ -464,18 +444,15 @@ fn rfc8267_section_4_the_paths_of_symlink_and_readlink_are_text_in_a_chunk() {
 fn rfc8267_section_4_a_result_without_data_leaves_its_write_chunk_empty() {
     let chunks = [0, 0].map(|length| ChunkedDataItem { position: None, length, bytes: None });
     // READ with NFS3ERR_IO, READ at the end of the file, and READ inline although a chunk was offered.
-    for (bytes, splices) in [
-        (lay_out![5, 0], 0),
-        (lay_out![0, 1, fattr(), 0, 1, 0], 0),
-        (lay_out![0, 1, fattr(), 5, 1, "hello"], 0),
-    ] {
+    for (bytes, splices) in
+        [(lay_out![5, 0], 0), (lay_out![0, 1, fattr(), 0, 1, 0], 0), (lay_out![0, 1, fattr(), 5, 1, "hello"], 0)]
+    {
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
         let decoded = Results::decode(Procedure::READ, &mut cursor, &mut NullFieldObserver).unwrap();
         let (again, left_out) = reduce(|encoder| decoded.encode(encoder));
         assert_eq!((cursor.remaining(), again, left_out.len()), (0, bytes, splices));
     }
-    let eligible: Vec<_> =
-        Procedure::ALL.iter().filter(|number| Results::is_ddp_eligible(**number)).collect();
+    let eligible: Vec<_> = Procedure::ALL.iter().filter(|number| Results::is_ddp_eligible(**number)).collect();
     assert_eq!(eligible, [&Procedure::READLINK, &Procedure::READ]);
 }
 

@@ -3,8 +3,8 @@
 use crate::xdr::{Text, XdrArray};
 
 use super::attribute_value_types::{
-    Aclsupport, ChangeAttrType4, FhExpireType, Fs4Status, FsCharsetCap4, Mdsthreshold4, ModeMasked4,
-    ModeUmask4, Nfsacl41, OpenArguments4, RetentionGet4, RetentionSet4, SecLabel4,
+    Aclsupport, ChangeAttrType4, FhExpireType, Fs4Status, FsCharsetCap4, Mdsthreshold4, ModeMasked4, ModeUmask4,
+    Nfsacl41, OpenArguments4, RetentionGet4, RetentionSet4, SecLabel4,
 };
 use super::bitmap::NamedBitmap;
 use super::bitmap_keyed_values::BitmapKeyedValues;
@@ -13,8 +13,7 @@ use super::layout::Layouthint4;
 use super::locations::{FsLocations4, FsLocationsInfo4};
 use super::status::Nfsstat4;
 use super::types::{
-    ChangePolicy4, Duration4, Fsid4, Layouttype4, Mode4, NfsFh4, NfsFtype4, Nfsace4, Nfstime4, Settime4,
-    Specdata4,
+    ChangePolicy4, Duration4, Fsid4, Layouttype4, Mode4, NfsFh4, NfsFtype4, Nfsace4, Nfstime4, Settime4, Specdata4,
 };
 
 /// bitmap4: a set of attributes, unless other names are given. RFC 8881 section 3.3.7.

@@ -137,9 +137,10 @@ impl<'a, N> NamedBitmap<'a, N> {
 
     /// Returns the numbers of the set bits in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + Clone + use<'a, N> {
-        (0u32..).step_by(32).zip(self.words.iter()).flat_map(|(first, word)| {
-            (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit)
-        })
+        (0u32..)
+            .step_by(32)
+            .zip(self.words.iter())
+            .flat_map(|(first, word)| (0..32).filter(move |bit| word >> bit & 1 == 1).map(move |bit| first + bit))
     }
 }
 
@@ -212,9 +213,7 @@ mod tests {
     fn bit_n_is_in_word_n_by_32() {
         let bitmap = NamedBitmap::<Attributes>::from(&[0x0000_0012, 0x0000_0002, 0x0001_0000][..]);
         assert_eq!(bitmap.iter().collect::<Vec<_>>(), [1, 4, 33, 80]);
-        assert!(
-            bitmap.contains(Attributes::MODE) && !bitmap.contains(Attributes::ACL) && !bitmap.contains(1000)
-        );
+        assert!(bitmap.contains(Attributes::MODE) && !bitmap.contains(Attributes::ACL) && !bitmap.contains(1000));
         assert_eq!(format!("{bitmap:?}"), "{type, size, mode, sec_label}");
         assert_eq!(words_for_bits([1, 4, 33, 80]), [0x12, 2, 0x10000]);
     }

@@ -26,11 +26,7 @@ pub trait BitmapKeyedValue<'a>: Sized {
     ///
     /// # Errors
     /// Returns [`XdrError::Unknown`] for a bit that is not in the table, or an error of the item's type.
-    fn decode<O: FieldObserver<'a>>(
-        number: u32,
-        cursor: &mut Cursor<'a>,
-        observer: &mut O,
-    ) -> Result<Self, XdrError>;
+    fn decode<O: FieldObserver<'a>>(number: u32, cursor: &mut Cursor<'a>, observer: &mut O) -> Result<Self, XdrError>;
 
     /// Appends the encoding of the item.
     fn encode(&self, encoder: &mut Encoder);
@@ -240,9 +236,7 @@ impl<T, N> PartialEq for BitmapKeyedValues<'_, T, N> {
     }
 }
 
-impl<'a, T: BitmapKeyedValue<'a, Names = N> + fmt::Debug, N: BitNames> fmt::Debug
-    for BitmapKeyedValues<'a, T, N>
-{
+impl<'a, T: BitmapKeyedValue<'a, Names = N> + fmt::Debug, N: BitNames> fmt::Debug for BitmapKeyedValues<'a, T, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.items()).finish()
     }

@@ -400,8 +400,7 @@ pub type DecodedCompoundReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>,
 /// Arguments of CB_COMPOUND, decoded.
 pub type DecodedCbCompoundCall<'a> = DecodedOperations<'a, CbCompoundCallHead<'a>, CbArgs<'a>, CbOperation>;
 /// Results of CB_COMPOUND, decoded.
-pub type DecodedCbCompoundReply<'a> =
-    DecodedOperations<'a, CompoundReplyHead<'a>, CbResults<'a>, CbOperation>;
+pub type DecodedCbCompoundReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, CbResults<'a>, CbOperation>;
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the decoded operation numbers.
@@ -526,8 +525,7 @@ mod tests {
         let bytes = bytes(READ_REPLY);
         let chunks = [ChunkedDataItem { position: None, length: 100, bytes: None }];
         let reply =
-            CompoundReply::decode(&mut Cursor::new(&bytes).with_chunks(&chunks), &mut NullFieldObserver)
-                .unwrap();
+            CompoundReply::decode(&mut Cursor::new(&bytes).with_chunks(&chunks), &mut NullFieldObserver).unwrap();
         let data = Ddp::Chunk { length: 100, bytes: None };
         let read = Results::READ(StatusUnion::Ok(Read4Resok { eof: true, data }));
         assert_eq!(reply.operations().nth(2), Some(Ok(read)));
@@ -583,8 +581,7 @@ mod tests {
 
     #[test]
     fn rfc8267_section_6_4_3_the_results_of_a_compound_are_paired_with_the_write_chunks_in_order() {
-        let expected =
-            |results: [&str; 3], chunks: &[_]| (results.map(str::to_owned).to_vec(), chunks.to_vec());
+        let expected = |results: [&str; 3], chunks: &[_]| (results.map(str::to_owned).to_vec(), chunks.to_vec());
         let full = example([&[4096], &[7], &[100]]);
         let each = expected(["4096", "7", "100"], &[(0, 4096), (1, 7), (2, 100)]);
         assert_eq!(results(&full, [4096, 7, 100]), each);
@@ -607,10 +604,8 @@ mod tests {
         let chunks = [0, 100].map(|length| ChunkedDataItem { position: None, length, bytes: None });
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
         let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
-        let read = Results::READ(StatusUnion::Ok(Read4Resok {
-            eof: true,
-            data: Ddp::Chunk { length: 100, bytes: None },
-        }));
+        let read =
+            Results::READ(StatusUnion::Ok(Read4Resok { eof: true, data: Ddp::Chunk { length: 100, bytes: None } }));
         assert_eq!(reply.operations().nth(1), Some(Ok(read)));
     }
 
@@ -713,10 +708,7 @@ mod tests {
         assert_eq!(named(&[putfh(), lookup(), Args::GETFH(Void), getattr()]), Some(Operation::LOOKUP));
         assert_eq!(named(&[commit(), getattr(), lookup()]), Some(Operation::COMMIT));
         assert_eq!(named(&[Args::READLINK(Void), commit()]), Some(Operation::READLINK));
-        assert_eq!(
-            named(&[putfh(), Args::READLINK(Void), delegreturn(), close()]),
-            Some(Operation::DELEGRETURN)
-        );
+        assert_eq!(named(&[putfh(), Args::READLINK(Void), delegreturn(), close()]), Some(Operation::DELEGRETURN));
     }
 
     #[test]
@@ -724,8 +716,7 @@ mod tests {
         let putfh = || Args::PUTFH(ObjectFh4 { object: Opaque(b"fh__") });
         let mut encoder = Encoder::new();
         let operations = [putfh(), Args::READLINK(Void), Args::GETFH(Void)];
-        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 1 }, &operations)
-            .encode(&mut encoder);
+        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 1 }, &operations).encode(&mut encoder);
         let named = |captured: usize| {
             let mut cursor = Cursor::new(&encoder.bytes()[..captured]).with_length(encoder.bytes().len());
             CompoundCall::decode(&mut cursor, &mut NullFieldObserver).unwrap().main_operation().operation
@@ -735,11 +726,8 @@ mod tests {
         assert_eq!(named(32), Some(Operation::READLINK));
         // All numbers are present: the arguments do not matter.
         let mut encoder = Encoder::new();
-        CompoundCall::new(
-            CompoundCallHead { tag: Text(b""), minorversion: 1 },
-            &[Args::GETFH(Void), putfh()],
-        )
-        .encode(&mut encoder);
+        CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 1 }, &[Args::GETFH(Void), putfh()])
+            .encode(&mut encoder);
         let mut cursor = Cursor::new(&encoder.bytes()[..20]).with_length(encoder.bytes().len());
         let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         assert_eq!(call.main_operation().operation, Some(Operation::GETFH));
@@ -748,19 +736,15 @@ mod tests {
     #[test]
     fn chunks_with_link_texts_are_told() {
         let head = CompoundCallHead { tag: Text(b""), minorversion: 1 };
-        let create = |objtype| {
-            [Args::CREATE(Create4Args { objtype, objname: Text(b"a"), createattrs: Fattr4::default() })]
-        };
+        let create =
+            |objtype| [Args::CREATE(Create4Args { objtype, objname: Text(b"a"), createattrs: Fattr4::default() })];
         let link = create(Createtype4::Link(DdpText::Chunk { length: 9, bytes: None }));
         let directory = create(Createtype4::Other(NfsFtype4::NF4DIR));
         assert_eq!(
             CompoundCall::new(head.clone(), &link).link_text_chunks(),
             SymlinkTextChunkFlags { call: true, reply: false }
         );
-        assert_eq!(
-            CompoundCall::new(head.clone(), &directory).link_text_chunks(),
-            SymlinkTextChunkFlags::default()
-        );
+        assert_eq!(CompoundCall::new(head.clone(), &directory).link_text_chunks(), SymlinkTextChunkFlags::default());
         let readlink = [Args::READLINK(Void)];
         assert_eq!(
             CompoundCall::new(head, &readlink).link_text_chunks(),

@@ -36,20 +36,12 @@ impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for OuterGroupOmittingObserver<
     }
 
     #[inline]
-    fn is_interested_in(
-        &mut self,
-        field: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool {
+    fn is_interested_in(&mut self, field: &'static FieldDefinition, describe: fn(&mut FieldRegistry)) -> bool {
         self.observer.is_interested_in(field, describe)
     }
 
     #[inline]
-    fn is_interested_in_items(
-        &mut self,
-        values: &'static FieldDefinition,
-        has_item: &dyn Fn(u32) -> bool,
-    ) -> bool {
+    fn is_interested_in_items(&mut self, values: &'static FieldDefinition, has_item: &dyn Fn(u32) -> bool) -> bool {
         self.observer.is_interested_in_items(values, has_item)
     }
 

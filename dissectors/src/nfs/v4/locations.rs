@@ -150,13 +150,8 @@ mod tests {
         let bytes = b"\0\0\0\x0c\x03\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b";
         let seen = seen(bytes);
         assert_eq!(seen.values.len(), 12);
-        assert!(
-            matches!(seen.values[0], ("nfs.fls_info.gflags", _, FieldValue::Flags(3, names)) if names.len() == 5)
-        );
-        assert_eq!(
-            seen.values[1],
-            ("nfs.fls_info.tflags", 5..6, FieldValue::Flags(1, &[(1, "FSLI4TF_RDMA")]))
-        );
+        assert!(matches!(seen.values[0], ("nfs.fls_info.gflags", _, FieldValue::Flags(3, names)) if names.len() == 5));
+        assert_eq!(seen.values[1], ("nfs.fls_info.tflags", 5..6, FieldValue::Flags(1, &[(1, "FSLI4TF_RDMA")])));
         assert_eq!(seen.values[11], ("nfs.fls_info.writeorder", 15..16, FieldValue::Unsigned(11)));
         assert!(FlsInfo(Opaque(&bytes[4..])).has_rdma());
     }

@@ -5,8 +5,7 @@ use crate::xdr::{DdpText, Opaque, XdrArray, XdrLinkedList};
 use super::attributes::{Bitmap4, Fattr4};
 use super::status::Nfsstat4;
 use super::types::{
-    ChangeInfo4, Component4, Count4, Flavor, NfsCookie4, NfsFh4, NfsFtype4, RpcGssSvcT, Specdata4, Stateid4,
-    Verifier4,
+    ChangeInfo4, Component4, Count4, Flavor, NfsCookie4, NfsFh4, NfsFtype4, RpcGssSvcT, Specdata4, Stateid4, Verifier4,
 };
 
 crate::xdr! { "nfs";

@@ -2,9 +2,7 @@
 
 use super::attributes::{Bitmap4, Fattr4};
 use super::directory_notifications::Notifications;
-use super::types::{
-    ChangeInfo4, Clientid4, Component4, Duration4, Nfsace4, OpenOwner4, Seqid4, Stateid4, Verifier4,
-};
+use super::types::{ChangeInfo4, Clientid4, Component4, Duration4, Nfsace4, OpenOwner4, Seqid4, Stateid4, Verifier4};
 
 crate::xdr! { "nfs";
     /// Access requested by OPEN, and delegation wants; the second byte is a number, not a mask. RFC 8881 section

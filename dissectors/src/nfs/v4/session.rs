@@ -6,9 +6,7 @@ use super::address::Netaddr4;
 use super::bitmap::NamedBitmap;
 use super::operation_numbers::OperationBitNames;
 use super::status::results;
-use super::types::{
-    Clientid4, Count4, Flavor, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4,
-};
+use super::types::{Clientid4, Count4, Flavor, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4};
 
 crate::xdr! { "nfs";
     /// nfs_client_id4. RFC 7530 section 2.2.12.

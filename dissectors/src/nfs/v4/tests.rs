@@ -101,8 +101,7 @@ macro_rules! round_trips {
 
 const CALL: CompoundCallHead<'_> = CompoundCallHead { tag: Text(b"tag"), minorversion: 2 };
 const REPLY: CompoundReplyHead<'_> = CompoundReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") };
-const CB_CALL: CbCompoundCallHead<'_> =
-    CbCompoundCallHead { tag: Text(b""), minorversion: 0, callback_ident: 7 };
+const CB_CALL: CbCompoundCallHead<'_> = CbCompoundCallHead { tag: Text(b""), minorversion: 0, callback_ident: 7 };
 
 #[test]
 fn every_operation_is_read_and_written() {
@@ -248,8 +247,7 @@ proptest! {
 
 /// Returns a LAYOUTGET result with one segment.
 fn layout_reply(lo_content: LayoutContent4<'_>) -> Results<'_> {
-    let layout =
-        Layout4 { lo_offset: 0, lo_length: 0, lo_iomode: Layoutiomode4::LAYOUTIOMODE4_RW, lo_content };
+    let layout = Layout4 { lo_offset: 0, lo_length: 0, lo_iomode: Layoutiomode4::LAYOUTIOMODE4_RW, lo_content };
     // The list borrows its items, so they are leaked.
     let layouts: &[Layout4<'_>] = Box::leak(Box::new([layout]));
     Results::LAYOUTGET(LayoutgetRes::Ok(Layoutget4Resok {

@@ -171,12 +171,8 @@ impl GssControlMessageKind {
             (Self::Create(service), Reply) => {
                 convert::<Rgss3CreateRes<'_>, _>(service, &CREATE, cursor, observer, encoder)
             }
-            (Self::List(service), Call) => {
-                convert::<Rgss3ListArgs<'_>, _>(service, &LIST, cursor, observer, encoder)
-            }
-            (Self::List(service), Reply) => {
-                convert::<Rgss3ListRes<'_>, _>(service, &LIST, cursor, observer, encoder)
-            }
+            (Self::List(service), Call) => convert::<Rgss3ListArgs<'_>, _>(service, &LIST, cursor, observer, encoder),
+            (Self::List(service), Reply) => convert::<Rgss3ListRes<'_>, _>(service, &LIST, cursor, observer, encoder),
             (Self::Unknown, _) => Ok(()),
         }
     }

@@ -114,16 +114,12 @@ mod tests {
         let mut protected = IntegrityBody::open(&mut cursor, &mut NullFieldObserver).unwrap();
         let data = Ddp::decode(&mut protected.body, &FIELD, &mut NullFieldObserver).unwrap();
         assert_eq!(data, Ddp::Chunk { length: 5, bytes: None });
-        assert_eq!(
-            GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).unwrap().checksum.0,
-            b"mic!"
-        );
+        assert_eq!(GssIntegrityChecksum::read(&mut cursor, &mut NullFieldObserver).unwrap().checksum.0, b"mic!");
     }
 
     #[test]
     fn protected_data_without_room_for_its_sequence_number_is_refused() {
-        let result =
-            IntegrityBody::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut NullFieldObserver);
+        let result = IntegrityBody::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut NullFieldObserver);
         assert_eq!(result.unwrap_err(), XdrError::Short { at: 4, needed: 4 });
     }
 

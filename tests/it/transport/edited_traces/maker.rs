@@ -80,24 +80,12 @@ impl Maker<'_> {
             offset: 0,
         });
         let (program, version, procedure) = asked;
-        let asked = TraceProcedure {
-            program,
-            version,
-            minor_version,
-            procedure,
-            flavor: 1,
-            protection: GssProtection::PLAIN,
-        };
-        let mut draft =
-            Draft { slots: Vec::new(), payloads: payloads.collect(), asked, has_session: false, head };
+        let asked =
+            TraceProcedure { program, version, minor_version, procedure, flavor: 1, protection: GssProtection::PLAIN };
+        let mut draft = Draft { slots: Vec::new(), payloads: payloads.collect(), asked, has_session: false, head };
         // Most positions have slots, as in a compiled trace.
         for variable in 0..OBJECTS + 3 {
-            self.tell(
-                &mut draft,
-                &captured(variable),
-                (TraceSlotValueKind::FILEHANDLE, variable as u32),
-                true,
-            );
+            self.tell(&mut draft, &captured(variable), (TraceSlotValueKind::FILEHANDLE, variable as u32), true);
         }
         self.tell(&mut draft, &SESSION_ID, (TraceSlotValueKind::SESSION, SESSION), false);
         self.tell(&mut draft, &CLIENT.to_be_bytes(), (TraceSlotValueKind::CLIENTID, CLIENTID), false);
@@ -172,22 +160,14 @@ impl Maker<'_> {
             9 => v3::Args::MKDIR(v3::Mkdir3Args { r#where: at(), attributes: set() }),
             10 => v3::Args::SYMLINK(v3::Symlink3Args {
                 r#where: at(),
-                symlink: Symlinkdata3 {
-                    symlink_attributes: set(),
-                    symlink_data: DdpText::Inline(b"/victim"),
-                },
+                symlink: Symlinkdata3 { symlink_attributes: set(), symlink_data: DdpText::Inline(b"/victim") },
             }),
             11 => v3::Args::MKNOD(v3::Mknod3Args { r#where: at(), what: v3::Mknoddata3::Fifo(set()) }),
             12 => v3::Args::REMOVE(v3::Remove3Args { object: at() }),
             13 => v3::Args::RMDIR(v3::Remove3Args { object: at() }),
             14 => v3::Args::RENAME(v3::Rename3Args { from: at(), to }),
             15 => v3::Args::LINK(v3::Link3Args { file: Opaque(&other), link: at() }),
-            16 => v3::Args::READDIR(v3::Readdir3Args {
-                dir: object(),
-                cookie: 0,
-                cookieverf: [0; 8],
-                count: 512,
-            }),
+            16 => v3::Args::READDIR(v3::Readdir3Args { dir: object(), cookie: 0, cookieverf: [0; 8], count: 512 }),
             17 => v3::Args::READDIRPLUS(v3::Readdirplus3Args {
                 dir: object(),
                 cookie: 0,
@@ -206,16 +186,8 @@ impl Maker<'_> {
 
     /// MOUNT, NLM or NSM.
     fn mount(&mut self) -> Draft {
-        let path = *self.random.of(&[
-            &b"/"[..],
-            b"",
-            b"//",
-            b"/..",
-            b"/../../other",
-            b"/victim",
-            b"other",
-            b"/dir/../..",
-        ]);
+        let path =
+            *self.random.of(&[&b"/"[..], b"", b"//", b"/..", b"/../../other", b"/victim", b"other", b"/dir/../.."]);
         let (program, version, procedure) = *self.random.of(&[
             (100_005, 3, 1),
             (100_005, 3, 3),
@@ -361,12 +333,8 @@ impl Maker<'_> {
         };
         match (self.random.below(14), slot) {
             // The tag of a COMPOUND begins after the header of 60 bytes.
-            (0..3, Some(slot)) => {
-                slot.at = *self.random.of(&[60, 4, 12, at as u32, slot.at.saturating_add(4)])
-            }
-            (3, Some(slot)) => {
-                slot.length = *self.random.of(&[0, 4, 8, slot.length.saturating_add(4), u32::MAX])
-            }
+            (0..3, Some(slot)) => slot.at = *self.random.of(&[60, 4, 12, at as u32, slot.at.saturating_add(4)]),
+            (3, Some(slot)) => slot.length = *self.random.of(&[0, 4, 8, slot.length.saturating_add(4), u32::MAX]),
             (4, Some(slot)) => {
                 slot.holds = *self.random.of(&[
                     TraceSlotValueKind::COOKIE,
@@ -528,8 +496,7 @@ impl Maker<'_> {
         };
         let mut tables = writer.begin_tables(&about).unwrap();
         if has_session {
-            for (variable, holds) in
-                [(SESSION, TraceSlotValueKind::SESSION), (CLIENTID, TraceSlotValueKind::CLIENTID)]
+            for (variable, holds) in [(SESSION, TraceSlotValueKind::SESSION), (CLIENTID, TraceSlotValueKind::CLIENTID)]
             {
                 let line = TraceVariableWithoutDefiningStep {
                     variable,

@@ -117,12 +117,8 @@ impl ProxiedGssCalls {
 }
 
 /// Starts a proxy to a TCP server that drops all contexts at these Calls, each with its auth_stat.
-pub(crate) fn forgetful(
-    server: SocketAddr,
-    forgets: &[(usize, u32)],
-) -> (Proxy, Arc<Mutex<ProxiedGssCalls>>) {
-    let seen =
-        Arc::new(Mutex::new(ProxiedGssCalls { forgets: forgets.to_vec(), ..ProxiedGssCalls::default() }));
+pub(crate) fn forgetful(server: SocketAddr, forgets: &[(usize, u32)]) -> (Proxy, Arc<Mutex<ProxiedGssCalls>>) {
+    let seen = Arc::new(Mutex::new(ProxiedGssCalls { forgets: forgets.to_vec(), ..ProxiedGssCalls::default() }));
     let of_proxy = Arc::clone(&seen);
     let proxy = Proxy::of(FaultInjector::honest(), move |client, _| {
         let Some(server) = connected(server) else { return };

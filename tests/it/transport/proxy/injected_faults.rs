@@ -230,13 +230,13 @@ const SESSIONS: &[(&str, &str, ValueChange, bool)] = &[
 
 /// Returns all kinds of faults.
 pub(crate) fn kinds() -> Vec<Kind> {
-    let of = |version: u32, table: &'static [(&'static str, &'static str, ValueChange, bool)]| {
-        let kind =
-            move |(operation, field, turn, is_always): &(&'static str, &'static str, ValueChange, bool)| {
+    let of =
+        |version: u32, table: &'static [(&'static str, &'static str, ValueChange, bool)]| {
+            let kind = move |(operation, field, turn, is_always): &(&'static str, &'static str, ValueChange, bool)| {
                 Kind { version, operation, field, value_change: *turn, is_always: *is_always }
             };
-        table.iter().map(kind)
-    };
+            table.iter().map(kind)
+        };
     let tables = [(3, V3), (40, V4), (41, V4), (41, SESSIONS), (42, V4), (42, SESSIONS)];
     tables.into_iter().flat_map(|(version, table)| of(version, table)).collect()
 }
@@ -264,15 +264,7 @@ impl FaultInjector {
 
     /// Creates an injector that skips `skip` occasions.
     pub(crate) fn of(kind: Option<Kind>, skip: usize) -> Self {
-        Self {
-            kind,
-            skip,
-            occasions: 0,
-            printed: HashMap::new(),
-            random: 1,
-            injected: 0,
-            last: String::new(),
-        }
+        Self { kind, skip, occasions: 0, printed: HashMap::new(), random: 1, injected: 0, last: String::new() }
     }
 
     /// Returns the number of occasions.
@@ -332,13 +324,7 @@ impl FaultInjector {
     }
 
     /// Changes the set of attributes. Returns `true` if it did.
-    fn change_attributes(
-        &mut self,
-        kind: Kind,
-        asked: &ProxiedCall,
-        field: &Field,
-        record: &mut Vec<u8>,
-    ) -> bool {
+    fn change_attributes(&mut self, kind: Kind, asked: &ProxiedCall, field: &Field, record: &mut Vec<u8>) -> bool {
         let truth = &record[field.bytes.clone()];
         let changed = match kind.value_change {
             ValueChange::Unrequested => with_unrequested(truth),
@@ -368,9 +354,7 @@ impl FaultInjector {
             ValueChange::Less => carry(&mut value, false),
             ValueChange::Zero => value.fill(0),
             ValueChange::Flip => value.iter_mut().next_back().into_iter().for_each(|byte| *byte ^= 1),
-            ValueChange::Stale => {
-                value = before.filter(|before| before.len() == truth.len()).unwrap_or(value)
-            }
+            ValueChange::Stale => value = before.filter(|before| before.len() == truth.len()).unwrap_or(value),
             ValueChange::Revoked => value.iter_mut().next_back().into_iter().for_each(|byte| *byte |= 0x10),
             ValueChange::Unrequested | ValueChange::LeftOut => return,
             ValueChange::Random => {

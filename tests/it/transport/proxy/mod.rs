@@ -64,10 +64,7 @@ impl Proxy {
     }
 
     /// Starts a server that answers each Call with raw bytes, which include the record marks.
-    pub(crate) fn framing(
-        injector: FaultInjector,
-        answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static,
-    ) -> Self {
+    pub(crate) fn framing(injector: FaultInjector, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::of(injector, move |mut client, _| {
             while let Ok(Some(call)) = record(&mut client) {
                 if client.write_all(&answer(&call)).is_err() {

@@ -110,8 +110,7 @@ struct ReplyDecoder<'a> {
 impl ReplyDecoder<'_> {
     fn field(&mut self, name: &'static str, length: usize) -> Option<u64> {
         let bytes = self.words.skip(length)?;
-        let value =
-            self.words.bytes[bytes.clone()].iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
+        let value = self.words.bytes[bytes.clone()].iter().fold(0, |sum: u64, byte| sum << 8 | u64::from(*byte));
         self.fields.push(Field { operation: self.operation, name, bytes });
         Some(value)
     }
@@ -319,8 +318,8 @@ impl ReplyDecoder<'_> {
                 self.field("offset", 8)?;
             }
             // Void.
-            7 | 8 | 13 | 15 | 16 | 17 | 19 | 22 | 23 | 24 | 30 | 31 | 32 | 36 | 37 | 39 | 40 | 44 | 45
-            | 57 | 58 | 59 | 62 | 71 => {}
+            7 | 8 | 13 | 15 | 16 | 17 | 19 | 22 | 23 | 24 | 30 | 31 | 32 | 36 | 37 | 39 | 40 | 44 | 45 | 57 | 58
+            | 59 | 62 | 71 => {}
             _ => return None,
         }
         Some(())
@@ -410,10 +409,8 @@ const NAMED: &[(u32, usize, &str, &str)] = &[
 
 type Names = [&'static str; 13];
 
-const OBJECT: Names = [
-    "type", "mode", "nlink", "uid", "gid", "size", "used", "rdev", "fsid", "fileid", "atime", "mtime",
-    "ctime",
-];
+const OBJECT: Names =
+    ["type", "mode", "nlink", "uid", "gid", "size", "used", "rdev", "fsid", "fileid", "atime", "mtime", "ctime"];
 const AFTER: Names = [
     "after.type",
     "after.mode",
@@ -556,8 +553,7 @@ const OPERATIONS: &[(u32, &str)] = &[
 
 /// Returns the fields of an NFS Reply up to the first unknown data.
 pub(crate) fn fields(asked: &ProxiedCall, record: &[u8]) -> Vec<Field> {
-    let mut decoder =
-        ReplyDecoder { words: Words { bytes: record, at: 0 }, operation: "", fields: Vec::new() };
+    let mut decoder = ReplyDecoder { words: Words { bytes: record, at: 0 }, operation: "", fields: Vec::new() };
     let _ = results(asked, &mut decoder);
     decoder.fields
 }

@@ -43,9 +43,7 @@ impl FilterCompiler<'_> {
             }
             OperandType::Boolean => literal::boolean(word).map(FilterConstant::Bool),
             OperandType::Bytes => literal::bytes(word).map(FilterConstant::Bytes),
-            OperandType::Ethernet => {
-                literal::bytes(word).filter(|bytes| bytes.len() == 6).map(FilterConstant::Bytes)
-            }
+            OperandType::Ethernet => literal::bytes(word).filter(|bytes| bytes.len() == 6).map(FilterConstant::Bytes),
             OperandType::Text => return self.text(word.as_bytes(), span, context),
             OperandType::Ipv4 => ipv4(),
             OperandType::Ipv6 => ipv6(),
@@ -77,22 +75,15 @@ impl FilterCompiler<'_> {
     }
 
     /// Converts a text, which must be a possible value of the field in its context, if these are known.
-    fn text(
-        &self,
-        bytes: &[u8],
-        span: FilterSpan,
-        context: OperandContext<'_>,
-    ) -> FilterCompileResult<FilterConstant> {
-        let Some((field, words)) = context.field.and_then(|field| Some((field, self.possible_words(field)?)))
-        else {
+    fn text(&self, bytes: &[u8], span: FilterSpan, context: OperandContext<'_>) -> FilterCompileResult<FilterConstant> {
+        let Some((field, words)) = context.field.and_then(|field| Some((field, self.possible_words(field)?))) else {
             return Ok(FilterConstant::Text(bytes.to_vec()));
         };
         // All words of a field are in one case; a filter may use either.
         let is_lower_case = words.iter().all(|word| *word == word.to_ascii_lowercase());
         let bytes = if is_lower_case { bytes.to_ascii_lowercase() } else { bytes.to_ascii_uppercase() };
         let word = String::from_utf8_lossy(&bytes);
-        let is_possible =
-            words.iter().any(|possible| *possible == word) || possible_generated_values::is_number(&word);
+        let is_possible = words.iter().any(|possible| *possible == word) || possible_generated_values::is_number(&word);
         if context.is_whole && !is_possible {
             let names = nearest(&word, words.iter().map(String::as_str));
             let names = if words.len() <= MAX_LISTED_VALUES && names.is_empty() {
@@ -108,32 +99,23 @@ impl FilterCompiler<'_> {
     fn value_error(&self, word: &str, span: FilterSpan, context: OperandContext<'_>) -> FilterError {
         let Some(field) = context.field else {
             let fields = if word.contains('.') { self.catalog.nearest(word) } else { Vec::new() };
-            return self
-                .error(span, format!("{word} is not {}{}", context.operand_type.text(), proposal(&fields)));
+            return self.error(span, format!("{word} is not {}{}", context.operand_type.text(), proposal(&fields)));
         };
         let fields = match word.contains('.') {
             true => self.catalog.nearest(word),
             false => self.catalog.replacements(field.name).to_vec(),
         };
         if field.names.is_empty() || !fields.is_empty() {
-            let message = format!(
-                "{} is {}, which {word} is not{}",
-                field.name,
-                context.operand_type.text(),
-                proposal(&fields)
-            );
+            let message =
+                format!("{} is {}, which {word} is not{}", field.name, context.operand_type.text(), proposal(&fields));
             return self.error(span, message);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
-        let has_name = |entry: &&FilterFieldCatalogEntry| {
-            entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word))
-        };
+        let has_name =
+            |entry: &&FilterFieldCatalogEntry| entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word));
         let suggestion = self.catalog.iter().find(has_name).map(|entry| format!("; {} has it", entry.name));
-        let message = format!(
-            "no value of {} is called {word}{}",
-            field.name,
-            suggestion.unwrap_or_else(|| proposal(&names))
-        );
+        let message =
+            format!("no value of {} is called {word}{}", field.name, suggestion.unwrap_or_else(|| proposal(&names)));
         self.error(span, message)
     }
 }

@@ -42,9 +42,7 @@ impl<'c> FilterCompiler<'c> {
     /// Returns the words that a field can have as values; `None` for other values.
     pub(super) fn possible_words(&self, field: &FilterFieldCatalogEntry) -> Option<Vec<String>> {
         match &field.origin {
-            FilterFieldSource::Generated(field) => {
-                possible_generated_values::possible_values(*field, self.catalog)
-            }
+            FilterFieldSource::Generated(field) => possible_generated_values::possible_values(*field, self.catalog),
             _ => None,
         }
     }

@@ -26,9 +26,7 @@ impl OperandType {
     pub(super) fn from_filter_type(kind: FilterType) -> Self {
         match kind {
             FilterType::Protocol | FilterType::Structure | FilterType::Bytes => Self::Bytes,
-            FilterType::Unsigned | FilterType::Signed | FilterType::Enumeration | FilterType::Flags => {
-                Self::Number
-            }
+            FilterType::Unsigned | FilterType::Signed | FilterType::Enumeration | FilterType::Flags => Self::Number,
             FilterType::Boolean => Self::Boolean,
             FilterType::Text => Self::Text,
             FilterType::Ipv4 => Self::Ipv4,
@@ -74,9 +72,7 @@ impl FilterCompiler<'_> {
     /// Returns the type of an operand; `None` for a value that takes the type of its context.
     pub(super) fn type_of(&self, operand: &Operand<'_>) -> FilterCompileResult<Option<OperandType>> {
         Ok(match &operand.form {
-            OperandForm::Word(_) => {
-                self.field_of(operand).map(|entry| OperandType::from_filter_type(entry.kind))
-            }
+            OperandForm::Word(_) => self.field_of(operand).map(|entry| OperandType::from_filter_type(entry.kind)),
             OperandForm::Quoted(_) | OperandForm::Char(_) => None,
             OperandForm::Slice(inner, _) => match self.type_of(inner)? {
                 Some(OperandType::Text) => Some(OperandType::Text),
@@ -86,11 +82,7 @@ impl FilterCompiler<'_> {
                 Some(operand_type) => {
                     return Err(self.error(
                         inner.span,
-                        format!(
-                            "{} is {}, which cannot be sliced",
-                            self.source_text(inner.span),
-                            operand_type.text()
-                        ),
+                        format!("{} is {}, which cannot be sliced", self.source_text(inner.span), operand_type.text()),
                     ));
                 }
                 None => return Err(self.not_a_field(inner)),
@@ -99,14 +91,10 @@ impl FilterCompiler<'_> {
             OperandForm::Negative(inner) => match self.type_of(inner)? {
                 operand_type @ (None | Some(OperandType::Number | OperandType::Duration)) => operand_type,
                 Some(operand_type) => {
-                    return Err(
-                        self.error(operand.span, format!("{} cannot be negated", operand_type.text()))
-                    );
+                    return Err(self.error(operand.span, format!("{} cannot be negated", operand_type.text())));
                 }
             },
-            OperandForm::Arithmetic(left, operator, right) => {
-                self.type_of_arithmetic(left, *operator, right)?
-            }
+            OperandForm::Arithmetic(left, operator, right) => self.type_of_arithmetic(left, *operator, right)?,
         })
     }
 
@@ -132,30 +120,23 @@ impl FilterCompiler<'_> {
         let is_number = |operand_type| matches!(operand_type, OperandType::Number | OperandType::Boolean);
         Ok(Some(match (first, second) {
             (first, second) if is_number(first) && is_number(second) => OperandType::Number,
-            (OperandType::Bytes, OperandType::Bytes) if operator == ArithmeticOperator::And => {
-                OperandType::Bytes
-            }
+            (OperandType::Bytes, OperandType::Bytes) if operator == ArithmeticOperator::And => OperandType::Bytes,
             (OperandType::Duration, OperandType::Duration) if is_sum || is_scale && right_type.is_none() => {
                 OperandType::Duration
             }
             (OperandType::Duration, OperandType::Number) if is_scale => OperandType::Duration,
             (OperandType::Time, OperandType::Duration) if is_sum => OperandType::Time,
             (OperandType::Time, OperandType::Time) if is_sum && right_type.is_none() => OperandType::Time,
-            (OperandType::Time, OperandType::Time) if operator == ArithmeticOperator::Subtract => {
-                OperandType::Duration
-            }
+            (OperandType::Time, OperandType::Time) if operator == ArithmeticOperator::Subtract => OperandType::Duration,
             (first, second) => {
                 let span = FilterSpan { at: left.span.at, end: right.span.end };
-                return Err(
-                    self.error(span, format!("{} and {} cannot be combined", first.text(), second.text()))
-                );
+                return Err(self.error(span, format!("{} and {} cannot be combined", first.text(), second.text())));
             }
         }))
     }
 
     pub(super) fn function(&self, name: &str, span: FilterSpan) -> FilterCompileResult<FilterFunction> {
-        let function =
-            FilterFunction::NAMES.iter().find(|(key, _)| *key == name).map(|(_, function)| *function);
+        let function = FilterFunction::NAMES.iter().find(|(key, _)| *key == name).map(|(_, function)| *function);
         function.ok_or_else(|| {
             let similar = nearest(name, FilterFunction::NAMES.iter().map(|(name, _)| *name));
             self.error(span, format!("unknown function {name}{}", proposal(&similar)))
@@ -190,9 +171,7 @@ impl FilterCompiler<'_> {
                 OperandForm::Word(_) => Ok(OperandType::Number),
                 _ => Err(self.error(span, "count takes a field")),
             },
-            FilterFunction::Upper | FilterFunction::Lower if first == OperandType::Text => {
-                Ok(OperandType::Text)
-            }
+            FilterFunction::Upper | FilterFunction::Lower if first == OperandType::Text => Ok(OperandType::Text),
             FilterFunction::Upper | FilterFunction::Lower => refuse("text"),
             FilterFunction::String if matches!(first, OperandType::Text | OperandType::Bytes) => {
                 refuse("neither text nor bytes")
@@ -201,11 +180,7 @@ impl FilterCompiler<'_> {
             FilterFunction::Abs if matches!(first, OperandType::Number | OperandType::Duration) => Ok(first),
             FilterFunction::Abs => refuse("a number"),
             FilterFunction::Max | FilterFunction::Min => {
-                match operand_types
-                    .iter()
-                    .flatten()
-                    .all(|operand_type| operand_type.is_comparable_with(first))
-                {
+                match operand_types.iter().flatten().all(|operand_type| operand_type.is_comparable_with(first)) {
                     true => Ok(first),
                     false => Err(self.error(span, format!("the arguments of {name} are of several types"))),
                 }

@@ -100,8 +100,7 @@ impl FieldExtractionObserver<'_, '_> {
                 // Nested protocols are several values; a protocol without a header starts once.
                 let is_begun = |(searched, _): &(FilterFieldSlotNumber, usize)| *searched == slot;
                 if !traits.has_no_header
-                    || self.extractor.is_current_protocol(slot)
-                        && !self.extractor.searched_starts.iter().any(is_begun)
+                    || self.extractor.is_current_protocol(slot) && !self.extractor.searched_starts.iter().any(is_begun)
                 {
                     self.extractor.searched_starts.push((slot, at));
                 }
@@ -131,11 +130,7 @@ impl FieldExtractionObserver<'_, '_> {
 
 impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
     #[inline(always)]
-    fn is_interested_in(
-        &mut self,
-        field: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool {
+    fn is_interested_in(&mut self, field: &'static FieldDefinition, describe: fn(&mut FieldRegistry)) -> bool {
         self.extractor.is_inside(describe) || {
             let set = self.extractor.slots(field);
             self.has_slot_for(set)
@@ -143,11 +138,7 @@ impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
     }
 
     #[inline(always)]
-    fn is_interested_in_header(
-        &mut self,
-        _: &'static FieldDefinition,
-        describe: fn(&mut FieldRegistry),
-    ) -> bool {
+    fn is_interested_in_header(&mut self, _: &'static FieldDefinition, describe: fn(&mut FieldRegistry)) -> bool {
         self.extractor.is_inside(describe)
     }
 
@@ -185,9 +176,7 @@ impl<'a> FieldObserver<'a> for FieldExtractionObserver<'_, '_> {
                 && !traits.is_part
                 && self.extractor.names != Some(slot)
             {
-                self.extractor
-                    .values
-                    .push(slot, if traits.uses_value { value } else { FilterValue::Unknown });
+                self.extractor.values.push(slot, if traits.uses_value { value } else { FilterValue::Unknown });
             }
         }
     }
@@ -307,9 +296,7 @@ impl FieldExtractionObserver<'_, '_> {
         for slot in slots.iter().copied() {
             let traits = self.extractor.traits(slot);
             let value = match value {
-                FilterValue::Number(number)
-                    if traits.is_part && self.is_unset_request(slot, field, number) =>
-                {
+                FilterValue::Number(number) if traits.is_part && self.is_unset_request(slot, field, number) => {
                     continue;
                 }
                 _ if !traits.uses_value => FilterValue::Unknown,
@@ -321,12 +308,7 @@ impl FieldExtractionObserver<'_, '_> {
     }
 
     /// Returns `true` for an unset bit that has no meaning in its mask.
-    fn is_unset_request(
-        &self,
-        slot: FilterFieldSlotNumber,
-        field: &'static FieldDefinition,
-        number: i128,
-    ) -> bool {
+    fn is_unset_request(&self, slot: FilterFieldSlotNumber, field: &'static FieldDefinition, number: i128) -> bool {
         match self.extractor.fields.get(slot).map(|field| &field.origin) {
             Some(FilterFieldSource::Bit(bit)) => {
                 number & i128::from(bit.mask) == 0 && bit.requests.contains(&field.name)
@@ -353,9 +335,7 @@ impl FieldExtractionObserver<'_, '_> {
             _ => FieldAliasValuePart::Whole,
         };
         FilterValue::Number(match (part, value) {
-            (FieldAliasValuePart::Bits(shift, mask), FilterValue::Number(number)) => {
-                number >> shift & i128::from(mask)
-            }
+            (FieldAliasValuePart::Bits(shift, mask), FilterValue::Number(number)) => number >> shift & i128::from(mask),
             (FieldAliasValuePart::Length, FilterValue::Bytes(bytes)) => bytes.len() as i128,
             (FieldAliasValuePart::Crc32, FilterValue::Bytes(bytes)) => transaction_paths::hash(bytes).into(),
             (FieldAliasValuePart::Crc16From(before), FilterValue::Bytes(_)) => {
@@ -427,12 +407,9 @@ mod tests {
 
     #[test]
     fn a_protocol_is_the_bytes_of_its_header_and_what_follows_for_those_who_search() {
-        let is_selected =
-            |filter: &str| Filter::parse(filter).unwrap().program.is_true(&gathered(filter).values);
+        let is_selected = |filter: &str| Filter::parse(filter).unwrap().program.is_true(&gathered(filter).values);
         assert!(is_selected("eth contains 00:07:00:09") && is_selected("ip matches \"\\x00\\x07\""));
-        assert!(
-            is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]")
-        );
+        assert!(is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]"));
         let udp = [0, 7, 0, 9, 0, 8, 0, 0];
         assert_eq!(values("udp contains 00"), [format!("Bytes({udp:?})")]);
         assert_eq!(values("udp"), ["Unknown"]);
@@ -465,20 +442,14 @@ mod tests {
     #[test]
     fn padding_of_the_link_layer_is_no_part_of_what_it_carries() {
         let bytes = padded();
-        for (filter, expected) in [
-            ("udp.payload == 68", &b"hi"[..]),
-            ("udp contains 00", &bytes[34..44]),
-            ("eth contains 00", &bytes),
-        ] {
+        for (filter, expected) in
+            [("udp.payload == 68", &b"hi"[..]), ("udp contains 00", &bytes[34..44]), ("eth contains 00", &bytes)]
+        {
             let mut gatherer = FieldExtractor::new(Filter::parse(filter).unwrap().fields);
             let mut listener = gatherer.listen(&bytes, 0);
             let datagram = net::decode(&frame(&bytes), &mut listener);
             listener.finish_at(datagram.payload.end_offset().unwrap());
-            assert_eq!(
-                gatherer.values.values_of(0).collect::<Vec<_>>(),
-                [FilterValue::Bytes(expected)],
-                "{filter}"
-            );
+            assert_eq!(gatherer.values.values_of(0).collect::<Vec<_>>(), [FilterValue::Bytes(expected)], "{filter}");
         }
     }
 
@@ -487,8 +458,7 @@ mod tests {
         let mut bytes = vec![0; 12];
         bytes.extend([8, 0, 0x45, 0, 0, 45, 0, 0, 0, 0, 64, 6, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1]);
         bytes.extend([0, 7, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, b'x']);
-        let mut gatherer =
-            FieldExtractor::new(Filter::parse("tcp[20:2] == 01:01 and tcp contains 78").unwrap().fields);
+        let mut gatherer = FieldExtractor::new(Filter::parse("tcp[20:2] == 01:01 and tcp contains 78").unwrap().fields);
         let mut listener = gatherer.listen(&bytes, 0);
         net::decode(&frame(&bytes), &mut listener);
         listener.finish();

@@ -10,9 +10,7 @@ use super::server_fault::MockFieldMutation::{
     AddEntry, DuplicateEntry, Flipped, LastFlipped, Less, More, RemoveEntry, Shorter,
 };
 use super::server_fault::MockFileTreeFault::{KeepsNames, LosesNames, Nothing, Twice};
-use super::server_fault::{
-    MockFieldMutation, MockFieldPath, MockFileTreeFault, MockServerFault, MockServerFaultKind,
-};
+use super::server_fault::{MockFieldMutation, MockFieldPath, MockFileTreeFault, MockServerFault, MockServerFaultKind};
 use crate::transport_faults::MockTransportFault;
 
 /// Operations of one version.
@@ -35,8 +33,7 @@ impl MockFaultOperations {
 }
 
 /// Operations, and their fields with the changes of each.
-type MockFaultTable =
-    &'static [(MockFaultOperations, &'static [(MockFieldPath, &'static [MockFieldMutation])])];
+type MockFaultTable = &'static [(MockFaultOperations, &'static [(MockFieldPath, &'static [MockFieldMutation])])];
 
 /// NFS3ERR_IO and NFS3ERR_ACCES, and the same numbers of NFSv4.
 const STATUSES: [u32; 2] = [Nfsstat3::NFS3ERR_IO.0, Nfsstat3::NFS3ERR_ACCES.0];
@@ -109,11 +106,7 @@ const RESULT_FAULTS: MockFaultTable = &[
     (Nfs4(&[Op::READ]), &[(&[labels::DATA], &[Flipped, LastFlipped, Shorter]), (&[labels::EOF], &[Flipped])]),
     (
         Nfs4(&[Op::WRITE]),
-        &[
-            (&[labels::COUNT], &[More, Less]),
-            (&[labels::COMMITTED], &[Less]),
-            (&[labels::WRITEVERF], &[Flipped]),
-        ],
+        &[(&[labels::COUNT], &[More, Less]), (&[labels::COMMITTED], &[Less]), (&[labels::WRITEVERF], &[Flipped])],
     ),
     (Nfs4(&[Op::COMMIT]), &[(&[labels::WRITEVERF], &[Flipped])]),
     (
@@ -145,63 +138,34 @@ const RESULT_FAULTS: MockFaultTable = &[
     ),
     (
         Nfs4(&[Op::OPEN_CONFIRM]),
-        &[
-            (&[labels::OPEN_STATEID, labels::OTHER], &[Flipped]),
-            (&[labels::OPEN_STATEID, labels::SEQID], &[More]),
-        ],
+        &[(&[labels::OPEN_STATEID, labels::OTHER], &[Flipped]), (&[labels::OPEN_STATEID, labels::SEQID], &[More])],
     ),
     (
         Nfs4(&[Op::LOCK, Op::LOCKU]),
-        &[
-            (&[labels::LOCK_STATEID, labels::OTHER], &[Flipped]),
-            (&[labels::LOCK_STATEID, labels::SEQID], &[More]),
-        ],
+        &[(&[labels::LOCK_STATEID, labels::OTHER], &[Flipped]), (&[labels::LOCK_STATEID, labels::SEQID], &[More])],
     ),
     (
         Nfs4(&[Op::SEQUENCE]),
-        &[
-            (&[labels::SR_SESSIONID], &[Flipped]),
-            (&[labels::SR_SEQUENCEID], &[More]),
-            (&[labels::SR_SLOTID], &[More]),
-        ],
+        &[(&[labels::SR_SESSIONID], &[Flipped]), (&[labels::SR_SEQUENCEID], &[More]), (&[labels::SR_SLOTID], &[More])],
     ),
-    (
-        Nfs4(&[Op::EXCHANGE_ID]),
-        &[(&[labels::EIR_CLIENTID], &[Flipped]), (&[labels::EIR_SEQUENCEID], &[More])],
-    ),
+    (Nfs4(&[Op::EXCHANGE_ID]), &[(&[labels::EIR_CLIENTID], &[Flipped]), (&[labels::EIR_SEQUENCEID], &[More])]),
     (Nfs4(&[Op::CREATE_SESSION]), &[(&[labels::CSR_SESSIONID], &[Flipped])]),
-    (
-        Nfs4(&[Op::SETCLIENTID]),
-        &[(&[labels::CLIENTID], &[Flipped]), (&[labels::SETCLIENTID_CONFIRM], &[Flipped])],
-    ),
+    (Nfs4(&[Op::SETCLIENTID]), &[(&[labels::CLIENTID], &[Flipped]), (&[labels::SETCLIENTID_CONFIRM], &[Flipped])]),
 ];
 
 /// Arguments and their changes before execution.
 const ARGUMENT_FAULTS: MockFaultTable = &[
-    (
-        Nfs3(&[P::READ]),
-        &[(&[labels::OFFSET], &[More]), (&[labels::COUNT], &[Less]), (&[labels::FILE], &[LastFlipped])],
-    ),
+    (Nfs3(&[P::READ]), &[(&[labels::OFFSET], &[More]), (&[labels::COUNT], &[Less]), (&[labels::FILE], &[LastFlipped])]),
     (
         Nfs3(&[P::WRITE]),
-        &[
-            (&[labels::DATA], &[Flipped, LastFlipped]),
-            (&[labels::OFFSET], &[More]),
-            (&[labels::FILE], &[LastFlipped]),
-        ],
+        &[(&[labels::DATA], &[Flipped, LastFlipped]), (&[labels::OFFSET], &[More]), (&[labels::FILE], &[LastFlipped])],
     ),
     (Nfs3(&[P::LOOKUP]), &[(&[labels::NAME], &[Flipped]), (&[labels::DIR], &[LastFlipped])]),
-    (
-        Nfs3(&[P::CREATE, P::MKDIR, P::SYMLINK, P::MKNOD, P::REMOVE, P::RMDIR]),
-        &[(&[labels::NAME], &[Flipped])],
-    ),
+    (Nfs3(&[P::CREATE, P::MKDIR, P::SYMLINK, P::MKNOD, P::REMOVE, P::RMDIR]), &[(&[labels::NAME], &[Flipped])]),
     (Nfs3(&[P::CREATE]), &[(&[labels::OBJ_ATTRIBUTES, labels::MODE], &[Flipped])]),
     (Nfs3(&[P::MKDIR]), &[(&[labels::ATTRIBUTES, labels::MODE], &[Flipped])]),
     (Nfs3(&[P::SYMLINK]), &[(&[labels::SYMLINK_DATA], &[Flipped])]),
-    (
-        Nfs3(&[P::RENAME]),
-        &[(&[labels::FROM, labels::NAME], &[Flipped]), (&[labels::TO, labels::NAME], &[Flipped])],
-    ),
+    (Nfs3(&[P::RENAME]), &[(&[labels::FROM, labels::NAME], &[Flipped]), (&[labels::TO, labels::NAME], &[Flipped])]),
     (Nfs3(&[P::LINK]), &[(&[labels::LINK, labels::NAME], &[Flipped])]),
     (
         Nfs3(&[P::SETATTR]),
@@ -215,11 +179,7 @@ const ARGUMENT_FAULTS: MockFaultTable = &[
     (Nfs3(&[P::ACCESS]), &[(&[labels::ACCESS], &[Flipped])]),
     (
         Nfs4(&[Op::READ]),
-        &[
-            (&[labels::OFFSET], &[More]),
-            (&[labels::COUNT], &[Less]),
-            (&[labels::STATEID, labels::OTHER], &[Flipped]),
-        ],
+        &[(&[labels::OFFSET], &[More]), (&[labels::COUNT], &[Less]), (&[labels::STATEID, labels::OTHER], &[Flipped])],
     ),
     (
         Nfs4(&[Op::WRITE]),
@@ -246,10 +206,7 @@ const ARGUMENT_FAULTS: MockFaultTable = &[
     (Nfs4(&[Op::LINK]), &[(&[labels::NEWNAME], &[Flipped])]),
     (
         Nfs4(&[Op::SETATTR]),
-        &[
-            (&[labels::OBJ_ATTRIBUTES, labels::MODE], &[Flipped]),
-            (&[labels::OBJ_ATTRIBUTES, labels::SIZE], &[More]),
-        ],
+        &[(&[labels::OBJ_ATTRIBUTES, labels::MODE], &[Flipped]), (&[labels::OBJ_ATTRIBUTES, labels::SIZE], &[More])],
     ),
     (Nfs4(&[Op::SEQUENCE]), &[(&[labels::SA_SEQUENCEID], &[More]), (&[labels::SA_SLOTID], &[More])]),
 ];
@@ -346,8 +303,7 @@ const CHUNK_FAULTS: &[MockTransportFault] = &[
 ];
 
 /// Refusals of RPC. RFC 5531 section 9.
-const REFUSALS: [AcceptStat; 3] =
-    [AcceptStat::PROC_UNAVAIL, AcceptStat::GARBAGE_ARGS, AcceptStat::SYSTEM_ERR];
+const REFUSALS: [AcceptStat; 3] = [AcceptStat::PROC_UNAVAIL, AcceptStat::GARBAGE_ARGS, AcceptStat::SYSTEM_ERR];
 
 /// Returns all faults, in the order of the tables.
 pub fn all() -> Vec<MockServerFault> {
@@ -371,9 +327,7 @@ pub fn all() -> Vec<MockServerFault> {
         P::ALL.iter().copied().filter(|procedure| ![P::NULL, P::READDIR].contains(procedure)).collect();
     let failing_nfs3 = failing_nfs3.iter().filter_map(|procedure| Some((3, procedure.name()?)));
     for (version, operation) in failing_nfs3.chain(Nfs4(FAILING_NFS4_OPERATIONS).names()) {
-        STATUSES
-            .into_iter()
-            .for_each(|status| add(version, operation, MockServerFaultKind::WrongStatus(status)));
+        STATUSES.into_iter().for_each(|status| add(version, operation, MockServerFaultKind::WrongStatus(status)));
     }
     for (operations, faults) in CHANGES {
         for (version, operation) in operations.names() {
@@ -384,9 +338,7 @@ pub fn all() -> Vec<MockServerFault> {
         FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         REFUSALS.iter().for_each(|stat| add(version, operation, MockServerFaultKind::Refuses(*stat)));
         if Op::READ.name() == Some(operation) {
-            CHUNK_FAULTS
-                .iter()
-                .for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
+            CHUNK_FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         }
     }
     catalog

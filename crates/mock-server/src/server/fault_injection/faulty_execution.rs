@@ -20,8 +20,8 @@ impl MockFaultInjector {
         reply: &mut MockReply,
     ) {
         let is_transport_fault = matches!(self.fault.what, MockServerFaultKind::WrongTransport(_));
-        let call = MockCallOperations::from_call(message, chunks)
-            .filter(|call| !is_transport_fault && self.is_occasion(call));
+        let call =
+            MockCallOperations::from_call(message, chunks).filter(|call| !is_transport_fault && self.is_occasion(call));
         let serve_correctly = |server: &mut MockServer, reply: &mut MockReply| {
             server.call(Cursor::new(message).with_chunks(chunks), reply);
         };
@@ -37,8 +37,7 @@ impl MockFaultInjector {
                     chunks.iter().map(|chunk| chunk.bytes.unwrap_or_default().to_vec()).collect();
                 let mut altered = message.to_vec();
                 let position = message_field_locations::argument(&call, message, chunks, operation, field);
-                let is_changed =
-                    position.is_some_and(|position| change.apply(&position, &mut altered, &mut contents));
+                let is_changed = position.is_some_and(|position| change.apply(&position, &mut altered, &mut contents));
                 let items: Vec<_> = chunks
                     .iter()
                     .zip(&contents)
@@ -46,18 +45,16 @@ impl MockFaultInjector {
                     .collect();
                 let (before, state) = (server.tree.clone(), server.state.clone());
                 serve_correctly(server, reply);
-                let (correct_reply, after) =
-                    (reply.complete_message(), std::mem::replace(&mut server.tree, before));
+                let (correct_reply, after) = (reply.complete_message(), std::mem::replace(&mut server.tree, before));
                 server.state = state;
                 server.call(Cursor::new(&altered).with_chunks(&items), reply);
-                is_changed
-                    && (reply.complete_message() != correct_reply || server.tree.is_changed_since(&after))
+                is_changed && (reply.complete_message() != correct_reply || server.tree.is_changed_since(&after))
             }
             MockServerFaultKind::WrongResult(field, change) => {
                 serve_correctly(server, reply);
                 let position = message_field_locations::result(&call, reply, operation, field);
-                let is_changed = position
-                    .is_some_and(|position| change.apply(&position, &mut reply.message, &mut reply.data));
+                let is_changed =
+                    position.is_some_and(|position| change.apply(&position, &mut reply.message, &mut reply.data));
                 for (splice, data) in reply.splices.iter_mut().zip(&reply.data) {
                     splice.length = u32::try_from(data.len()).unwrap_or(u32::MAX);
                 }
@@ -70,8 +67,7 @@ impl MockFaultInjector {
             MockServerFaultKind::Delayed => {
                 let before = server.tree.clone();
                 serve_correctly(server, reply);
-                let is_delayed =
-                    message_field_locations::fail(&call, reply, operation, Nfsstat4::NFS4ERR_DELAY.0);
+                let is_delayed = message_field_locations::fail(&call, reply, operation, Nfsstat4::NFS4ERR_DELAY.0);
                 if is_delayed {
                     server.tree = before;
                 }
@@ -82,9 +78,7 @@ impl MockFaultInjector {
                 reply.refuse(stat);
                 true
             }
-            MockServerFaultKind::WrongFiles(fault) => {
-                serve_with_file_fault(fault, server, reply, serve_correctly)
-            }
+            MockServerFaultKind::WrongFiles(fault) => serve_with_file_fault(fault, server, reply, serve_correctly),
         };
         self.injections += u64::from(is_injected);
     }
@@ -112,8 +106,7 @@ fn serve_with_file_fault(
                 server.state = state;
                 serve(server, reply);
                 // A repeated idempotent Call differs only in times.
-                return server.tree.is_changed_since(&after)
-                    || message_field_locations::status(reply) != first_status;
+                return server.tree.is_changed_since(&after) || message_field_locations::status(reply) != first_status;
             }
             is_changed
         }

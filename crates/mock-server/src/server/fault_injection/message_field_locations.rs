@@ -105,9 +105,7 @@ impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
             let is_directory = matches!(name, Some(enumerator_names::NF4DIR | enumerator_names::NF3DIR));
             self.non_directory_depth = (!is_directory).then_some(self.enclosing.len());
         }
-        if let (true, FieldValue::Text(text) | FieldValue::Bytes(text)) =
-            (field.label == field_labels::NAME, value)
-        {
+        if let (true, FieldValue::Text(text) | FieldValue::Bytes(text)) = (field.label == field_labels::NAME, value) {
             self.name = self.span(text).map_or(0, |span| span.start);
             self.is_dots = matches!(text, b"." | b"..");
         }
@@ -127,9 +125,8 @@ impl<'a> FieldObserver<'a> for MockFieldFinder<'_, 'a> {
                 self.span(text).map(MockFieldPosition::Text)
             }
             FieldValue::Chunk(length, content) if length > 0 => {
-                let is_same_item = |chunk: &ChunkedDataItem<'_>| {
-                    chunk.bytes.map(<[u8]>::as_ptr) == content.map(<[u8]>::as_ptr)
-                };
+                let is_same_item =
+                    |chunk: &ChunkedDataItem<'_>| chunk.bytes.map(<[u8]>::as_ptr) == content.map(<[u8]>::as_ptr);
                 self.chunks.iter().position(is_same_item).map(|at| MockFieldPosition::Item(at, bytes))
             }
             _ => None,
@@ -163,13 +160,8 @@ pub(super) fn result(
     let items = items(reply);
     let mut cursor = Cursor::new(&reply.message).with_chunks(&items);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    let mut finder = MockFieldFinder {
-        operation,
-        field,
-        message: &reply.message,
-        chunks: &items,
-        ..MockFieldFinder::default()
-    };
+    let mut finder =
+        MockFieldFinder { operation, field, message: &reply.message, chunks: &items, ..MockFieldFinder::default() };
     // Results that cannot be decoded do not contain the field.
     let _ = call.procedure.results(&mut cursor, &mut finder);
     finder.position
@@ -220,8 +212,7 @@ pub(super) fn fail(call: &MockCallOperations, reply: &mut MockReply, operation: 
         }
         let start = cursor.at();
         // An NFSv3 procedure begins with its status.
-        let first =
-            (call.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
+        let first = (call.procedure != Procedure::Compound).then_some(MockFieldPosition::Number(start..start + 4));
         let mut finder = MockFieldFinder {
             operation,
             field: &[field_labels::STATUS],
@@ -269,16 +260,9 @@ fn put(message: &mut [u8], at: usize, value: u32) {
 
 impl MockFieldMutation {
     /// Changes the field at a location. Returns `true` if its value is different now.
-    pub(super) fn apply(
-        self,
-        position: &MockFieldPosition,
-        message: &mut Vec<u8>,
-        items: &mut [Vec<u8>],
-    ) -> bool {
+    pub(super) fn apply(self, position: &MockFieldPosition, message: &mut Vec<u8>, items: &mut [Vec<u8>]) -> bool {
         match position {
-            MockFieldPosition::Number(at) => {
-                message.get_mut(at.clone()).is_some_and(|bytes| self.number(bytes))
-            }
+            MockFieldPosition::Number(at) => message.get_mut(at.clone()).is_some_and(|bytes| self.number(bytes)),
             MockFieldPosition::Text(at) => message.get_mut(at.clone()).is_some_and(|bytes| self.text(bytes)),
             MockFieldPosition::Item(at, length) => {
                 let Some(content) = items.get_mut(*at) else { return false };
@@ -289,8 +273,7 @@ impl MockFieldMutation {
                 message.get_mut(length.clone()).is_some_and(|word| Self::Less.number(word))
             }
             MockFieldPosition::Entry(at, name) => {
-                let (follows, Some(entry)) = ([0, 0, 0, 1], message.get(at.clone()).map(<[u8]>::to_vec))
-                else {
+                let (follows, Some(entry)) = ([0, 0, 0, 1], message.get(at.clone()).map(<[u8]>::to_vec)) else {
                     return false;
                 };
                 let addition = [&follows[..], &entry].concat();
@@ -319,9 +302,7 @@ impl MockFieldMutation {
     fn number(self, bytes: &mut [u8]) -> bool {
         let before = bytes.to_vec();
         match self {
-            Self::Flipped | Self::LastFlipped => {
-                bytes.iter_mut().next_back().into_iter().for_each(|byte| *byte ^= 1)
-            }
+            Self::Flipped | Self::LastFlipped => bytes.iter_mut().next_back().into_iter().for_each(|byte| *byte ^= 1),
             Self::More => {
                 for byte in bytes.iter_mut().rev() {
                     *byte = byte.wrapping_add(1);

@@ -12,6 +12,4 @@ mod server_fault;
 
 pub use fault_catalog::all;
 pub use fault_injector::MockFaultInjector;
-pub use server_fault::{
-    MockFieldMutation, MockFieldPath, MockFileTreeFault, MockServerFault, MockServerFaultKind,
-};
+pub use server_fault::{MockFieldMutation, MockFieldPath, MockFileTreeFault, MockServerFault, MockServerFaultKind};

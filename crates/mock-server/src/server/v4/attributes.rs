@@ -1,8 +1,8 @@
 //! The supported attributes. RFC 8881 section 5.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Attribute, Attributes, Bitmap4, Fattr4, FhExpireType, Fsid4, Mode4, NfsFtype4, Nfsstat4, Nfstime4,
-    Settime4, Specdata4, mask_and_values, words_for_bits,
+    Attribute, Attributes, Bitmap4, Fattr4, FhExpireType, Fsid4, Mode4, NfsFtype4, Nfsstat4, Nfstime4, Settime4,
+    Specdata4, mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
 

@@ -1,10 +1,10 @@
 //! Clients and sessions. RFC 7530 section 16, RFC 8881 sections 2.10 and 18.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, BindConnToSession4Resok, ChannelAttrs4, ChannelDirFromClient4, ChannelDirFromServer4,
-    CreateSession4Args, CreateSession4Resok, CreateSessionFlags, ExchangeId4Args, ExchangeId4Resok,
-    ExchangeIdFlags, Nfsstat4, Operation, Results, Sequence4Resok, SequenceStatusFlags, ServerOwner4,
-    Sessionid4, SetclientidConfirm, SetclientidRes, StateProtect4R,
+    Args, BindConnToSession4Resok, ChannelAttrs4, ChannelDirFromClient4, ChannelDirFromServer4, CreateSession4Args,
+    CreateSession4Resok, CreateSessionFlags, ExchangeId4Args, ExchangeId4Resok, ExchangeIdFlags, Nfsstat4, Operation,
+    Results, Sequence4Resok, SequenceStatusFlags, ServerOwner4, Sessionid4, SetclientidConfirm, SetclientidRes,
+    StateProtect4R,
 };
 use nfsrdma_dissectors::xdr::{Opaque, Void, XdrArray};
 

@@ -31,11 +31,7 @@ impl MockCompoundExecution<'_> {
 
     pub(super) fn saved(&self) -> Result<MockFileId, Nfsstat4> {
         // NFSv4.0 has its own error for RESTOREFH without a saved filehandle: RFC 7530.
-        self.saved.ok_or(if self.minor == 0 {
-            Nfsstat4::NFS4ERR_RESTOREFH
-        } else {
-            Nfsstat4::NFS4ERR_NOFILEHANDLE
-        })
+        self.saved.ok_or(if self.minor == 0 { Nfsstat4::NFS4ERR_RESTOREFH } else { Nfsstat4::NFS4ERR_NOFILEHANDLE })
     }
 
     /// Replaces the special stateid {1, 0} by the current stateid.

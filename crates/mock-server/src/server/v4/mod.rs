@@ -123,11 +123,7 @@ fn encode_failure(operation: Operation, status: Nfsstat4, body: &mut Encoder) {
     }
 }
 
-fn step(
-    server: &mut MockServer,
-    compound: &mut MockCompoundExecution<'_>,
-    args: &Args<'_>,
-) -> Result<(), Nfsstat4> {
+fn step(server: &mut MockServer, compound: &mut MockCompoundExecution<'_>, args: &Args<'_>) -> Result<(), Nfsstat4> {
     match args {
         Args::SEQUENCE(_) => Ok(()),
         Args::EXCHANGE_ID(_)

@@ -2,9 +2,9 @@
 
 use nfsrdma_dissectors::nfs::v4::{
     Access4, Access4Resok, Args, Attribute, Attributes, Bitmap4, ChangeInfo4, ChangeInfoResok4, Commit4Resok,
-    Create4Args, Create4Resok, Createtype4, Dirlist4, Entry4, Fattr4, Flavor, Getattr4Resok, NfsFtype4,
-    Nfsstat4, ObjectFh4, Read4Args, Read4Resok, Readdir4Args, Readdir4Resok, Readlink4Resok, Rename4Resok,
-    Results, Secinfo4, Secinfo4Resok, Setattr4Res, Stateid4, Write4Args, Write4Resok, mask_and_values,
+    Create4Args, Create4Resok, Createtype4, Dirlist4, Entry4, Fattr4, Flavor, Getattr4Resok, NfsFtype4, Nfsstat4,
+    ObjectFh4, Read4Args, Read4Resok, Readdir4Args, Readdir4Resok, Readlink4Resok, Rename4Resok, Results, Secinfo4,
+    Secinfo4Resok, Setattr4Res, Stateid4, Write4Args, Write4Resok, mask_and_values,
 };
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrArray, XdrLinkedList};
 
@@ -197,15 +197,11 @@ fn create(
     let directory = compound.current()?;
     let before = tree.change(directory)?;
     let (content, mode) = match &args.objtype {
-        Createtype4::Link(text) => {
-            (MockObjectContent::Link(text.bytes().unwrap_or_default().to_vec()), 0o777)
-        }
+        Createtype4::Link(text) => (MockObjectContent::Link(text.bytes().unwrap_or_default().to_vec()), 0o777),
         Createtype4::Block(device) | Createtype4::Character(device) => {
             (MockObjectContent::Special(args.objtype.tag().0, [device.specdata1, device.specdata2]), 0o644)
         }
-        Createtype4::Other(NfsFtype4::NF4DIR) => {
-            (MockObjectContent::Directory(MockDirectory::default()), 0o755)
-        }
+        Createtype4::Other(NfsFtype4::NF4DIR) => (MockObjectContent::Directory(MockDirectory::default()), 0o755),
         Createtype4::Other(kind @ (NfsFtype4::NF4SOCK | NfsFtype4::NF4FIFO)) => {
             (MockObjectContent::Special(kind.0, [0; 2]), 0o644)
         }
@@ -282,11 +278,7 @@ fn check_stateid(
     }
 }
 
-fn read(
-    server: &mut MockServer,
-    compound: &mut MockCompoundExecution<'_>,
-    args: &Read4Args,
-) -> Result<(), Nfsstat4> {
+fn read(server: &mut MockServer, compound: &mut MockCompoundExecution<'_>, args: &Read4Args) -> Result<(), Nfsstat4> {
     let file = check_stateid(server, compound, &args.stateid, 1)?;
     let limits = compound.limits;
     if args.count > limits.response_bytes {

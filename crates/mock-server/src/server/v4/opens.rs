@@ -4,8 +4,8 @@ use nfsrdma_dissectors::nfs::v4::{
     Aceflag4, Acemask4, Acetype4, Args, Attribute, Attributes, Bitmap4, ChangeInfo4, Close4Args, Createhow4,
     GetDirDelegation4ResNonFatal, GetDirDelegation4Resok, Lock4Args, LockDenied, LockOwner4, LockRes,
     LockStateid4Resok, Locker4, LocktRes, NfsLockType4, Nfsace4, Nfsstat4, Open4Args, Open4Resok, OpenClaim4,
-    OpenDelegation4, OpenReadDelegation4, OpenRflags, OpenStateid4Resok, Openflag4, Results, ShareAccess,
-    Stateid4, TestStateid4Resok, words_for_bits,
+    OpenDelegation4, OpenReadDelegation4, OpenRflags, OpenStateid4Resok, Openflag4, Results, ShareAccess, Stateid4,
+    TestStateid4Resok, words_for_bits,
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text, Void, XdrArray};
 
@@ -205,8 +205,7 @@ fn open(
     }
     let deny = args.share_deny.0;
     let owner = args.owner.owner.0.to_vec();
-    let must_confirm =
-        compound.minor == 0 && server.confirms_owners && server.state.cancel_unconfirmed(client, &owner);
+    let must_confirm = compound.minor == 0 && server.confirms_owners && server.state.cancel_unconfirmed(client, &owner);
     let stateid = server.state.open(MockOpen { client, owner, file, access, deny, seqid: 1 })?;
     compound.current = Some(file);
     compound.stateid = Some(stateid.clone());
@@ -238,9 +237,7 @@ fn open(
         stateid,
         cinfo,
         rflags: match must_confirm {
-            true => {
-                OpenRflags(OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX.0 | OpenRflags::OPEN4_RESULT_CONFIRM.0)
-            }
+            true => OpenRflags(OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX.0 | OpenRflags::OPEN4_RESULT_CONFIRM.0),
             false => OpenRflags::OPEN4_RESULT_LOCKTYPE_POSIX,
         },
         attrset: Bitmap4::from(&attrset[..]),
@@ -290,13 +287,7 @@ fn find_or_create(
 }
 
 /// Returns the range of LOCK, LOCKT or LOCKU: RFC 8881 section 18.10.3.
-fn range(
-    offset: u64,
-    length: u64,
-    kind: NfsLockType4,
-    client: u64,
-    owner: &[u8],
-) -> Result<MockLockRange, Nfsstat4> {
+fn range(offset: u64, length: u64, kind: NfsLockType4, client: u64, owner: &[u8]) -> Result<MockLockRange, Nfsstat4> {
     let end = match length {
         0 => return Err(Nfsstat4::NFS4ERR_INVAL),
         u64::MAX => u64::MAX,
@@ -401,8 +392,7 @@ mod tests {
         server.state.check_seqid(0, 1, b"o", 5).unwrap();
         let is_confirmed =
             |server: &MockServer| server.state.opens.values().all(|open| server.state.is_confirmed(open));
-        let confirm =
-            |seqid| Args::OPEN_CONFIRM(OpenConfirm4Args { open_stateid: open_stateid.clone(), seqid });
+        let confirm = |seqid| Args::OPEN_CONFIRM(OpenConfirm4Args { open_stateid: open_stateid.clone(), seqid });
         assert_eq!(run(&mut server, 0, &confirm(8)), Err(Nfsstat4::NFS4ERR_BAD_SEQID));
         assert!(!is_confirmed(&server));
         assert_eq!(run(&mut server, 0, &confirm(6)), Ok(()));

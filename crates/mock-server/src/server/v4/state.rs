@@ -138,8 +138,8 @@ impl MockNfs4State {
         let clients = self.clients.values().filter(|client| client.is_confirmed);
         let owners: HashSet<_> = clients.map(|client| client.owner.clone()).collect();
         let (boots, next) = (self.boots.wrapping_add(1), self.next);
-        let grace = (is_kept && !owners.is_empty())
-            .then_some(MockGracePeriod { owners, remaining_errors: GRACE_ERRORS });
+        let grace =
+            (is_kept && !owners.is_empty()).then_some(MockGracePeriod { owners, remaining_errors: GRACE_ERRORS });
         *self = Self { boots, next, last_number_before_restart: next, grace, ..Self::default() };
     }
 
@@ -196,13 +196,7 @@ impl MockNfs4State {
     }
 
     /// Checks that the seqid of an owner is the next in NFSv4.0: RFC 7530 section 9.1.7.
-    pub(super) fn check_seqid(
-        &mut self,
-        minor: u32,
-        client: u64,
-        owner: &[u8],
-        seqid: u32,
-    ) -> Result<(), Nfsstat4> {
+    pub(super) fn check_seqid(&mut self, minor: u32, client: u64, owner: &[u8], seqid: u32) -> Result<(), Nfsstat4> {
         if minor > 0 {
             return Ok(());
         }
@@ -219,15 +213,11 @@ impl MockNfs4State {
     pub(super) fn find(&self, stateid: &Stateid4, minor: u32) -> Result<MockStateidKind, Nfsstat4> {
         let special_stateids = [([0; 12], 0), ([0xff; 12], u32::MAX)];
         // Which file a delegation is of is not checked.
-        if special_stateids.contains(&(stateid.other, stateid.seqid))
-            || self.delegations.contains_key(&stateid.other)
-        {
+        if special_stateids.contains(&(stateid.other, stateid.seqid)) || self.delegations.contains_key(&stateid.other) {
             return Ok(MockStateidKind::Special);
         }
-        let open =
-            self.opens.get(&stateid.other).map(|open| (MockStateidKind::Open(stateid.other), open.seqid));
-        let lock =
-            self.locks.get(&stateid.other).map(|lock| (MockStateidKind::Lock(stateid.other), lock.seqid));
+        let open = self.opens.get(&stateid.other).map(|open| (MockStateidKind::Open(stateid.other), open.seqid));
+        let lock = self.locks.get(&stateid.other).map(|lock| (MockStateidKind::Lock(stateid.other), lock.seqid));
         let (number, _) = stateid.other.split_first_chunk().unwrap_or((&[0; 8], &[]));
         let is_stale = u64::from_be_bytes(*number) <= self.last_number_before_restart;
         let unknown = if is_stale { Nfsstat4::NFS4ERR_STALE_STATEID } else { Nfsstat4::NFS4ERR_BAD_STATEID };
@@ -315,10 +305,7 @@ impl MockNfs4State {
     /// Returns the lock state of an owner for a file; creates it if necessary.
     pub(super) fn lock_state(&mut self, new: MockLockStateidEntry) -> [u8; 12] {
         let is_same = |lock: &MockLockStateidEntry| {
-            lock.file == new.file
-                && lock.client == new.client
-                && lock.owner == new.owner
-                && lock.open == new.open
+            lock.file == new.file && lock.client == new.client && lock.owner == new.owner && lock.open == new.open
         };
         match self.locks.iter().find(|(_, lock)| is_same(lock)) {
             Some((other, _)) => *other,
@@ -401,14 +388,8 @@ mod tests {
         let second = state.open(open(2)).unwrap();
         assert_eq!((second.seqid, second.other), (2, first.other));
         assert_eq!(state.find(&first, 1), Err(Nfsstat4::NFS4ERR_OLD_STATEID));
-        assert_eq!(
-            state.find(&Stateid4 { seqid: 0, ..first.clone() }, 1),
-            Ok(MockStateidKind::Open(first.other))
-        );
-        assert_eq!(
-            state.find(&Stateid4 { seqid: 0, ..first.clone() }, 0),
-            Err(Nfsstat4::NFS4ERR_OLD_STATEID)
-        );
+        assert_eq!(state.find(&Stateid4 { seqid: 0, ..first.clone() }, 1), Ok(MockStateidKind::Open(first.other)));
+        assert_eq!(state.find(&Stateid4 { seqid: 0, ..first.clone() }, 0), Err(Nfsstat4::NFS4ERR_OLD_STATEID));
         assert_eq!(state.find(&Stateid4 { seqid: 0, other: [0; 12] }, 1), Ok(MockStateidKind::Special));
         state.close(first.other);
         assert_eq!(state.find(&second, 1), Err(Nfsstat4::NFS4ERR_BAD_STATEID));
@@ -425,14 +406,8 @@ mod tests {
     #[test]
     fn rfc8881_section_9_7_a_share_reservation_keeps_others_out() {
         let mut state = MockNfs4State::default();
-        let open = |owner: &[u8], access, deny| MockOpen {
-            client: 1,
-            owner: owner.into(),
-            file: 7,
-            access,
-            deny,
-            seqid: 1,
-        };
+        let open =
+            |owner: &[u8], access, deny| MockOpen { client: 1, owner: owner.into(), file: 7, access, deny, seqid: 1 };
         state.open(open(b"a", 1, 2)).unwrap();
         assert_eq!(state.open(open(b"b", 2, 0)), Err(Nfsstat4::NFS4ERR_SHARE_DENIED));
         assert!(state.open(open(b"b", 1, 0)).is_ok());

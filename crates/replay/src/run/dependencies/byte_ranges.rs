@@ -33,13 +33,7 @@ pub(super) struct ByteRangeUses {
 
 impl ByteRangeUses {
     /// Adds a read or write of the bytes `from..to`. Calls `wait` for each step that it waits for.
-    pub(super) fn add(
-        &mut self,
-        (from, to): (u64, u64),
-        window_index: u32,
-        writes: bool,
-        mut wait: impl FnMut(u32),
-    ) {
+    pub(super) fn add(&mut self, (from, to): (u64, u64), window_index: u32, writes: bool, mut wait: impl FnMut(u32)) {
         let new_use = ByteRangeUse { from, to, window_index, writes };
         let mut is_covering = false;
         let mut wait_if_conflict = |other: &ByteRangeUse| {
@@ -117,9 +111,7 @@ mod tests {
         for (window_index, range) in [(0, 8192), (0, u64::MAX), (4096, 8192)].into_iter().enumerate() {
             waits(&mut ranges, range, window_index as u32, false);
         }
-        [(0, 0), (0, 1), (4096, 2)]
-            .into_iter()
-            .for_each(|(from, window_index)| ranges.remove(from, window_index));
+        [(0, 0), (0, 1), (4096, 2)].into_iter().for_each(|(from, window_index)| ranges.remove(from, window_index));
         assert!(ranges.is_empty());
         assert_eq!(ranges.longest_bytes, 0);
     }

@@ -19,10 +19,7 @@ pub(super) struct UnfinishedStepIntervals {
     reads: Vec<CapturedStepInterval>,
 }
 
-fn intervals_ended_by(
-    intervals: &[CapturedStepInterval],
-    start: u64,
-) -> impl Iterator<Item = &CapturedStepInterval> {
+fn intervals_ended_by(intervals: &[CapturedStepInterval], start: u64) -> impl Iterator<Item = &CapturedStepInterval> {
     let count = intervals.partition_point(|interval| interval.end <= start);
     intervals.get(..count).unwrap_or_default().iter().rev()
 }
@@ -77,12 +74,7 @@ mod tests {
 
     const NONE: [u32; 0] = [];
 
-    fn waits(
-        spans: &mut UnfinishedStepIntervals,
-        span: (u64, u64),
-        window_index: u32,
-        changes: bool,
-    ) -> Vec<u32> {
+    fn waits(spans: &mut UnfinishedStepIntervals, span: (u64, u64), window_index: u32, changes: bool) -> Vec<u32> {
         let mut waits = Vec::new();
         spans.add(span, window_index, changes, |window_index| waits.push(window_index));
         waits
@@ -96,11 +88,7 @@ mod tests {
         assert_eq!(waits(&mut spans, (20, 30), 2, true), [0]);
         assert_eq!(waits(&mut spans, (31, 40), 3, true), [2, 1], "not for the first, as the third did");
         spans.remove(30, 2);
-        assert_eq!(
-            waits(&mut spans, (32, 40), 4, true),
-            [1, 0],
-            "the third is done and says nothing any more"
-        );
+        assert_eq!(waits(&mut spans, (32, 40), 4, true), [1, 0], "the third is done and says nothing any more");
         [(20, 0), (24, 1), (40, 3), (40, 4)]
             .into_iter()
             .for_each(|(end, window_index)| spans.remove(end, window_index));

@@ -41,11 +41,7 @@ pub(in crate::run) struct DependencyCollector {
 }
 
 impl DependencyCollector {
-    pub(in crate::run) fn new(
-        order: ReplayOrder,
-        pace: ReplayPace,
-        names: DirectoryEntryTargetTable,
-    ) -> Self {
+    pub(in crate::run) fn new(order: ReplayOrder, pace: ReplayPace, names: DirectoryEntryTargetTable) -> Self {
         Self { order, uses_think_time: pace == ReplayPace::ThinkTime, names, dependencies: Vec::new() }
     }
 
@@ -214,9 +210,7 @@ impl DependencyCollector {
     /// granted the same one (RFC 8881 section 9.9).
     fn add_open_end(&mut self, step: &TraceStep<'_>, at: u32, operation: Option<Operation>, file: u32) {
         let is_new = |slot: SubstitutableMessageSlot| {
-            slot.holds == TraceSlotValueKind::STATEID
-                && slot.operation == at
-                && slot.part == VariableUseKind::DEFINED
+            slot.holds == TraceSlotValueKind::STATEID && slot.operation == at && slot.part == VariableUseKind::DEFINED
         };
         let ends = DependencyResource::OpenEnds(file, step.caller.client);
         match operation {
@@ -229,9 +223,8 @@ impl DependencyCollector {
 
     fn record_lock_open(&mut self, step: &TraceStep<'_>, at: u32) {
         let stateid = |message: &TraceMessage<'_>| {
-            let is_stateid = |slot: &SubstitutableMessageSlot| {
-                slot.holds == TraceSlotValueKind::STATEID && slot.operation == at
-            };
+            let is_stateid =
+                |slot: &SubstitutableMessageSlot| slot.holds == TraceSlotValueKind::STATEID && slot.operation == at;
             message.slots.iter().find(is_stateid).map(|slot| slot.variable)
         };
         if let (Some(open), Some(lock)) = (stateid(&step.call), stateid(&step.reply))
@@ -245,12 +238,7 @@ impl DependencyCollector {
         self.names.object(variable)
     }
 
-    fn add_v3(
-        &mut self,
-        step: &TraceStep<'_>,
-        parts: &CallOperationsAndFiles,
-        is_directory: &dyn Fn(u32) -> bool,
-    ) {
+    fn add_v3(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles, is_directory: &dyn Fn(u32) -> bool) {
         let Some(effect) = parts.effects.first().copied() else { return };
         let (first, second) = (self.nth_handle_object(step, 0), self.nth_handle_object(step, 1));
         let (file, before, saved) = match effect {
@@ -406,11 +394,9 @@ fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             reply.operations().map_while(Result::ok).find_map(|results| match results {
                 Results::GETATTR(StatusUnion::Ok(attributes)) => {
-                    attributes.obj_attributes.items().map_while(Result::ok).find_map(|attribute| {
-                        match attribute {
-                            Attribute::SIZE(size) => Some(size),
-                            _ => None,
-                        }
+                    attributes.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+                        Attribute::SIZE(size) => Some(size),
+                        _ => None,
                     })
                 }
                 _ => None,
@@ -419,9 +405,7 @@ fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
         Procedure::V3(v3::Procedure::WRITE) => {
             match v3::Results::decode(v3::Procedure::WRITE, &mut cursor, &mut NullFieldObserver).ok()? {
                 // A WRITE up to the old end does not extend the file; one beyond does.
-                v3::Results::WRITE(StatusUnion::Ok(written)) => {
-                    Some(written.file_wcc.before?.size.saturating_add(1))
-                }
+                v3::Results::WRITE(StatusUnion::Ok(written)) => Some(written.file_wcc.before?.size.saturating_add(1)),
                 _ => None,
             }
         }

@@ -39,10 +39,7 @@ use crate::tree::inferred_object::name_hash;
 
 impl OperationEffect {
     pub(in crate::run) fn changes_names(self) -> bool {
-        matches!(
-            self,
-            Self::Create(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true)
-        )
+        matches!(self, Self::Create(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true))
     }
 
     pub(in crate::run) fn from_operation(operation: &v4::Args<'_>) -> Self {
@@ -71,10 +68,7 @@ impl OperationEffect {
             Args::DEALLOCATE(args) => Self::Write(args.da_offset, Some(args.da_length)),
             Args::WRITE_SAME(args) => {
                 let block = &args.wsa_adb;
-                Self::Write(
-                    block.adb_offset,
-                    Some(block.adb_block_size.saturating_mul(block.adb_block_count)),
-                )
+                Self::Write(block.adb_offset, Some(block.adb_block_size.saturating_mul(block.adb_block_count)))
             }
             Args::COPY(args) => Self::Copy(args.ca_src_offset, args.ca_dst_offset, args.ca_count),
             Args::CLONE(args) => Self::Copy(args.cl_src_offset, args.cl_dst_offset, args.cl_count),
@@ -88,9 +82,7 @@ impl OperationEffect {
 
     /// Returns `true` if size or link count of a file may change; an OPEN that may create can truncate.
     pub(in crate::run) fn may_change_size_or_links(self) -> bool {
-        self.changes_names()
-            || self.writes_data()
-            || matches!(self, Self::ChangeAttributes | Self::Open(None, true))
+        self.changes_names() || self.writes_data() || matches!(self, Self::ChangeAttributes | Self::Open(None, true))
     }
 
     fn from_operation_number(operation: Operation) -> Self {

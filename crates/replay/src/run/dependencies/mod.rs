@@ -74,8 +74,7 @@ impl DependencyGraph {
         if self.nodes.len() <= at {
             self.nodes.resize_with(at + 1, DependencyNode::default);
         }
-        let mut acquired =
-            self.nodes.get_mut(at).map(|node| std::mem::take(&mut node.acquired)).unwrap_or_default();
+        let mut acquired = self.nodes.get_mut(at).map(|node| std::mem::take(&mut node.acquired)).unwrap_or_default();
         let mut pending_count = 0;
         for dependency in dependencies.iter() {
             match *dependency {
@@ -86,8 +85,7 @@ impl DependencyGraph {
                 }
                 StepDependency::Interval(resource, changes) => {
                     let spare = &mut self.spare_intervals;
-                    let intervals =
-                        self.intervals.entry(resource).or_insert_with(|| spare.pop().unwrap_or_default());
+                    let intervals = self.intervals.entry(resource).or_insert_with(|| spare.pop().unwrap_or_default());
                     let nodes = &mut self.nodes;
                     intervals.add(span, window_index, changes, |other| {
                         pending_count += add_waiter(nodes, other, window_index)
@@ -101,9 +99,7 @@ impl DependencyGraph {
                     }
                 }
                 StepDependency::Need(variable) => {
-                    if let Some(definer) =
-                        self.definitions.get(&variable).filter(|definer| **definer != window_index)
-                    {
+                    if let Some(definer) = self.definitions.get(&variable).filter(|definer| **definer != window_index) {
                         pending_count += add_waiter(&mut self.nodes, *definer, window_index);
                     }
                 }
@@ -189,9 +185,7 @@ fn add_waiter(nodes: &mut [DependencyNode], other: u32, window_index: u32) -> u3
 fn merge_dependencies(dependencies: &mut Vec<StepDependency>) {
     dependencies.sort_unstable();
     dependencies.dedup_by(|later, first| match (later, first) {
-        (StepDependency::Access(resource, mode), StepDependency::Access(same, first_mode))
-            if resource == same =>
-        {
+        (StepDependency::Access(resource, mode), StepDependency::Access(same, first_mode)) if resource == same => {
             *first_mode = first_mode.combined_with(*mode);
             true
         }

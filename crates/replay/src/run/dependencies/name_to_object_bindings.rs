@@ -85,9 +85,7 @@ impl DirectoryEntryTargetTable {
 
     /// Sets the target of a name; `None` for no object.
     pub(super) fn set_target(&mut self, directory: u32, name: u64, object: Option<u32>) {
-        if directory != NONE
-            && (self.objects.len() < MAX_NAMES || self.objects.contains_key(&(directory, name)))
-        {
+        if directory != NONE && (self.objects.len() < MAX_NAMES || self.objects.contains_key(&(directory, name))) {
             self.objects.insert((directory, name), object.unwrap_or(NONE));
         }
     }

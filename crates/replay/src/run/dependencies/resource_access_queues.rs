@@ -79,14 +79,8 @@ impl ResourceAccessQueues {
             let previous = group.previous;
             return (number, self.wait(previous, window_index));
         }
-        let group = ConcurrentStepGroup {
-            resource,
-            mode,
-            unfinished: 1,
-            waiters: Vec::new(),
-            previous: latest,
-            next: None,
-        };
+        let group =
+            ConcurrentStepGroup { resource, mode, unfinished: 1, waiters: Vec::new(), previous: latest, next: None };
         let number = self.add_group(group);
         if let Some(previous) = latest.and_then(|previous| self.groups.get_mut(previous as usize)) {
             previous.next = Some(number);

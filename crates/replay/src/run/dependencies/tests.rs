@@ -1,11 +1,11 @@
 //! One test for each rule of [`collector`]: whether the second of two steps waits for the first.
 
 use nfsrdma_dissectors::nfs::v4::{
-    Allocate4Args, Args, Bitmap4, Clone4Args, Close4Args, CompoundCall, CompoundCallHead, Copy4Args,
-    Create4Args, Createhow4, Createtype4, Delegreturn4Args, DestroySession4Args, Fattr4, FreeStateid4Args,
-    Getattr4Args, Link4Args, Locku4Args, Lookup4Args, NfsFtype4, NfsLockType4, ObjectFh4, Open4Args,
-    OpenClaim4, OpenOwner4, Openflag4, Opentype4, Read4Args, Readdir4Args, Remove4Args, Rename4Args,
-    Sequence4Args, Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args,
+    Allocate4Args, Args, Bitmap4, Clone4Args, Close4Args, CompoundCall, CompoundCallHead, Copy4Args, Create4Args,
+    Createhow4, Createtype4, Delegreturn4Args, DestroySession4Args, Fattr4, FreeStateid4Args, Getattr4Args, Link4Args,
+    Locku4Args, Lookup4Args, NfsFtype4, NfsLockType4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4,
+    Opentype4, Read4Args, Readdir4Args, Remove4Args, Rename4Args, Sequence4Args, Setattr4Args, ShareAccess, ShareDeny,
+    StableHow4, Stateid4, Write4Args,
 };
 use nfsrdma_dissectors::xdr::{Ddp, Encoder, Opaque, Text, Void, XdrArray};
 
@@ -15,10 +15,10 @@ use super::collector::DependencyCollector;
 use super::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::*;
 use crate::trace::step::{
-    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE,
-    PayloadContentState, SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession,
-    TraceMessage, TraceMessageWireForm, TracePayload, TraceProcedure, TraceReplySizeLimits,
-    TraceSlotValueKind, TraceStep, TraceStepOrigin, VariableUseKind,
+    CallAndReplyWireForms, ChunkSegmentLengths, GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState,
+    SubstitutableMessageSlot, TraceCallChunks, TraceCallConnectionAndSession, TraceMessage, TraceMessageWireForm,
+    TracePayload, TraceProcedure, TraceReplySizeLimits, TraceSlotValueKind, TraceStep, TraceStepOrigin,
+    VariableUseKind,
 };
 
 /// Step of a test: operations with their values, times, and client.
@@ -399,10 +399,7 @@ fn reads_go_at_once_and_writes_of_the_same_bytes_do_not() {
 fn a_file_that_grew_before_has_grown_before_its_size_is_seen() {
     assert!(waits(&[write(1, 0, 10), getattr(1)]));
     assert!(waits(&[getattr(1), write(1, 0, 10)]));
-    assert!(
-        !waits(&[write(1, 0, 10).at(0, 100), getattr(1).at(50, 150)]),
-        "the capture does not tell which was first"
-    );
+    assert!(!waits(&[write(1, 0, 10).at(0, 100), getattr(1).at(50, 150)]), "the capture does not tell which was first");
     assert!(!waits(&[write(1, 0, 10), getattr(2)]));
 }
 
@@ -417,9 +414,7 @@ fn attributes_are_set_while_nobody_uses_the_object() {
 #[test]
 fn names_are_looked_up_at_once_and_changed_alone() {
     assert!(!waits(&[lookup(1, "a", 2), lookup(1, "a", 2), open(1, "a", false)]));
-    for change in
-        [make(1, "a"), remove(1, "a"), open(1, "a", true), link(3, (1, "a")), rename((1, "a"), (1, "z"))]
-    {
+    for change in [make(1, "a"), remove(1, "a"), open(1, "a", true), link(3, (1, "a")), rename((1, "a"), (1, "z"))] {
         assert!(waits(&[lookup(1, "a", 2), change.clone()]));
         assert!(waits(&[change.clone(), lookup(1, "a", 2)]));
         if !matches!(change.operations.last(), Some(Args::REMOVE(_) | Args::RENAME(_))) {
@@ -462,9 +457,8 @@ fn an_object_is_removed_when_nobody_uses_it_any_more() {
 fn a_stateid_ends_after_its_uses() {
     let uses = || read(1, 0, 1).with(TraceSlotValueKind::STATEID, 7).at(0, 100);
     let late = |made: Made| made.at(50, 150);
-    let back = on(1)
-        .then(Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: STATEID }))
-        .with(TraceSlotValueKind::STATEID, 7);
+    let back =
+        on(1).then(Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: STATEID })).with(TraceSlotValueKind::STATEID, 7);
     let unlock = on(1)
         .then(Args::LOCKU(Locku4Args {
             locktype: NfsLockType4::READ_LT,
@@ -487,16 +481,9 @@ fn a_stateid_ends_after_its_uses() {
 fn an_open_ends_after_the_locks_that_came_from_it() {
     use nfsrdma_dissectors::nfs::v4::{Lock4Args, LockOwner4, Locker4, OpenToLockOwner4};
     let lock_owner = LockOwner4 { clientid: 0, owner: Opaque(b"locker") };
-    let locker =
-        Locker4::New(OpenToLockOwner4 { open_seqid: 0, open_stateid: STATEID, lock_seqid: 0, lock_owner });
+    let locker = Locker4::New(OpenToLockOwner4 { open_seqid: 0, open_stateid: STATEID, lock_seqid: 0, lock_owner });
     let lock = on(1)
-        .then(Args::LOCK(Lock4Args {
-            locktype: NfsLockType4::READ_LT,
-            reclaim: false,
-            offset: 0,
-            length: 1,
-            locker,
-        }))
+        .then(Args::LOCK(Lock4Args { locktype: NfsLockType4::READ_LT, reclaim: false, offset: 0, length: 1, locker }))
         .with(TraceSlotValueKind::STATEID, 7)
         .gives(TraceSlotValueKind::STATEID, VariableUseKind::DEFINED, 8);
     let orders = [ReplayOrder::Dependencies, ReplayOrder::Captured];
@@ -513,11 +500,7 @@ fn an_open_ends_after_the_locks_that_came_from_it() {
 #[test]
 fn what_is_open_of_a_file_changes_in_the_order_of_the_capture() {
     let opened = |file| {
-        open(1, "a", false).then(Args::GETFH(Void)).gives(
-            TraceSlotValueKind::FILEHANDLE,
-            VariableUseKind::AGAIN,
-            file,
-        )
+        open(1, "a", false).then(Args::GETFH(Void)).gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::AGAIN, file)
     };
     assert!(waits(&[close(5, 7).of(1), opened(5).of(2)]), "the other's open may have been refused");
     assert!(!waits(&[close(5, 7).at(0, 100), opened(5).at(50, 150)]));
@@ -528,9 +511,7 @@ fn what_is_open_of_a_file_changes_in_the_order_of_the_capture() {
 fn rfc8881_section_9_9_an_open_with_a_stateid_of_its_own_came_after_the_close_that_it_overlapped() {
     let opened = |file, part| {
         let open = open(1, "a", false).gives(TraceSlotValueKind::STATEID, part, 9);
-        open.then(Args::GETFH(Void))
-            .gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::AGAIN, file)
-            .at(50, 150)
+        open.then(Args::GETFH(Void)).gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::AGAIN, file).at(50, 150)
     };
     let close = || close(5, 7).at(0, 100);
     assert!(waits(&[close(), opened(5, VariableUseKind::DEFINED)]));

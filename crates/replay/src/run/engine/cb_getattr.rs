@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Attribute, Bitmap4, BitmapKeyedValue, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, Nfstime4,
-    mask_and_values,
+    Attribute, Bitmap4, BitmapKeyedValue, CbArgs, CbCompoundCall, CbCompoundReply, CbResults, Nfstime4, mask_and_values,
 };
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use rustc_hash::FxHashMap;
@@ -61,8 +60,7 @@ impl CapturedCbGetattrAnswers {
         ) else {
             return;
         };
-        let operations =
-            call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
+        let operations = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (at, pair) in operations.enumerate() {
             let (CbArgs::CB_GETATTR(_), CbResults::CB_GETATTR(StatusUnion::Ok(ok))) = pair else { continue };
             let file = slot_variable(&step.call, TraceSlotValueKind::FILEHANDLE, at);
@@ -70,18 +68,13 @@ impl CapturedCbGetattrAnswers {
                 continue;
             }
             let change_variable = slot_variable(&step.reply, TraceSlotValueKind::CHANGE, at);
-            let mut getattr_answer =
-                CapturedCbGetattrAnswer { change_variable, ..CapturedCbGetattrAnswer::default() };
+            let mut getattr_answer = CapturedCbGetattrAnswer { change_variable, ..CapturedCbGetattrAnswer::default() };
             for attribute in ok.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
                     Attribute::CHANGE(change) => getattr_answer.change = Some(change),
                     Attribute::SIZE(size) => getattr_answer.size_bytes = Some(size),
-                    Attribute::TIME_DELEG_ACCESS(time) => {
-                        getattr_answer.time_ages[0] = Some(age(step, &time))
-                    }
-                    Attribute::TIME_DELEG_MODIFY(time) => {
-                        getattr_answer.time_ages[1] = Some(age(step, &time))
-                    }
+                    Attribute::TIME_DELEG_ACCESS(time) => getattr_answer.time_ages[0] = Some(age(step, &time)),
+                    Attribute::TIME_DELEG_MODIFY(time) => getattr_answer.time_ages[1] = Some(age(step, &time)),
                     _ => {}
                 }
             }
@@ -110,8 +103,7 @@ impl CapturedCbGetattrAnswers {
             }
         };
         let live_change = values.identifier(getattr_answer.change_variable).map(u64::from_be_bytes);
-        let [access, modify] =
-            getattr_answer.time_ages.map(|age| age.map(|age| time(now.saturating_sub(age))));
+        let [access, modify] = getattr_answer.time_ages.map(|age| age.map(|age| time(now.saturating_sub(age))));
         // In ascending order of attribute number.
         let attributes = [
             live_change.or(getattr_answer.change).map(Attribute::CHANGE),
@@ -148,8 +140,7 @@ mod tests {
         assert!(values.set_value(4, b"live"));
         let both = [1 << Attributes::CHANGE | 1 << Attributes::SIZE];
         let both = Bitmap4::from(&both[..]);
-        let answer =
-            |change, size| Some(mask_and_values(&[Attribute::CHANGE(change), Attribute::SIZE(size)]));
+        let answer = |change, size| Some(mask_and_values(&[Attribute::CHANGE(change), Attribute::SIZE(size)]));
         assert_eq!(delegated.next_attributes(&values, b"other", &both, now), None);
         assert_eq!(delegated.next_attributes(&values, b"live", &both, now), answer(7, 100));
         assert_eq!(delegated.next_attributes(&values, b"live", &both, now), answer(8, 200));
@@ -160,8 +151,7 @@ mod tests {
         let only = delegated.next_attributes(&values, b"live", &Bitmap4::from(&size[..]), now);
         assert_eq!(only, Some(mask_and_values(&[Attribute::SIZE(200)])));
         // Delegated times are as old as they were.
-        let times =
-            [0, 0, 1 << (Attributes::TIME_DELEG_ACCESS - 64) | 1 << (Attributes::TIME_DELEG_MODIFY - 64)];
+        let times = [0, 0, 1 << (Attributes::TIME_DELEG_ACCESS - 64) | 1 << (Attributes::TIME_DELEG_MODIFY - 64)];
         let times = delegated.next_attributes(&values, b"live", &Bitmap4::from(&times[..]), now);
         let modify = Nfstime4 { seconds: 997, nseconds: 0 };
         assert_eq!(times, Some(mask_and_values(&[Attribute::TIME_DELEG_MODIFY(modify)])));

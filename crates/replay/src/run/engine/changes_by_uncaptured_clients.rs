@@ -71,12 +71,7 @@ pub(super) fn detect_outside_change<R: Read + Seek>(
 }
 
 /// Returns the size in bytes that a file has after a step, `None` if it depends on more than the Call.
-fn size_after_step(
-    size: u64,
-    file: u32,
-    parts: &CallOperationsAndFiles,
-    written_bytes: &[u64],
-) -> Option<u64> {
+fn size_after_step(size: u64, file: u32, parts: &CallOperationsAndFiles, written_bytes: &[u64]) -> Option<u64> {
     let mut size = size;
     for (at, effect) in parts.effects.iter().enumerate() {
         // A Call of NFSv3 has one effect, on the file of its first filehandle.

@@ -131,11 +131,7 @@ impl ReplayConnectionPool {
     }
 
     /// Marks a connection as lost. Returns its index, unless it was lost before; the next step on it opens a new one.
-    pub(super) fn mark_lost(
-        &mut self,
-        connection: RpcClientConnectionId,
-        timeout: Duration,
-    ) -> Option<usize> {
+    pub(super) fn mark_lost(&mut self, connection: RpcClientConnectionId, timeout: Duration) -> Option<usize> {
         let number = self.connection_index.remove(&connection)?;
         if let Some(line) = self.lines.get_mut(number) {
             let pause = RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_rpc::{
-    DisconnectReason, ReceivedMessageDiscardReason, RpcClientConnectionId, RpcClientTransportEvent,
-};
+use nfsrdma_rpc::{DisconnectReason, ReceivedMessageDiscardReason, RpcClientConnectionId, RpcClientTransportEvent};
 
 use super::super::callback_responder;
 use super::super::nfs40_callback_server::CallbackServer;
@@ -65,8 +63,7 @@ pub(super) fn drive<R: Read + Seek>(
     let total = engines.iter().map(|engine| engine.scheduler.steps.summary().end.steps).sum();
     let is_alone = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
     let recorded_ns = engines.iter().map(|engine| engine.report.timing.recorded_ns).max().unwrap_or(0);
-    let limit =
-        engines.first().map_or(DEFAULT_LIMIT, |engine| engine.context.options.max_duration(recorded_ns));
+    let limit = engines.first().map_or(DEFAULT_LIMIT, |engine| engine.context.options.max_duration(recorded_ns));
     let start = Instant::now();
     let (mut now, mut events) = (start, 0);
     let mut drain_deadline: Option<Instant> = None;
@@ -77,8 +74,8 @@ pub(super) fn drive<R: Read + Seek>(
     loop {
         // While other Calls keep the server busy, the events that arrived together are handled before new steps are
         // issued, with a single doorbell.
-        let takes_more = (1..MAX_EVENT_BATCH).contains(&batch_events)
-            && engines.iter().any(|engine| engine.scheduler.in_flight > 0);
+        let takes_more =
+            (1..MAX_EVENT_BATCH).contains(&batch_events) && engines.iter().any(|engine| engine.scheduler.in_flight > 0);
         let (mut due, mut in_flight, mut is_done) = (None, 0, true);
         for (number, engine) in engines.iter_mut().enumerate() {
             if drain_deadline.is_none() && !takes_more && pending_work.contains(number) {
@@ -119,11 +116,11 @@ pub(super) fn drive<R: Read + Seek>(
         // also needed by the device, so checking is put off; with more in flight, waiting would cost more than it
         // gains.
         let may_wait = is_alone && in_flight == 1;
-        let is_behind = engines
-            .iter()
-            .map(|engine| &engine.verification.unchecked_replies)
-            .any(if may_wait { ReplyCheckQueue::is_far_behind } else { ReplyCheckQueue::is_behind })
-            && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
+        let is_behind = engines.iter().map(|engine| &engine.verification.unchecked_replies).any(if may_wait {
+            ReplyCheckQueue::is_far_behind
+        } else {
+            ReplyCheckQueue::is_behind
+        }) && due.is_none_or(|due| due.saturating_duration_since(Instant::now()) > SPIN_BEFORE_DUE);
         let event = transport.poll(poll_deadline.filter(|_| !is_behind && !takes_more))?;
         if event.is_none() && takes_more {
             batch_events = 0;
@@ -158,8 +155,7 @@ pub(super) fn drive<R: Read + Seek>(
                         .call_builder
                         .next_cb_getattr_attributes(handle, requested)
                 };
-                let message =
-                    callback_responder::answer_callback(call.message, &mut names, &mut find_attributes);
+                let message = callback_responder::answer_callback(call.message, &mut names, &mut find_attributes);
                 with_recorder(recorder, |recorder| {
                     recorder.record_callback(call.connection, call.message, message.as_deref());
                 });
@@ -207,8 +203,7 @@ pub(super) fn drive<R: Read + Seek>(
             }
             None => {
                 let mut lagging = engines.iter_mut().filter(|_| is_behind);
-                if let Some(engine) = lagging.find(|engine| engine.verification.unchecked_replies.is_behind())
-                {
+                if let Some(engine) = lagging.find(|engine| engine.verification.unchecked_replies.is_behind()) {
                     engine.check_next()?;
                 }
             }
@@ -233,8 +228,7 @@ pub(super) fn drive<R: Read + Seek>(
         let is_late = now.saturating_duration_since(start) > limit;
         if drain_deadline.is_none() && (is_late || monitor.should_stop()) {
             for engine in &mut *engines {
-                (engine.report.end.limit, engine.report.end.is_interrupted) =
-                    (is_late.then_some(limit), true);
+                (engine.report.end.limit, engine.report.end.is_interrupted) = (is_late.then_some(limit), true);
             }
             drain_deadline = Some(now + DRAIN_TIMEOUT);
         }
@@ -264,12 +258,7 @@ fn engine_of_connection<'e, 'r, R>(
     engines.get_mut(at.unwrap_or(0))
 }
 
-fn report_progress<R>(
-    engines: &[ReplayEngine<'_, R>],
-    total: u64,
-    monitor: &mut dyn ReplayMonitor,
-    elapsed: Duration,
-) {
+fn report_progress<R>(engines: &[ReplayEngine<'_, R>], total: u64, monitor: &mut dyn ReplayMonitor, elapsed: Duration) {
     if let [engine] = engines {
         return monitor.report_progress(&engine.report, total, elapsed);
     }

@@ -51,8 +51,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         signature: GssReplyVerificationData,
         connection: RpcClientConnectionId,
     ) -> bool {
-        let connection_index =
-            self.connections.connection_index.get(&connection).copied().unwrap_or_default();
+        let connection_index = self.connections.connection_index.get(&connection).copied().unwrap_or_default();
         let Some(renewable) = self.call_builder.context_mut(signature.context) else { return false };
         if renewable.generation != signature.generation {
             return true;
@@ -125,8 +124,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(mechanism) = self.call_builder.signing.as_ref().map(|signing| signing.mechanism) else {
             return Ok(());
         };
-        let (host, tag) =
-            (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
+        let (host, tag) = (&self.context.target.name, call_tag(self.context.number, CONTEXT_INDEX, at as u64));
         let Some(version) = self.call_builder.context_mut(at).map(|renewable| renewable.version) else {
             return Ok(());
         };
@@ -170,8 +168,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Ok(GssSetupStep::Established(context)) => {
                 if let Some(renewable) = self.call_builder.context_mut(at) {
                     renewable.previous = Some(std::mem::replace(&mut renewable.context, context));
-                    (renewable.generation, renewable.state) =
-                        (renewable.generation + 1, GssContextRenewalState::Ready);
+                    (renewable.generation, renewable.state) = (renewable.generation + 1, GssContextRenewalState::Ready);
                 }
                 self.report.recovery.contexts_renewed += 1;
                 self.scheduler.unpark_each(usize::MAX);
@@ -213,8 +210,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Destroys the established contexts when nothing else is in flight. The server expires those it does not answer
     /// for.
     pub(super) fn destroy_contexts(&mut self, transport: &mut ContainmentCheckedTransport<'_>) {
-        let Some(mut signing) =
-            self.call_builder.signing.take().filter(|_| self.report.end.unreachable.is_none())
+        let Some(mut signing) = self.call_builder.signing.take().filter(|_| self.report.end.unreachable.is_none())
         else {
             return;
         };
@@ -230,9 +226,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 continue;
             };
             let context = &mut renewable.context;
-            let is_signed = transport.control(connection, &control, timeout, |verifier, _| {
-                Ok(context.verify_reply(seal, verifier))
-            });
+            let is_signed = transport
+                .control(connection, &control, timeout, |verifier, _| Ok(context.verify_reply(seal, verifier)));
             match is_signed {
                 Ok(true) => self.report.recovery.contexts_destroyed += 1,
                 Ok(false) => {}

@@ -51,8 +51,7 @@ struct ReadOrWriteResult<'a> {
 
 /// Returns the largest number of file data bytes that a READ or WRITE of a step transfers, and `true` if it is a READ.
 fn transfer_size(step: &TraceStep<'_>) -> Option<(u32, bool)> {
-    let written =
-        step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|payload| payload.length).max();
+    let written = step.call.payloads.iter().filter(|payload| !payload.is_inside).map(|payload| payload.length).max();
     let read = step.needs.payloads.iter().max();
     written.map(|bytes| (bytes, false)).or(read.map(|bytes| (bytes, true)))
 }
@@ -79,16 +78,13 @@ impl LiveCallBuilder {
         }
         // Its data is not DDP-eligible, and its segments are not split.
         if parts.operations.contains(&Operation::READ_PLUS)
-            && step.reply.payloads.iter().map(|payload| u64::from(payload.length)).sum::<u64>()
-                > io.read_bytes.into()
+            && step.reply.payloads.iter().map(|payload| u64::from(payload.length)).sum::<u64>() > io.read_bytes.into()
         {
             return Err(limit_exceeded_state(io.read_bytes, "bytes in a READ_PLUS"));
         }
         let Some((total, is_read)) = transfer_size(step) else { return Ok(None) };
         let in_session = session.map_or(u32::MAX, |limits| match is_read {
-            true => {
-                limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + PIECE_HEADROOM_BYTES)
-            }
+            true => limits.response_bytes.saturating_sub(step.reply.head.0.len() as u32 + PIECE_HEADROOM_BYTES),
             false => limits.request_bytes.saturating_sub(self.call_buffer.len() as u32 + 4),
         });
         let max_bytes = if is_read { io.read_bytes } else { io.write_bytes }.min(in_session);
@@ -96,11 +92,8 @@ impl LiveCallBuilder {
             return Ok(None);
         }
         let last = last.unwrap_or(SplitIoPiece { committed: u32::MAX, ..SplitIoPiece::default() });
-        let max_bytes = if max_bytes >= PIECE_ALIGNMENT_BYTES {
-            max_bytes - max_bytes % PIECE_ALIGNMENT_BYTES
-        } else {
-            max_bytes
-        };
+        let max_bytes =
+            if max_bytes >= PIECE_ALIGNMENT_BYTES { max_bytes - max_bytes % PIECE_ALIGNMENT_BYTES } else { max_bytes };
         let length = total.saturating_sub(last.done_bytes).min(max_bytes);
         let is_whole = step.asked.protection == GssProtection::PLAIN;
         if length == 0 || !is_whole || self.set_io_range(step, parts, last.done_bytes, length).is_none() {
@@ -205,8 +198,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) -> SplitIoProgress {
         let procedure = entry.step.trace_step().and_then(|step| step.asked.find_description());
-        let Some(ReadOrWriteResult { data, bytes, is_end, committed }) = io_result(procedure, reply.cursor())
-        else {
+        let Some(ReadOrWriteResult { data, bytes, is_end, committed }) = io_result(procedure, reply.cursor()) else {
             return SplitIoProgress::Failed;
         };
         entry.read_data.extend_from_slice(data);
@@ -218,8 +210,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         piece.done_bytes = piece.done_bytes.saturating_add(bytes.min(piece.length_bytes));
         piece.calls += 1;
         entry.rewrites.piece = Some(piece);
-        let has_more =
-            piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
+        let has_more = piece.done_bytes < piece.total_bytes && !is_end && bytes > 0 && piece.calls < MAX_CALLS_PER_STEP;
         if has_more {
             let outcome = ReplyStatusesAndSessionGrants::of(procedure, reply.cursor());
             self.count_sequences(&entry.call.counts, &outcome);
@@ -284,13 +275,11 @@ fn io_result<'a>(procedure: Option<Procedure>, cursor: Cursor<'a>) -> Option<Rea
             }
             result
         }
-        Procedure::V3(procedure) => {
-            match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
-                v3::Results::READ(StatusUnion::Ok(ok)) => Some(read(ok.data.bytes()?, ok.eof)),
-                v3::Results::WRITE(StatusUnion::Ok(ok)) => Some(written(ok.count, ok.committed.0)),
-                _ => None,
-            }
-        }
+        Procedure::V3(procedure) => match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
+            v3::Results::READ(StatusUnion::Ok(ok)) => Some(read(ok.data.bytes()?, ok.eof)),
+            v3::Results::WRITE(StatusUnion::Ok(ok)) => Some(written(ok.count, ok.committed.0)),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -325,20 +314,18 @@ fn join_replies(
             }
             v4::CompoundReply::new(reply.head.clone(), &joined).encode(&mut encoder);
         }
-        Procedure::V3(procedure) => {
-            match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
-                v3::Results::READ(StatusUnion::Ok(ok)) => {
-                    let ok = v3::Read3Resok { count: length, data: data(), ..ok };
-                    v3::Results::READ(StatusUnion::Ok(ok)).encode(&mut encoder);
-                }
-                v3::Results::WRITE(StatusUnion::Ok(ok)) => {
-                    let committed = v3::StableHow(piece.committed.min(ok.committed.0));
-                    let ok = v3::Write3Resok { count: piece.done_bytes, committed, ..ok };
-                    v3::Results::WRITE(StatusUnion::Ok(ok)).encode(&mut encoder);
-                }
-                _ => return None,
+        Procedure::V3(procedure) => match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
+            v3::Results::READ(StatusUnion::Ok(ok)) => {
+                let ok = v3::Read3Resok { count: length, data: data(), ..ok };
+                v3::Results::READ(StatusUnion::Ok(ok)).encode(&mut encoder);
             }
-        }
+            v3::Results::WRITE(StatusUnion::Ok(ok)) => {
+                let committed = v3::StableHow(piece.committed.min(ok.committed.0));
+                let ok = v3::Write3Resok { count: piece.done_bytes, committed, ..ok };
+                v3::Results::WRITE(StatusUnion::Ok(ok)).encode(&mut encoder);
+            }
+            _ => return None,
+        },
         _ => return None,
     }
     Some(encoder.finish().0)

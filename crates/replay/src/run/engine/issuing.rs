@@ -75,16 +75,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     self.scheduler.unpark_each(1);
                     self.admit()?;
                 }
-                Err(StepSendObstacle::RetryLater) => {
-                    self.scheduler.delay(window_index, entry, Instant::now())
-                }
+                Err(StepSendObstacle::RetryLater) => self.scheduler.delay(window_index, entry, Instant::now()),
                 Err(StepSendObstacle::UnreachableUntil(retry_at)) => {
                     self.scheduler.put_back(window_index, entry, Some(retry_at));
                 }
                 Err(StepSendObstacle::Parked(number)) => self.scheduler.park(number, window_index, entry),
-                Err(StepSendObstacle::SlotBusy(slot)) => {
-                    self.scheduler.wait_for_slot(slot, window_index, entry)
-                }
+                Err(StepSendObstacle::SlotBusy(slot)) => self.scheduler.wait_for_slot(slot, window_index, entry),
             }
         }
         Ok(self.scheduler.queue.next_due())

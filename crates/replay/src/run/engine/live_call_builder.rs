@@ -105,8 +105,8 @@ impl LiveCallBuilder {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return false };
         let at = signing.context_index(step);
         let Some(current) = signing.contexts.get(at) else { return false };
-        let of_context = in_flight
-            .filter(|signature| (signature.context, signature.generation) == (at, current.generation));
+        let of_context =
+            in_flight.filter(|signature| (signature.context, signature.generation) == (at, current.generation));
         let oldest = of_context.map(|signature| signature.protection.sequence_number).min();
         oldest.is_some_and(|oldest| current.context.is_beyond(oldest))
     }
@@ -115,11 +115,7 @@ impl LiveCallBuilder {
     ///
     /// # Errors
     /// Returns the reason why the step cannot be sent.
-    pub(super) fn check_signing(
-        &self,
-        step: &TraceStep<'_>,
-        connection: usize,
-    ) -> Result<(), StepSendObstacle> {
+    pub(super) fn check_signing(&self, step: &TraceStep<'_>, connection: usize) -> Result<(), StepSendObstacle> {
         let Some(signing) = self.signing.as_ref().filter(|_| is_signed(step)) else { return Ok(()) };
         match signing.contexts.get(signing.context_index(step)).map(RenewableGssContext::is_ready) {
             None | Some(Ok(())) => Ok(()),

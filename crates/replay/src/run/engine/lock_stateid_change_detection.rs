@@ -35,9 +35,7 @@ impl LiveLockStateidChangeDetector {
             self.by_locker.clear();
             return false;
         }
-        stateid
-            .zip(lock_key(step, parts))
-            .is_some_and(|(stateid, locker)| self.record_stateid(locker, stateid))
+        stateid.zip(lock_key(step, parts)).is_some_and(|(stateid, locker)| self.record_stateid(locker, stateid))
     }
 
     /// Records the stateid of a locker. Returns `true` if it had another one before.
@@ -52,8 +50,8 @@ impl LiveLockStateidChangeDetector {
 /// Returns the client, file, open and lock-owner of the step's LOCK, if it has an open stateid and a new lock-owner.
 fn lock_key(step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<LockOwnerAndFileKey> {
     let at = parts.operations.iter().position(|operation| *operation == Operation::LOCK)?;
-    let variables = [TraceSlotValueKind::STATEID, TraceSlotValueKind::OWNER]
-        .map(|kind| slot_variable(&step.call, kind, at));
+    let variables =
+        [TraceSlotValueKind::STATEID, TraceSlotValueKind::OWNER].map(|kind| slot_variable(&step.call, kind, at));
     (!variables.contains(&NONE)).then_some((step.caller.client, *parts.files.get(at)?, variables))
 }
 

@@ -7,9 +7,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_rpc::{CallTag, OutgoingRpcCall, TransportReply};
 
 use super::super::step_outcome::StepOutcome;
-use super::super::trace_recording::{
-    CallbackOrAuxiliaryCallAndReply, CallbackOrAuxiliaryStream, with_recorder,
-};
+use super::super::trace_recording::{CallbackOrAuxiliaryCallAndReply, CallbackOrAuxiliaryStream, with_recorder};
 use super::replay_engine::{REPLY_HEADROOM_BYTES, ReplayEngine};
 use super::reply::StepReplyDisposition;
 use super::send::replacement_header;
@@ -31,9 +29,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let stored_step = std::mem::take(&mut entry.step);
         let obstacle = match stored_step.trace_step() {
-            Some(step) => self
-                .call_program(&step, entry, &mut auxiliary)
-                .map_or_else(|unsent| unsent, StepSendObstacle::Finished),
+            Some(step) => {
+                self.call_program(&step, entry, &mut auxiliary).map_or_else(|unsent| unsent, StepSendObstacle::Finished)
+            }
             None => unreadable_state().into(),
         };
         entry.step = stored_step;
@@ -67,9 +65,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.call_builder.values.swap_counts(&mut entry.call.counts);
         let client = step.caller.client;
         let program = (program, version);
-        let mut connection = auxiliary
-            .lane(client, program)
-            .map_err(|error| self.retry_or_give_up(program, auxiliary, &error))?;
+        let mut connection =
+            auxiliary.lane(client, program).map_err(|error| self.retry_or_give_up(program, auxiliary, &error))?;
         let sent = Instant::now();
         self.scheduler.pacer.started.get_or_insert(sent);
         self.report.calls += 1;
@@ -80,9 +77,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             with_recorder(recorder, |_| recorded_reply = Some((reply.message.to_vec(), Instant::now())));
             self.call_builder.containment.record_reply(call.call(), reply.cursor());
             match self.process_reply(entry, step, reply)? {
-                StepReplyDisposition::Retry | StepReplyDisposition::BindAndResend => {
-                    Err(StepSendObstacle::RetryLater)
-                }
+                StepReplyDisposition::Retry | StepReplyDisposition::BindAndResend => Err(StepSendObstacle::RetryLater),
                 StepReplyDisposition::Finished(outcome) => Ok(outcome),
                 StepReplyDisposition::Check(mut findings) => {
                     findings.latency = sent.elapsed();
@@ -108,8 +103,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Err(StepSendObstacle::UnreachableUntil(retry_at));
         }
         if let AuxiliaryRpcConnection { number, local: Some(caller), peer: callee, .. } = connection {
-            let (reply, received) =
-                recorded_reply.map_or((None, sent), |(reply, received)| (Some(reply), received));
+            let (reply, received) = recorded_reply.map_or((None, sent), |(reply, received)| (Some(reply), received));
             let exchange = CallbackOrAuxiliaryCallAndReply {
                 // Each copy of the clients has its own connections.
                 stream: CallbackOrAuxiliaryStream::Program(u64::from(self.context.number) << 24 | number),

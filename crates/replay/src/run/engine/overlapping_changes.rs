@@ -74,9 +74,7 @@ impl ObjectsOfStep {
     }
 
     fn may_share(&self, other: &Self) -> bool {
-        self.has_unknown
-            || other.has_unknown
-            || self.known().iter().any(|number| other.known().contains(number))
+        self.has_unknown || other.has_unknown || self.known().iter().any(|number| other.known().contains(number))
     }
 }
 
@@ -159,8 +157,7 @@ mod tests {
         let mut overlaps = LiveFileChangeOverlaps::default();
         let mut admit = |tag, is_change, objects| {
             let mut marked = Vec::new();
-            let is_marked =
-                overlaps.admit((CallTag(tag), is_change), objects, |_| true, |tag| marked.push(tag.0));
+            let is_marked = overlaps.admit((CallTag(tag), is_change), objects, |_| true, |tag| marked.push(tag.0));
             (is_marked, marked)
         };
         assert_eq!(admit(1, false, objects(&[1, 2])), (false, vec![]));

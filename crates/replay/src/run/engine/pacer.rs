@@ -36,9 +36,7 @@ impl StepPacer {
                 let elapsed_ns = entry.captured.call_time_ns.saturating_sub(self.first_call_time_ns) as f64;
                 Some(*self.started.get_or_insert_with(Instant::now) + nanoseconds(elapsed_ns / times))
             }
-            ReplayPace::ThinkTime => {
-                self.clients.get(&entry.captured.client)?.due_time(entry.captured.call_time_ns)
-            }
+            ReplayPace::ThinkTime => self.clients.get(&entry.captured.client)?.due_time(entry.captured.call_time_ns),
         }
     }
 
@@ -100,11 +98,7 @@ mod tests {
             let due = pacer.due_time(&held).map(|due| due - now);
             pacer.record_completion(&held, now);
             held.captured.call_time_ns = 9_000;
-            (
-                due,
-                pacer.due_time(&held).map(|due| due - now),
-                pacer.due_time_at_rate(1e6).map(|due| due - now),
-            )
+            (due, pacer.due_time(&held).map(|due| due - now), pacer.due_time_at_rate(1e6).map(|due| due - now))
         };
         let after = |nanoseconds| Some(Duration::from_nanos(nanoseconds));
         assert_eq!(due_after(ReplayPace::Immediate, 0), (None, None, after(0)));
@@ -123,11 +117,7 @@ mod tests {
         history.record_completion(500, later);
         history.record_completion(100, now);
         assert_eq!(history.due_time(99), None);
-        assert_eq!(
-            history.due_time(130),
-            Some(now + Duration::from_nanos(30)),
-            "that at 500 was not there yet"
-        );
+        assert_eq!(history.due_time(130), Some(now + Duration::from_nanos(30)), "that at 500 was not there yet");
         assert_eq!(history.due_time(501), Some(later + Duration::from_nanos(1)));
         (1000..5000).for_each(|end| history.record_completion(end, now));
         assert_eq!(history.0.len(), MAX_STEPS);

@@ -18,9 +18,7 @@ use nfsrdma_rpc::{CallTag, RpcClientConnectionId, TransportReply};
 
 use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::live_values::{LiveServerSession, LiveVariableValues};
-use super::super::recovery::calls::{
-    self, RecoveryCall, RecoveryCallContext, RecoveryCallResult, RecoveryReply,
-};
+use super::super::recovery::calls::{self, RecoveryCall, RecoveryCallContext, RecoveryCallResult, RecoveryReply};
 use super::super::recovery::recoverable_client_state::{
     RecoverableState, SentCallWithReply, StateidOther, may_change_state, rename,
 };
@@ -53,12 +51,7 @@ fn set_stateid(values: &mut LiveVariableValues, variables: &[u32], stateid: &Sta
 
 impl LiveCallBuilder {
     /// Updates the sequence IDs of the slot and the seqids of the owners.
-    fn count_recovery_sequences(
-        &mut self,
-        reclaim: &mut ClientReclaim,
-        call: RecoveryCall,
-        reply: &RecoveryReply,
-    ) {
+    fn count_recovery_sequences(&mut self, reclaim: &mut ClientReclaim, call: RecoveryCall, reply: &RecoveryReply) {
         let is_sequenced = call.has_sequence() && reply.statuses.first() == Some(&Nfsstat4::NFS4_OK);
         if let Some((_, sequence, _)) = reclaim.session.as_mut().filter(|_| is_sequenced) {
             *sequence = sequence.wrapping_add(1);
@@ -100,11 +93,7 @@ impl LiveCallBuilder {
     }
 
     /// Returns the state of a step that needs state which could not be reclaimed.
-    pub(super) fn not_reclaimed_state(
-        &self,
-        entry: &StepWindowEntry,
-        step: &TraceStep<'_>,
-    ) -> Option<StepOutcome> {
+    pub(super) fn not_reclaimed_state(&self, entry: &StepWindowEntry, step: &TraceStep<'_>) -> Option<StepOutcome> {
         if self.unrecovered.is_empty() {
             return None;
         }
@@ -124,12 +113,7 @@ impl LiveCallBuilder {
     }
 
     /// Records the state at the server that a Call and its Reply create or release.
-    pub(super) fn record_state(
-        &mut self,
-        entry: &StepWindowEntry,
-        step: &TraceStep<'_>,
-        reply: &TransportReply<'_>,
-    ) {
+    pub(super) fn record_state(&mut self, entry: &StepWindowEntry, step: &TraceStep<'_>, reply: &TransportReply<'_>) {
         if may_change_state(&entry.description.operations) {
             self.client_state.update(&SentCallWithReply {
                 step,
@@ -173,8 +157,7 @@ impl LiveCallBuilder {
             self.substitutes.active.insert(variable);
             self.client_state.add_substitute_open(other, delegation);
             // Before RECLAIM_COMPLETE.
-            let sessions =
-                reclaim.calls.iter().take_while(|call| matches!(call, RecoveryCall::CreateSession(_)));
+            let sessions = reclaim.calls.iter().take_while(|call| matches!(call, RecoveryCall::CreateSession(_)));
             reclaim.calls.insert(sessions.count(), RecoveryCall::Open(other));
         }
     }
@@ -231,10 +214,7 @@ impl LiveCallBuilder {
                 self.replace_open_stateid(old, &stateid);
                 reclaim.calls.push_front(RecoveryCall::OpenConfirm(stateid.other, stateid.seqid));
             }
-            (
-                RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _),
-                RecoveryCallResult::Stateid(stateid),
-            ) => {
+            (RecoveryCall::Open(old) | RecoveryCall::OpenConfirm(old, _), RecoveryCallResult::Stateid(stateid)) => {
                 self.replace_open_stateid(old, &stateid);
                 reclaimed += 1;
                 for lock in self.client_state.locks_of(stateid.other).into_iter().rev() {
@@ -301,10 +281,8 @@ impl LiveCallBuilder {
             // Only the first LOCK of a lock-owner uses the open.
             let counted_open = open.filter(|_| !matches!(call, RecoveryCall::Lock(_, 1..)));
             let next = |is_lock, owner| (owner, self.values.next_seqid((is_lock, owner)));
-            reclaim.seqids = [
-                counted_open.map(|open| next(false, open.seqid_variable)),
-                lock.map(|lock| next(true, lock.seqid_of)),
-            ];
+            reclaim.seqids =
+                [counted_open.map(|open| next(false, open.seqid_variable)), lock.map(|lock| next(true, lock.seqid_of))];
             // The seqid is 0 for the most recent stateid, except in NFSv4.0: RFC 8881 section 8.2.2.
             let is_minor_0 = clients.get(&reclaim.client).is_some_and(|client| client.minor_version == 0);
             let stateid_seqid = |variables: Option<&Vec<u32>>| {
@@ -318,8 +296,7 @@ impl LiveCallBuilder {
                 client: reclaim.client,
                 session: session.filter(|_| call.has_sequence()),
                 seqids: reclaim.seqids.map(|owner_seqid| owner_seqid.map_or(0, |(_, seqid)| seqid)),
-                stateid_seqids: [open.map(|open| &open.variables), lock.map(|lock| &lock.variables)]
-                    .map(stateid_seqid),
+                stateid_seqids: [open.map(|open| &open.variables), lock.map(|lock| &lock.variables)].map(stateid_seqid),
             };
             match calls::encode_call(&self.client_state, call, &context) {
                 Some(message) => return Some((xid, message)),
@@ -396,10 +373,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         });
         match recovery_count {
             Some(recovery_count) if recovery_count > MAX_CLIENT_RECOVERIES => {
-                self.abandon_recovery(
-                    &reclaim,
-                    &format!("the server has forgotten it {recovery_count} times"),
-                );
+                self.abandon_recovery(&reclaim, &format!("the server has forgotten it {recovery_count} times"));
             }
             Some(_) => self.connections.reclaim = Some(reclaim),
             None => {}
@@ -454,19 +428,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(RecoveryProgress::Waiting(Some(retry_at)));
         }
         self.bind_sessions(reclaim.line, transport);
-        if let Some(line) =
-            self.connections.lines.get(reclaim.line).filter(|line| line.is_waiting_for_binding())
-        {
+        if let Some(line) = self.connections.lines.get(reclaim.line).filter(|line| line.is_waiting_for_binding()) {
             return Ok(RecoveryProgress::Waiting(line.next_binding));
         }
         let Some(line) = self.connections.lines.get_mut(reclaim.line) else {
             return Ok(RecoveryProgress::Abandoned("it has no connection".into()));
         };
         let connection = line.connection;
-        let next = reclaim
-            .message
-            .take()
-            .or_else(|| self.call_builder.next_recovery_call(reclaim, || line.next_xid()));
+        let next = reclaim.message.take().or_else(|| self.call_builder.next_recovery_call(reclaim, || line.next_xid()));
         let Some((xid, bytes)) = next else { return Ok(RecoveryProgress::Finished) };
         self.connections.recovery_calls += 1;
         let tag = call_tag(self.context.number, RECOVERY_INDEX, self.connections.recovery_calls);
@@ -507,8 +476,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !self.is_last_recovery_call(reply.tag) {
             return;
         }
-        let Some(mut reclaim) = self.connections.reclaim.take().filter(|reclaim| reclaim.sent.is_some())
-        else {
+        let Some(mut reclaim) = self.connections.reclaim.take().filter(|reclaim| reclaim.sent.is_some()) else {
             return;
         };
         if let Some((_, bytes)) = &reclaim.message {
@@ -573,9 +541,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 let reason = format!("{}: {status}", call.name());
                 reclaim.calls.pop_front();
                 let dropped = match call {
-                    RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => {
-                        self.call_builder.drop_open(open)
-                    }
+                    RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => self.call_builder.drop_open(open),
                     RecoveryCall::Lock(lock, _) => self.call_builder.drop_lock(lock),
                     call if call.is_delegation_return() => 0,
                     _ => return self.abandon_recovery(&reclaim, &reason),
@@ -654,8 +620,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     RecoveryCall::ReturnHeldDelegation(*other, values.seqid(delegation.variable))
                 });
                 let (calls, is_return) = (calls.collect(), true);
-                let reclaim =
-                    ClientReclaim { client, line, calls, session, is_return, ..ClientReclaim::default() };
+                let reclaim = ClientReclaim { client, line, calls, session, is_return, ..ClientReclaim::default() };
                 self.connections.reclaim = Some(reclaim);
                 return true;
             }

@@ -41,8 +41,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             None => {
                 let connection = self.open_connection(key, transport)?;
                 self.report.connections += 1;
-                let seed =
-                    hash(format!("{} {} {:?}", self.context.tag, self.report.connections, key).as_bytes());
+                let seed = hash(format!("{} {} {:?}", self.context.tag, self.report.connections, key).as_bytes());
                 let number = self.connections.lines.len();
                 self.connections.lines.push(LiveConnection::new(connection, seed as u32));
                 self.connections.connection_by_client.insert(key, number);
@@ -143,8 +142,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Ok(transport.connect(self.context.target)?);
         }
         let existing = self.connections.first_attempts.remove(&key);
-        let mut attempts = existing
-            .unwrap_or_else(|| ReconnectionAttempts::new(Instant::now(), self.context.options.timeout));
+        let mut attempts =
+            existing.unwrap_or_else(|| ReconnectionAttempts::new(Instant::now(), self.context.options.timeout));
         self.attempt_connection(&mut attempts, transport)?.map_err(|retry_at| match retry_at {
             Some(retry_at) => {
                 self.connections.first_attempts.insert(key, attempts);
@@ -176,11 +175,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             recovery::bind_conn_to_session(minor_version, id, direction, &mut encoder);
             let message = encoder.finish().0;
             let tag = call_tag(self.context.number, BIND_INDEX, self.connections.binding_calls);
-            let client = self
-                .call_builder
-                .client_state
-                .client_of_session(id)
-                .map_or(NONE, |client| client.captured_client);
+            let client =
+                self.call_builder.client_state.client_of_session(id).map_or(NONE, |client| client.captured_client);
             let result = self.submit_own(connection, (xid, tag), (&message, Some(client)), transport);
             self.connections.binding_calls += 1;
             let Some(line) = self.connections.lines.get_mut(number) else { return };

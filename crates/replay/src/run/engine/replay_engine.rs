@@ -127,11 +127,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     }
 
     /// Updates the sequence IDs of slots and the seqids of owners.
-    pub(super) fn count_sequences(
-        &mut self,
-        used: &CallSlotAndSeqids,
-        outcome: &ReplyStatusesAndSessionGrants,
-    ) {
+    pub(super) fn count_sequences(&mut self, used: &CallSlotAndSeqids, outcome: &ReplyStatusesAndSessionGrants) {
         if let Some(slot) = used.slot {
             self.free_slot(slot, outcome.is_sequenced());
         }

@@ -29,9 +29,7 @@ use super::step_window::{StepWindowEntry, unreadable_state};
 use crate::containment::ReplyIdentifierKinds;
 use crate::seed::file_server_client::advice_for_status;
 use crate::trace::live_reply_binding;
-use crate::trace::step::{
-    GssProtection, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind,
-};
+use crate::trace::step::{GssProtection, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind};
 use crate::trace::value_substitution::{TracePayloadInMessage, captured_value};
 
 /// A step that was in flight.
@@ -63,8 +61,7 @@ impl LiveCallBuilder {
             return;
         }
         let items = TracePayloadInMessage::items(&entry.call.placed);
-        self.containment
-            .record_decoded_reply(Cursor::new(&entry.call.message).with_chunks(&items), reply.cursor());
+        self.containment.record_decoded_reply(Cursor::new(&entry.call.message).with_chunks(&items), reply.cursor());
     }
 
     /// Binds the variables that the Reply gives. Returns the kind of the first value that later Calls need and the
@@ -92,13 +89,10 @@ impl LiveCallBuilder {
         let (visitor, _) = live_reply_binding::visit_reply(&step.asked, reply.cursor());
         let last = visitor.slot_fields.iter().rev().find(|field| field.holds == TraceSlotValueKind::COOKIE);
         let last = last.and_then(|field| live_reply_binding::field_value(reply.message, field));
-        let open_stateid = visitor
-            .slot_fields
-            .iter()
-            .find(|field| field.holds == TraceSlotValueKind::STATEID && !field.is_constant);
-        let open_stateid = open_stateid.and_then(|field| {
-            Some((field.operation, live_reply_binding::field_value(reply.message, field)?))
-        });
+        let open_stateid =
+            visitor.slot_fields.iter().find(|field| field.holds == TraceSlotValueKind::STATEID && !field.is_constant);
+        let open_stateid = open_stateid
+            .and_then(|field| Some((field.operation, live_reply_binding::field_value(reply.message, field)?)));
         let (values, ungranted, mut dropped) = (&mut self.values, &mut self.ungranted_delegations, 0);
         let substitutes = &mut self.substitutes;
         // Names in a directory are compared with its listing.
@@ -137,12 +131,7 @@ impl LiveCallBuilder {
     }
 
     /// Opens a session of the live server with the granted number of slots.
-    fn begin_session(
-        &mut self,
-        step: &TraceStep<'_>,
-        granted: GrantedForeChannel,
-        captured: GrantedForeChannel,
-    ) {
+    fn begin_session(&mut self, step: &TraceStep<'_>, granted: GrantedForeChannel, captured: GrantedForeChannel) {
         if let Some(variable) = step.reply.variable(TraceSlotValueKind::SESSION) {
             let session = LiveServerSession::new(granted.slots).with_limits(granted.limits, captured.limits);
             self.values.open_session(variable, session);
@@ -177,10 +166,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     true => ReplyWriteChunkReceivedData::None,
                     false => [&data[..]].into_iter().collect(),
                 };
-                self.complete_step(
-                    completed,
-                    &TransportReply { message: &message, payloads, ..reply.clone() },
-                )
+                self.complete_step(completed, &TransportReply { message: &message, payloads, ..reply.clone() })
             }
         }
     }
@@ -299,9 +285,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 &outcome,
             )
             && recorded.is_success();
-        if !is_done_twice
-            && self.needs_recovery(entry, step, reply.connection, &outcome, || recorded.last_status())
-        {
+        if !is_done_twice && self.needs_recovery(entry, step, reply.connection, &outcome, || recorded.last_status()) {
             return Ok(StepReplyDisposition::Retry);
         }
         // NFSv3 has the same numbers. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
@@ -311,8 +295,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         {
             self.report_export_status(entry, status);
         }
-        if let Some(state) = self.call_builder.session_limit_state(entry, &outcome, || recorded.last_status())
-        {
+        if let Some(state) = self.call_builder.session_limit_state(entry, &outcome, || recorded.last_status()) {
             // Operations before the one that exceeds the limit were executed (RFC 8881 section 2.10.6.4).
             let executed_count = outcome.statuses.len().saturating_sub(1);
             if let Some(tree) = &mut self.verification.expected_tree {
@@ -337,8 +320,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(granted) = outcome.fore_channel {
             let captured = recorded.fore_channel.unwrap_or(granted);
             self.call_builder.begin_session(step, granted, captured);
-            let session =
-                step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
+            let session = step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
             if let Some(session) = session {
                 let binding = ConnectionSessionBinding::of_backchannel(session, step.asked.minor_version);
                 let is_recorded = self.connections.record_binding(reply.connection, binding);
@@ -352,8 +334,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_other_lock =
             self.verification.locks.has_changed_stateid(step, &entry.description, outcome.lock_stateid_other);
         self.call_builder.record_state(entry, step, reply);
-        let may_grant =
-            |operation: &Operation| matches!(*operation, Operation::OPEN | Operation::GET_DIR_DELEGATION);
+        let may_grant = |operation: &Operation| matches!(*operation, Operation::OPEN | Operation::GET_DIR_DELEGATION);
         if entry.description.operations.iter().any(may_grant) {
             self.verification.leaves_open |= self.call_builder.record_substitute_request(entry, step, reply);
         }
@@ -413,8 +394,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.mark_unreachable(&reason);
             return false;
         }
-        let may_retry = entry.delay_retries
-            < self.context.options.max_delay_retries >> self.connections.futile_retries.min(6);
+        let may_retry =
+            entry.delay_retries < self.context.options.max_delay_retries >> self.connections.futile_retries.min(6);
         self.connections.futile_retries += u32::from(!may_retry);
         may_retry
     }

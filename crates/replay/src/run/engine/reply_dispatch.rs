@@ -89,8 +89,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         else {
             return self.complete_own_call(reply);
         };
-        if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(signature, reply.connection)
-        {
+        if gss::reports_unknown_context(reply.cursor()) && self.is_re_established(signature, reply.connection) {
             return self.resend_denied_control(reply);
         }
         let Some(signing) = &mut self.call_builder.signing else { return };

@@ -56,8 +56,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             (self.connections.reply_timeouts + 1, Some(now));
         if self.connections.reply_timeouts >= MAX_REPLY_TIMEOUTS {
             let (name, overdue) = (&self.context.target.name, self.context.timeout_text());
-            let reason =
-                format!("{name}: {overdue}, {MAX_REPLY_TIMEOUTS} times in a row; check that the server runs");
+            let reason = format!("{name}: {overdue}, {MAX_REPLY_TIMEOUTS} times in a row; check that the server runs");
             self.mark_unreachable(&reason);
         }
     }

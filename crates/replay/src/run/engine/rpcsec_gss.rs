@@ -77,8 +77,7 @@ impl GssCallSigner {
                 versions.push(step.asked.version);
             }
             if !machines.contains_key(&step.caller.client)
-                && let Some(machine) =
-                    machine_credential(step, by_handle.get(handle).copied().unwrap_or_default())
+                && let Some(machine) = machine_credential(step, by_handle.get(handle).copied().unwrap_or_default())
             {
                 machines.insert(step.caller.client, machine);
             }
@@ -88,14 +87,12 @@ impl GssCallSigner {
         }
         let connection = transport.connect(target)?;
         let xid = Xid(hash(format!("{tag} security").as_bytes()) as u32);
-        let mut client =
-            RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout);
+        let mut client = RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout);
         let contexts = versions.into_iter().map(|version| {
             let mechanism = mechanism(&target.name).map_err(GssContextSetupError::Mechanism)?;
             Ok(RenewableGssContext::new(version, GssContext::establish(&mut client, version, mechanism)?))
         });
-        let contexts =
-            contexts.collect::<Result<Vec<_>, GssContextSetupError>>().map_err(ReplayRunError::Security);
+        let contexts = contexts.collect::<Result<Vec<_>, GssContextSetupError>>().map_err(ReplayRunError::Security);
         transport.disconnect(connection);
         Ok(Some(Self {
             contexts: contexts?,
@@ -160,15 +157,13 @@ impl GssCallSigner {
         tag: CallTag,
         message: &[u8],
     ) -> Result<Option<&[u8]>, GssUnsignedCallReason> {
-        let Some(MachineCredentialGssContext { context, service }) =
-            self.machine_credentials.get(&client).copied()
+        let Some(MachineCredentialGssContext { context, service }) = self.machine_credentials.get(&client).copied()
         else {
             return Ok(None);
         };
         let mut cursor = Cursor::new(message);
         let decoded = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok();
-        let Some((xid, call)) = decoded.as_ref().and_then(|decoded| Some((decoded.xid, decoded.call()?)))
-        else {
+        let Some((xid, call)) = decoded.as_ref().and_then(|decoded| Some((decoded.xid, decoded.call()?))) else {
             return Ok(None);
         };
         let Some(renewable) = self.contexts.get_mut(context) else { return Ok(None) };
@@ -177,10 +172,8 @@ impl GssCallSigner {
         let call = GssSealInput { xid, procedure: (call.prog, call.vers, call.proc), service, arguments };
         let sealed = renewable.context.seal(&call, &mut self.message);
         let (_, seal) = sealed.map_err(|error| GssUnsignedCallReason::Never(error.to_string()))?;
-        self.own_signatures.insert(
-            tag,
-            GssReplyVerificationData { context, generation: renewable.generation, protection: seal },
-        );
+        self.own_signatures
+            .insert(tag, GssReplyVerificationData { context, generation: renewable.generation, protection: seal });
         Ok(Some(&self.message))
     }
 

@@ -122,8 +122,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
                 self.window.release(window_index, entry);
                 continue;
             }
-            let has_session = step.caller.session != NONE
-                && entry.description.operations.first() == Some(&Operation::SEQUENCE);
+            let has_session =
+                step.caller.session != NONE && entry.description.operations.first() == Some(&Operation::SEQUENCE);
             entry.captured = CapturedStepFacts {
                 call_time_ns: step.origin.time,
                 reply_time_ns: step.origin.time.saturating_add(step.origin.latency),
@@ -154,16 +154,12 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
     fn record_captured_overlap(&mut self, window_index: u32, entry: &mut StepWindowEntry) {
         let span @ (start, end) = (entry.captured.call_time_ns, entry.captured.reply_time_ns);
         let (is_change, window) = (entry.may_change_size_or_links(), &mut self.window);
-        entry.captured.overlaps_change = self.captured_concurrency.admit(
-            span,
-            is_change,
-            (window_index, entry.turn),
-            |window_index, turn| {
+        entry.captured.overlaps_change =
+            self.captured_concurrency.admit(span, is_change, (window_index, entry.turn), |window_index, turn| {
                 if let Some(earlier) = window.get_mut(window_index).filter(|earlier| earlier.turn == turn) {
                     earlier.captured.overlaps_change = true;
                 }
-            },
-        );
+            });
         while self.captured_reply_times.peek().is_some_and(|Reverse(end)| *end <= start) {
             self.captured_reply_times.pop();
         }
@@ -201,11 +197,9 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         let is_flying = |tag| window.find(tag).is_some();
         let is_change = entry.may_change_size_or_links();
         entry.call.overlaps_change |=
-            self.live_concurrency
-                .admit((tag, is_change), entry.objects, is_flying, |tag| overlapped.push(tag));
+            self.live_concurrency.admit((tag, is_change), entry.objects, is_flying, |tag| overlapped.push(tag));
         for tag in overlapped {
-            let overlapping =
-                self.window.find(tag).and_then(|window_index| self.window.get_mut(window_index));
+            let overlapping = self.window.find(tag).and_then(|window_index| self.window.get_mut(window_index));
             if let Some(overlapping) = overlapping {
                 overlapping.call.overlaps_change = true;
             }

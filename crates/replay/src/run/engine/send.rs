@@ -42,13 +42,8 @@ const NO_PAYLOAD: DdpEligibleArgument<'static> =
 impl LiveCallBuilder {
     /// Returns the state text of a step that would create an object again which the server did not accept; it would be
     /// another object.
-    fn recreates_refused_object(
-        &self,
-        step: &TraceStep<'_>,
-        parts: &CallOperationsAndFiles,
-    ) -> Option<String> {
-        let is_create =
-            |effect| matches!(effect, &OperationEffect::Create(_) | &OperationEffect::Open(_, true));
+    fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<String> {
+        let is_create = |effect| matches!(effect, &OperationEffect::Create(_) | &OperationEffect::Open(_, true));
         if self.missing_values.is_empty() || !parts.effects.iter().any(is_create) {
             return None;
         }
@@ -186,11 +181,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let is_adaptable = !substituted.is_empty() || parts.is_adaptable(live_server.supported);
         let adapted = match is_adaptable && is_emitted {
-            true => rewrite_compound(
-                &mut self.call_builder.call_buffer,
-                &mut self.call_builder.placed,
-                live_server,
-            ),
+            true => rewrite_compound(&mut self.call_builder.call_buffer, &mut self.call_builder.placed, live_server),
             false => None,
         };
         let adapted = adapted.unwrap_or_default();
@@ -226,11 +217,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if returns_delegation {
             entry.rewrites.is_substituted = !substituted.is_empty();
             for substitute in &substituted {
-                self.call_builder.values.add_seqid(
-                    substitute.variable,
-                    substitute.operation as u32,
-                    substitute.seqid,
-                );
+                self.call_builder.values.add_seqid(substitute.variable, substitute.operation as u32, substitute.seqid);
             }
         }
         self.call_builder.values.swap_counts(&mut entry.call.counts);
@@ -262,8 +249,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let tag = call_tag(self.context.number, window_index, *turn);
         std::mem::swap(&mut self.call_builder.call_buffer, sent);
         std::mem::swap(&mut self.call_builder.placed, placed);
-        let submitted =
-            self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, is_recorded);
+        let submitted = self.submit(&step, (parts, rewrites.piece), (number, xid, tag), transport, is_recorded);
         if submitted.is_err() {
             std::mem::swap(&mut self.call_builder.call_buffer, sent);
             std::mem::swap(&mut self.call_builder.placed, placed);
@@ -323,18 +309,15 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             record_divergence(files, file, &touched);
         })?;
         let signed = self.call_builder.sign(step, xid);
-        let is_signed =
-            signed.map_err(|error| StepSendObstacle::unreplayable(format_args!("security: {error}")))?;
+        let is_signed = signed.map_err(|error| StepSendObstacle::unreplayable(format_args!("security: {error}")))?;
         let (message, placed) = match self.call_builder.signing.as_ref().filter(|_| is_signed) {
             Some(signing) => (&signing.message, &signing.placed),
             None => (&self.call_builder.call_buffer, &self.call_builder.placed),
         };
         let mut payloads = [NO_PAYLOAD; OutgoingRpcCall::MAX_PAYLOADS];
         for ((payload, placed), content) in payloads.iter_mut().zip(placed).zip(&self.call_builder.buffers) {
-            *payload = DdpEligibleArgument {
-                position: placed.position,
-                source: PayloadContentLocation::Copied(content),
-            };
+            *payload =
+                DdpEligibleArgument { position: placed.position, source: PayloadContentLocation::Copied(content) };
         }
         let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
         let max_payloads = if is_whole { 0 } else { OutgoingRpcCall::MAX_PAYLOADS };
@@ -343,8 +326,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.call_builder
             .needs
             .extend(step.needs.payloads.iter().take(max_payloads).map(|bytes| bytes.min(piece_bytes)));
-        let chunks = (self.context.options.captured_chunks && piece.is_none())
-            .then(|| CapturedCallChunkLengths::of(step));
+        let chunks =
+            (self.context.options.captured_chunks && piece.is_none()).then(|| CapturedCallChunkLengths::of(step));
         let lists = chunks.as_ref().map(CapturedCallChunkLengths::lists);
         // A captured Reply chunk keeps its captured size.
         let lengths = chunks.iter().flat_map(|chunks| &chunks.reply);
@@ -352,11 +335,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // Protected data is part of the message.
         let inline_bytes =
             step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
-        let expected = if reply_chunk_bytes > 0 {
-            reply_chunk_bytes
-        } else {
-            step.needs.message.saturating_add(inline_bytes)
-        };
+        let expected =
+            if reply_chunk_bytes > 0 { reply_chunk_bytes } else { step.needs.message.saturating_add(inline_bytes) };
         let call = OutgoingRpcCall {
             xid,
             tag,
@@ -413,8 +393,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         entry.call.reply_identifiers = reply_identifiers;
         self.scheduler.begin_flight(tag, now, entry);
         entry.call.in_flight = Some((connection, now));
-        entry.call.signature =
-            self.call_builder.signing.as_mut().and_then(|signing| signing.last_signature.take());
+        entry.call.signature = self.call_builder.signing.as_mut().and_then(|signing| signing.last_signature.take());
         if let Some(due) = entry.due.filter(|_| entry.delay_retries == 0 && entry.resend.count == 0) {
             self.report.timing.issue_delay.add(now.saturating_duration_since(due));
         }
@@ -432,8 +411,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 /// Returns an AUTH_SYS header for a Call that had RPCSEC_GSS with a context of the capture. The Call is sent with it or
 /// signed again.
 pub(super) fn replacement_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
-    let is_secured =
-        step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
+    let is_secured = step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
     is_secured.then(|| {
         let mut encoder = Encoder::new();
         let TraceProcedure { program, version, procedure, .. } = step.asked;

@@ -41,8 +41,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             Err(SessionBindError::Delayed) if binding.delays < MAX_RESENDS => {
                 line.next_binding = Some(Instant::now() + RETRY_DELAY);
-                line.pending_bindings
-                    .push(ConnectionSessionBinding { delays: binding.delays + 1, ..binding });
+                line.pending_bindings.push(ConnectionSessionBinding { delays: binding.delays + 1, ..binding });
             }
             Err(SessionBindError::Delayed) => {
                 line.refuse_binding(session);

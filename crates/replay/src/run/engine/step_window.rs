@@ -55,8 +55,7 @@ impl StepWindowEntry {
 
     /// Returns the difference of a step whose recorded Reply has `reason` in its place.
     pub(super) fn missing_reply_difference(&self, reason: &str) -> Difference {
-        let frame =
-            |number: u64| (number > 0).then_some(nfsrdma_dissectors::captured_frame::FrameNumber(number));
+        let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::captured_frame::FrameNumber(number));
         let [call, reply] = self.id.frames.map(frame);
         let location = Some(TransactionCaptureLocation { index: self.id.step, call, reply });
         let mut difference = self.difference(DifferenceKind::Reply, "", ["there", reason].map(str::to_owned));
@@ -334,10 +333,7 @@ impl StepWindowSlots {
     }
 
     pub(super) fn signatures(&self) -> impl Iterator<Item = GssReplyVerificationData> + '_ {
-        self.held
-            .iter()
-            .filter_map(Option::as_deref)
-            .filter_map(|entry| entry.call.in_flight.and(entry.call.signature))
+        self.held.iter().filter_map(Option::as_deref).filter_map(|entry| entry.call.in_flight.and(entry.call.signature))
     }
 
     pub(super) fn in_flight_indices(&self) -> Vec<u32> {

@@ -62,10 +62,7 @@ impl LiveCallBuilder {
     }
 
     /// Returns the operations of a step that use the stateid of an open in place of a delegation's.
-    pub(super) fn substituted_stateids(
-        &self,
-        step: &TraceStep<'_>,
-    ) -> Vec<OperationWithSubstituteOpenStateid> {
+    pub(super) fn substituted_stateids(&self, step: &TraceStep<'_>) -> Vec<OperationWithSubstituteOpenStateid> {
         if self.ungranted_delegations.is_empty() {
             return Vec::new();
         }
@@ -186,8 +183,7 @@ impl LiveCallBuilder {
         reply: &TransportReply<'_>,
     ) -> bool {
         let missing = self.substitutes.missing.take();
-        self.substitutes.wanted =
-            DelegationSubstituteOpenRequest::of(entry, step, LiveReply::from(reply), missing);
+        self.substitutes.wanted = DelegationSubstituteOpenRequest::of(entry, step, LiveReply::from(reply), missing);
         missing.is_some() && self.substitutes.wanted.is_none()
     }
 }
@@ -224,8 +220,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Result<(), ReplayRunError> {
         for _ in 0..self.call_builder.substitutes.waiting.len() {
             let Some(mut substitute) = self.call_builder.substitutes.waiting.pop_front() else { break };
-            let is_finished =
-                substitute.sent.is_none() && self.make_substitute(&mut substitute, transport)?;
+            let is_finished = substitute.sent.is_none() && self.make_substitute(&mut substitute, transport)?;
             match is_finished {
                 true => self.abandon_substitute(substitute),
                 false => self.call_builder.substitutes.waiting.push_back(substitute),
@@ -305,8 +300,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     fn take_substitute(&mut self, tag: CallTag) -> Option<PendingDelegationSubstitute> {
         let number = self.context.number;
         let has_tag = |substitute: &PendingDelegationSubstitute| {
-            substitute.sent.is_some()
-                && call_tag(number, SUBSTITUTE_INDEX, substitute.window_index.into()) == tag
+            substitute.sent.is_some() && call_tag(number, SUBSTITUTE_INDEX, substitute.window_index.into()) == tag
         };
         let at = self.call_builder.substitutes.waiting.iter().position(has_tag)?;
         let mut substitute = self.call_builder.substitutes.waiting.remove(at)?;
@@ -340,17 +334,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let is_return = matches!(stage, DelegationSubstituteCall::ReturnDelegation(_));
         let is_forgotten = match status {
-            Nfsstat4::NFS4ERR_BADSESSION
-            | Nfsstat4::NFS4ERR_DEADSESSION
-            | Nfsstat4::NFS4ERR_STALE_CLIENTID => true,
+            Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID => true,
             // A forgotten delegation need not be returned.
             Nfsstat4::NFS4ERR_STALE_STATEID => !is_return,
             _ => false,
         };
-        if is_forgotten
-            && substitute.resends < MAX_RESENDS
-            && self.reclaim_client(&mut substitute, connection)
-        {
+        if is_forgotten && substitute.resends < MAX_RESENDS && self.reclaim_client(&mut substitute, connection) {
             return self.call_builder.substitutes.waiting.push_back(substitute);
         }
         let is_open = reply.opened().is_some();
@@ -419,8 +408,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     pub(super) fn expire_substitutes(&mut self, now: Instant) {
         let waiting = self.call_builder.substitutes.waiting.iter();
-        let overdue = waiting
-            .filter(|substitute| substitute.sent.is_some_and(|sent| self.context.is_overdue(sent, now)));
+        let overdue =
+            waiting.filter(|substitute| substitute.sent.is_some_and(|sent| self.context.is_overdue(sent, now)));
         for window_index in overdue.map(|substitute| substitute.window_index).collect::<Vec<_>>() {
             let tag = call_tag(self.context.number, SUBSTITUTE_INDEX, window_index.into());
             self.lose_substitute(tag, false);

@@ -115,9 +115,10 @@ impl<'r> LiveReplyVerificationState<'r> {
             let directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
             self.unmodified_directories.extend(directories.take(free_count));
         }
-        self.leaves_open |= parts.operations.iter().any(|operation| {
-            matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU)
-        });
+        self.leaves_open |= parts
+            .operations
+            .iter()
+            .any(|operation| matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU));
     }
 
     pub(super) fn check<R: Read + Seek>(
@@ -154,9 +155,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         if entry.resend.count > 0 {
             state = recovery::resent_state(state, findings.is_done_twice, entry.resend.renewals > 0);
-        } else if entry.resend.denials > 0
-            && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
-        {
+        } else if entry.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_)) {
             state = StepOutcome::Substituted(match entry.resend.was_unbound {
                 true => recovery::CONNECTION_BOUND.code,
                 false => recovery::CONTEXT_RENEWED.code,
@@ -220,10 +219,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         let outcome = &findings.outcome;
         let message = unprotected_reply(step);
         if step.reply.seen != MessageCaptureCompleteness::WHOLE {
-            return Ok((
-                StepOutcome::Substituted(PlanReason::ReplyLost.code()),
-                ExecutedStepFidelity::AsRecorded,
-            ));
+            return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), ExecutedStepFidelity::AsRecorded));
         }
         // The client's next Call shows what the captured server decided.
         let is_decided = outcome.is_success() || outcome.is_refused();
@@ -315,18 +311,11 @@ impl<'r> LiveReplyVerificationState<'r> {
         };
         let files = self.files_of_step(step);
         let mut touched = FileDivergence::default();
-        files
-            .iter()
-            .filter_map(|file| self.divergent_files.get(file))
-            .for_each(|divergence| touched.merge(divergence));
+        files.iter().filter_map(|file| self.divergent_files.get(file)).for_each(|divergence| touched.merge(divergence));
         if !self.unmodified_directories.is_empty() {
             let mut directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
             if directories.any(|directory| self.unmodified_directories.contains(&directory)) {
-                touched.merge(&FileDivergence::from_operation(
-                    Some(Operation::REMOVE),
-                    OperationEffect::Remove(0),
-                    0,
-                ));
+                touched.merge(&FileDivergence::from_operation(Some(Operation::REMOVE), OperationEffect::Remove(0), 0));
             }
         }
         let is_copy = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
@@ -348,9 +337,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             && let Some(outside_change) =
                 detect_outside_change(tree, &self.written_bytes, step, parts, live, differences, contents)?
         {
-            files
-                .iter()
-                .for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside_change));
+            files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside_change));
             touched.merge(&outside_change);
         }
         let earlier = earlier.filter(|(differences, _)| {
@@ -362,8 +349,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         };
         let is_after = match &verdict {
             ReplyCheckResult::Mismatched(differences)
-                if (self.checker.is_enabled(tolerance_rules::AFTER)
-                    || self.options.selected_steps.is_some())
+                if (self.checker.is_enabled(tolerance_rules::AFTER) || self.options.selected_steps.is_some())
                     && touched.explains(differences) =>
             {
                 let has_kind = |kind| differences.iter().any(|difference| difference.kind == kind);
@@ -432,16 +418,15 @@ impl<'r> LiveReplyVerificationState<'r> {
             ReplyCheckResult::Matched if entry.rewrites.has_changed_wants => {
                 StepOutcome::Tolerated(tolerance_rules::DELEGATION)
             }
-            ReplyCheckResult::Matched if entry.delay_retries > 0 => {
-                StepOutcome::Tolerated(tolerance_rules::DELAYED)
-            }
+            ReplyCheckResult::Matched if entry.delay_retries > 0 => StepOutcome::Tolerated(tolerance_rules::DELAYED),
             ReplyCheckResult::Matched => StepOutcome::Matched,
             ReplyCheckResult::Tolerated(rule) => StepOutcome::Tolerated(rule),
             ReplyCheckResult::Unsupported(operation, status) => {
                 StepOutcome::Unreplayable(format!("unsupported: the server has no {operation} ({status})"))
             }
-            ReplyCheckResult::Mismatched(differences)
-            | ReplyCheckResult::MismatchedBefore { differences, .. } => StepOutcome::Mismatched(differences),
+            ReplyCheckResult::Mismatched(differences) | ReplyCheckResult::MismatchedBefore { differences, .. } => {
+                StepOutcome::Mismatched(differences)
+            }
         };
         Ok((state, fidelity))
     }

@@ -7,10 +7,10 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Clientid4, CompoundCall, CompoundCallHead, CompoundReply, CreateSession4Args, Delegreturn4Args,
-    ExchangeIdFlags, ExistLockOwner4, Lock4Args, LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4,
-    ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenDelegationType4, OpenOwner4, OpenRflags,
-    OpenToLockOwner4, Openflag4, Opentype4, Operation, ReclaimComplete4Args, Results, Sequence4Args,
-    Sessionid4, SetclientidConfirm, SetclientidRes, ShareAccess, Stateid4, Verifier4,
+    ExchangeIdFlags, ExistLockOwner4, Lock4Args, LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4, ObjectFh4,
+    Open4Args, OpenClaim4, OpenConfirm4Args, OpenDelegationType4, OpenOwner4, OpenRflags, OpenToLockOwner4, Openflag4,
+    Opentype4, Operation, ReclaimComplete4Args, Results, Sequence4Args, Sessionid4, SetclientidConfirm, SetclientidRes,
+    ShareAccess, Stateid4, Verifier4,
 };
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -97,19 +97,15 @@ pub(in crate::run) fn encode_call(
     };
     let putfh = |file| Args::PUTFH(ObjectFh4 { object: Opaque(file) });
     match call {
-        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => {
-            with_xid(client.message.to_vec(), context.xid)
-        }
+        RecoveryCall::ExchangeId | RecoveryCall::Setclientid => with_xid(client.message.to_vec(), context.xid),
         RecoveryCall::CreateSession(id) => {
             let (header, mut cursor) = split_header(&held_state.sessions.get(&id)?.message, &[])?;
             let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             let Args::CREATE_SESSION(args) = call.operations().next()?.ok()? else { return None };
-            let args =
-                CreateSession4Args { csa_clientid: context.client, csa_sequence: client.sequence, ..*args };
+            let args = CreateSession4Args { csa_clientid: context.client, csa_sequence: client.sequence, ..*args };
             let mut encoder = Encoder::new();
             encoder.raw(header);
-            CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(Box::new(args))])
-                .encode(&mut encoder);
+            CompoundCall::new(call.head.clone(), &[Args::CREATE_SESSION(Box::new(args))]).encode(&mut encoder);
             with_xid(encoder.finish().0, context.xid)
         }
         RecoveryCall::SetclientidConfirm(setclientid_confirm) => {
@@ -132,8 +128,7 @@ pub(in crate::run) fn encode_call(
         }
         RecoveryCall::OpenConfirm(other, seqid) => {
             let open = held_state.opens.get(&other)?;
-            let confirm =
-                OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: context.seqids[0] };
+            let confirm = OpenConfirm4Args { open_stateid: Stateid4 { seqid, other }, seqid: context.seqids[0] };
             encode(&open.header, &[putfh(&open.file), Args::OPEN_CONFIRM(confirm)])
         }
         RecoveryCall::Lock(other, at) => {
@@ -189,13 +184,7 @@ pub(in crate::run) fn encode_compound(
 ) -> Option<Vec<u8>> {
     let sequence = sequence.map(|(sa_sessionid, sa_slotid, sa_sequenceid)| {
         let (sa_highest_slotid, sa_cachethis) = (sa_slotid, true);
-        Args::SEQUENCE(Sequence4Args {
-            sa_sessionid,
-            sa_sequenceid,
-            sa_slotid,
-            sa_highest_slotid,
-            sa_cachethis,
-        })
+        Args::SEQUENCE(Sequence4Args { sa_sessionid, sa_sequenceid, sa_slotid, sa_highest_slotid, sa_cachethis })
     });
     let operations: Vec<_> = sequence.into_iter().chain(operations.iter().cloned()).collect();
     let mut encoder = Encoder::new();
@@ -257,9 +246,7 @@ impl RecoveryReply {
                 Results::CREATE_SESSION(StatusUnion::Ok(ok)) => {
                     RecoveryCallResult::Session(ok.csr_sessionid, ok.csr_fore_chan_attrs.ca_maxrequests)
                 }
-                Results::OPEN(StatusUnion::Ok(ok))
-                    if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) =>
-                {
+                Results::OPEN(StatusUnion::Ok(ok)) if ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM) => {
                     RecoveryCallResult::UnconfirmedLiveOpen(ok.stateid)
                 }
                 Results::OPEN(StatusUnion::Ok(ok)) => RecoveryCallResult::Stateid(ok.stateid),

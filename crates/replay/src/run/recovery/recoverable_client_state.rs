@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Clientid4, CompoundCall, CompoundReply, ExchangeId4Resok, ExchangeIdFlags,
-    GetDirDelegation4ResNonFatal, LockRes, Locker4, NfsLockType4, OpenClaim4, OpenRflags, Operation, Results,
-    Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
+    Args, Clientid4, CompoundCall, CompoundReply, ExchangeId4Resok, ExchangeIdFlags, GetDirDelegation4ResNonFatal,
+    LockRes, Locker4, NfsLockType4, OpenClaim4, OpenRflags, Operation, Results, Sessionid4, SetclientidRes,
+    ShareAccess, ShareDeny,
 };
 use nfsrdma_dissectors::xdr::Cursor;
 
@@ -181,8 +181,7 @@ impl RecoverableState {
     pub(in crate::run) fn update(&mut self, exchange: &SentCallWithReply<'_>) {
         let SentCallWithReply { step, sent, placed, reply } = *exchange;
         let items = TracePayloadInMessage::items(placed);
-        let (Some((header, mut cursor)), Some(mut reply)) =
-            (split_header(sent, &items), successful_results(reply))
+        let (Some((header, mut cursor)), Some(mut reply)) = (split_header(sent, &items), successful_results(reply))
         else {
             return;
         };
@@ -285,9 +284,7 @@ impl RecoverableState {
             (Args::SETCLIENTID_CONFIRM(args), Results::SETCLIENTID_CONFIRM(StatusUnion::Ok(_))) => {
                 self.complete_client(args.clientid);
             }
-            (Args::RECLAIM_COMPLETE(args), Results::RECLAIM_COMPLETE(StatusUnion::Ok(_)))
-                if !args.rca_one_fs =>
-            {
+            (Args::RECLAIM_COMPLETE(args), Results::RECLAIM_COMPLETE(StatusUnion::Ok(_))) if !args.rca_one_fs => {
                 handles.client.iter().for_each(|client| self.complete_client(*client));
             }
             (Args::CREATE_SESSION(args), Results::CREATE_SESSION(StatusUnion::Ok(ok))) => {
@@ -299,8 +296,7 @@ impl RecoverableState {
                     return;
                 }
                 let variable = slot_variable(&step.reply, TraceSlotValueKind::SESSION, at);
-                let session =
-                    RecoverableSession { client: args.csa_clientid, message: sent.into(), variable };
+                let session = RecoverableSession { client: args.csa_clientid, message: sent.into(), variable };
                 self.sessions.insert(ok.csr_sessionid, session);
             }
             (Args::DESTROY_SESSION(args), Results::DESTROY_SESSION(StatusUnion::Ok(_))) => {
@@ -309,9 +305,7 @@ impl RecoverableState {
             (Args::DESTROY_CLIENTID(args), Results::DESTROY_CLIENTID(StatusUnion::Ok(_))) => {
                 self.remove_client(args.dca_clientid);
             }
-            (Args::CLOSE(args), Results::CLOSE(StatusUnion::Ok(_))) => {
-                self.remove_open(args.open_stateid.other)
-            }
+            (Args::CLOSE(args), Results::CLOSE(StatusUnion::Ok(_))) => self.remove_open(args.open_stateid.other),
             (Args::OPEN_DOWNGRADE(args), Results::OPEN_DOWNGRADE(StatusUnion::Ok(_))) => {
                 if let Some(open) = self.opens.get_mut(&args.open_stateid.other) {
                     (open.access, open.deny) = (args.share_access, args.share_deny);
@@ -344,10 +338,7 @@ impl RecoverableState {
             }
             (Args::LOCKU(args), Results::LOCKU(StatusUnion::Ok(_))) => {
                 if let Some(lock) = self.locks.get_mut(&args.lock_stateid.other) {
-                    subtract_range(
-                        &mut lock.ranges,
-                        RecoverableLockRange::of(args.offset, args.length, args.locktype),
-                    );
+                    subtract_range(&mut lock.ranges, RecoverableLockRange::of(args.offset, args.length, args.locktype));
                 }
             }
             (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok))) => {
@@ -452,11 +443,7 @@ impl RecoverableState {
     }
 
     /// Adds an open of this program in place of a delegation, whose variable is removed from all other opens.
-    pub(in crate::run) fn add_substitute_open(
-        &mut self,
-        other: StateidOther,
-        replaced: RecoverableDelegation,
-    ) {
+    pub(in crate::run) fn add_substitute_open(&mut self, other: StateidOther, replaced: RecoverableDelegation) {
         let RecoverableDelegation { client, file, access, header, variable } = replaced;
         self.opens.values_mut().for_each(|open| open.variables.retain(|existing| *existing != variable));
         let open = RecoverableOpen {
@@ -509,9 +496,8 @@ impl RecoverableState {
         &mut self,
         client: Clientid4,
     ) -> BTreeMap<StateidOther, RecoverableDelegation> {
-        let (removed, remaining) = std::mem::take(&mut self.delegations)
-            .into_iter()
-            .partition(|(_, delegation)| delegation.client == client);
+        let (removed, remaining) =
+            std::mem::take(&mut self.delegations).into_iter().partition(|(_, delegation)| delegation.client == client);
         self.delegations = remaining;
         removed
     }
@@ -523,11 +509,7 @@ impl RecoverableState {
     }
 
     /// Returns the client of a Call of this run, by its session, client ID or a stateid.
-    pub(in crate::run) fn client_of(
-        &self,
-        step: &TraceStep<'_>,
-        values: &LiveVariableValues,
-    ) -> Option<Clientid4> {
+    pub(in crate::run) fn client_of(&self, step: &TraceStep<'_>, values: &LiveVariableValues) -> Option<Clientid4> {
         step.call.slots.iter().find_map(|slot| {
             let value = values.get(slot.variable)?;
             match slot.holds {
@@ -566,10 +548,7 @@ impl RecoverableState {
 
     pub(in crate::run) fn rename_client(&mut self, old: Clientid4, new: Clientid4) {
         rename(&mut self.clients, &old, new);
-        self.sessions
-            .values_mut()
-            .filter(|session| session.client == old)
-            .for_each(|session| session.client = new);
+        self.sessions.values_mut().filter(|session| session.client == old).for_each(|session| session.client = new);
         self.opens.values_mut().filter(|open| open.client == old).for_each(|open| open.client = new);
         self.delegations
             .values_mut()
@@ -600,11 +579,7 @@ pub(in crate::run) fn substitute_owner(variable: u32) -> Vec<u8> {
 }
 
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
-pub(in crate::run) fn slot_variable(
-    message: &TraceMessage<'_>,
-    kind: TraceSlotValueKind,
-    operation: usize,
-) -> u32 {
+pub(in crate::run) fn slot_variable(message: &TraceMessage<'_>, kind: TraceSlotValueKind, operation: usize) -> u32 {
     let mut slots = message.slots.iter();
     let slot = slots.find(|slot| slot.holds == kind && slot.operation as usize == operation);
     slot.map_or(NONE, |slot| slot.variable)
@@ -613,8 +588,7 @@ pub(in crate::run) fn slot_variable(
 /// Returns the variables of the stateids that an operation gave.
 fn stateid_variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
     let slots = step.reply.slots.iter();
-    let stateid_slots =
-        slots.filter(|slot| slot.holds == TraceSlotValueKind::STATEID && slot.operation as usize == at);
+    let stateid_slots = slots.filter(|slot| slot.holds == TraceSlotValueKind::STATEID && slot.operation as usize == at);
     stateid_slots.map(|slot| slot.variable).take(MAX_VARIABLES).collect()
 }
 

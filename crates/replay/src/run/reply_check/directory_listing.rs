@@ -73,9 +73,7 @@ impl DirectoryListingChecks {
         entries_b.sort_by(|a, b| a.0.cmp(&b.0));
         let (mut rest_a, mut rest_b) = (entries_a.into_iter().peekable(), entries_b.into_iter().peekable());
         let (mut previous, mut differences) = (None, Vec::new());
-        while let Some((name, _)) =
-            rest_a.peek().into_iter().chain(rest_b.peek()).min_by_key(|(name, _)| name)
-        {
+        while let Some((name, _)) = rest_a.peek().into_iter().chain(rest_b.peek()).min_by_key(|(name, _)| name) {
             let name = name.clone();
             let is_same_name = |entry: &ReaddirReplyEntry| entry.0 == name;
             match (rest_a.next_if(is_same_name), rest_b.next_if(is_same_name)) {
@@ -96,10 +94,7 @@ impl DirectoryListingChecks {
         }
         if is_more {
             let values = ["no names after an eof", "more of them"].map(|text| Some(text.to_owned()));
-            differences.push((
-                [enumerator_names::READDIR, field_labels::REPLY, field_labels::EOF].join("."),
-                values,
-            ));
+            differences.push(([enumerator_names::READDIR, field_labels::REPLY, field_labels::EOF].join("."), values));
         }
         if !differences.is_empty() {
             return differences;

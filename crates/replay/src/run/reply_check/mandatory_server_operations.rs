@@ -81,10 +81,8 @@ pub(super) fn missing_attributes(
         }
         let name = attribute(text);
         // Attributes whose values are compared differ without this.
-        let is_compared = matches!(
-            field.path.class,
-            FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_)
-        );
+        let is_compared =
+            matches!(field.path.class, FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_));
         let has_rule = || rule_of_field(&field.section.1, text, field.path.field).is_some();
         let relation = match () {
             () if required.contains(&name) => "required",
@@ -124,9 +122,7 @@ fn entry_name<'a>(field: &LocatedField<'a>) -> Option<&'a [u8]> {
 }
 
 /// Returns the attributes of each directory entry, which follow its name.
-fn listed_attributes<'p, 'a>(
-    fields: &'p [LocatedField<'a>],
-) -> FxHashMap<&'a [u8], ReaddirEntryAttributePaths<'p>> {
+fn listed_attributes<'p, 'a>(fields: &'p [LocatedField<'a>]) -> FxHashMap<&'a [u8], ReaddirEntryAttributePaths<'p>> {
     let mut entries: FxHashMap<&'a [u8], ReaddirEntryAttributePaths<'p>> = FxHashMap::default();
     let mut current: &[u8] = &[];
     for field in fields {
@@ -136,8 +132,7 @@ fn listed_attributes<'p, 'a>(
         } else if let Some(entry) = entries.get_mut(current) {
             entry.paths.insert(&field.path.text);
             let is_error = attribute(&field.path.text) == field_labels::RDATTR_ERROR;
-            entry.has_error |=
-                is_error && !matches!(field.value, FieldValue::Enum(0, _) | FieldValue::Unsigned(0));
+            entry.has_error |= is_error && !matches!(field.value, FieldValue::Enum(0, _) | FieldValue::Unsigned(0));
         }
     }
     entries
@@ -154,8 +149,7 @@ pub(super) fn unrequested_attributes(
         return Vec::new();
     }
     let recorded = recorded.iter().filter(|field| is_attribute_value(field));
-    let mut attributes: FxHashSet<_> =
-        recorded.map(|field| (field.section.0, attribute(&field.path.text))).collect();
+    let mut attributes: FxHashSet<_> = recorded.map(|field| (field.section.0, attribute(&field.path.text))).collect();
     let mut violations = Vec::new();
     for field in live.iter().filter(|field| is_attribute_value(field)) {
         let section = field.section.0;
@@ -216,19 +210,14 @@ mod tests {
     #[test]
     fn rfc8881_section_17_a_server_must_have_read_and_may_have_no_links() {
         assert!(lacks_required("READ", "NFS4ERR_NOTSUPP") && lacks_required("WRITE", "NFS4ERR_OP_ILLEGAL"));
+        assert!(!lacks_required("READLINK", "NFS4ERR_NOTSUPP") && !lacks_required("CLONE", "NFS4ERR_NOTSUPP"));
         assert!(
-            !lacks_required("READLINK", "NFS4ERR_NOTSUPP") && !lacks_required("CLONE", "NFS4ERR_NOTSUPP")
-        );
-        assert!(
-            !lacks_required("SETATTR", "NFS4ERR_ATTRNOTSUPP")
-                && !lacks_required("READ", "NFS4ERR_MINOR_VERS_MISMATCH")
+            !lacks_required("SETATTR", "NFS4ERR_ATTRNOTSUPP") && !lacks_required("READ", "NFS4ERR_MINOR_VERS_MISMATCH")
         );
     }
 
     #[test]
     fn rfc1813_section_3_3_a_server_may_have_no_readdirplus() {
-        assert!(
-            lacks_required("FSINFO", "NFS3ERR_NOTSUPP") && !lacks_required("READDIRPLUS", "NFS3ERR_NOTSUPP")
-        );
+        assert!(lacks_required("FSINFO", "NFS3ERR_NOTSUPP") && !lacks_required("READDIRPLUS", "NFS3ERR_NOTSUPP"));
     }
 }

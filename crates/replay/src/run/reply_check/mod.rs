@@ -42,8 +42,8 @@ use mandatory_server_operations::{lacks_required, missing_attributes, unrequeste
 use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
 pub use reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
 use reply_sections::{
-    align_root_sections, clear_undefined_mode_bits, fill_hashes, first_differing_status, is_ok, is_status,
-    makes_names, operations_before, remove_incomparable, section_status, statuses,
+    align_root_sections, clear_undefined_mode_bits, fill_hashes, first_differing_status, is_ok, is_status, makes_names,
+    operations_before, remove_incomparable, section_status, statuses,
 };
 use tolerated_difference_removal::{ReplyTolerance, attribute, is_attribute};
 
@@ -52,9 +52,7 @@ use super::tolerance_rules::file::ToleranceFileRule;
 use super::tolerance_rules::{self, BuiltInToleranceRule};
 use crate::seed::SeededTree;
 use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
-use nfsrdma_analysis::comparison::comparable_transaction_recorder::{
-    ComparableTransactionRecorder, LocatedField,
-};
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::{ComparableTransactionRecorder, LocatedField};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
@@ -189,8 +187,7 @@ impl ReplyChecker {
         }
         if is_learnt && lacking.is_empty() && excused.is_none() && !self.tolerance.depends_on_objects {
             let (compared, related) = ((&verdict, compared), (related, sections));
-            let pattern =
-                CheckedReplyPairPattern::of(replies, fields, compared, related, self.may_have_restarted);
+            let pattern = CheckedReplyPairPattern::of(replies, fields, compared, related, self.may_have_restarted);
             self.patterns.insert(length, pattern);
         }
         violations.append(&mut lacking);
@@ -229,9 +226,8 @@ impl ReplyChecker {
             let final_differences = self.relations.final_differences(*handle, version, owner, was_listed);
             final_differences.into_iter().partition::<Vec<_>, _>(is_tolerated)
         });
-        let (mut tolerated, mut differences) = by_handle
-            .max_by_key(|(tolerated, differing)| (differing.len(), tolerated.len()))
-            .unwrap_or_default();
+        let (mut tolerated, mut differences) =
+            by_handle.max_by_key(|(tolerated, differing)| (differing.len(), tolerated.len())).unwrap_or_default();
         if let Some(fsid) = other_fsid {
             let list = if is_tolerated(&fsid) { &mut tolerated } else { &mut differences };
             list.push(fsid);
@@ -253,9 +249,8 @@ impl ReplyChecker {
         if violations.is_empty() {
             return verdict;
         }
-        let (tolerated, violations): (Vec<_>, Vec<_>) = violations
-            .into_iter()
-            .partition(|violation| violation.rule.is_some_and(|rule| self.is_enabled(rule)));
+        let (tolerated, violations): (Vec<_>, Vec<_>) =
+            violations.into_iter().partition(|violation| violation.rule.is_some_and(|rule| self.is_enabled(rule)));
         if violations.is_empty() {
             let rule = tolerated.into_iter().find_map(|violation| violation.rule);
             return match (verdict, rule) {
@@ -265,18 +260,15 @@ impl ReplyChecker {
         }
         let (location, operation) = (replies.place(), self.recorder.word(replies.title).to_string());
         let path_of = |variable| replies.execution.as_ref().and_then(|context| (context.path_of)(variable));
-        let differences = violations
-            .into_iter()
-            .map(|violation| violation.difference(location, operation.clone(), &path_of));
-        let mut differences: Vec<_> =
-            differences.filter(|difference| self.selection.includes(difference)).collect();
+        let differences =
+            violations.into_iter().map(|violation| violation.difference(location, operation.clone(), &path_of));
+        let mut differences: Vec<_> = differences.filter(|difference| self.selection.includes(difference)).collect();
         if differences.is_empty() {
             return verdict;
         }
         match (&mut verdict, excused) {
             (
-                ReplyCheckResult::Mismatched(known)
-                | ReplyCheckResult::MismatchedBefore { differences: known, .. },
+                ReplyCheckResult::Mismatched(known) | ReplyCheckResult::MismatchedBefore { differences: known, .. },
                 _,
             ) => {
                 known.append(&mut differences);
@@ -304,8 +296,7 @@ impl ReplyChecker {
     fn cached_result(&mut self, replies: &ReplyPair<'_>) -> Option<ReplyCheckResult> {
         let pattern = self.patterns.find(replies)?;
         let sides = [replies.recorded.rest(), replies.live.rest()];
-        let names =
-            pattern.identities.iter_mut().map(|slot| slot.names(sides)).collect::<Option<Vec<_>>>()?;
+        let names = pattern.identities.iter_mut().map(|slot| slot.names(sides)).collect::<Option<Vec<_>>>()?;
         let location = replies.place();
         for (slot, [recorded, live]) in pattern.identities.iter().zip(names) {
             self.identities.record_pair(recorded, live, || FirstOccurrenceOfIdentifierPair {
@@ -322,12 +313,8 @@ impl ReplyChecker {
             self.listings.reopen_all();
         }
         self.compared += pattern.compared;
-        let violations = self.relations.check_attributes(
-            replies,
-            &pattern.attribute_pairs,
-            pattern.operation_count,
-            sides,
-        );
+        let violations =
+            self.relations.check_attributes(replies, &pattern.attribute_pairs, pattern.operation_count, sides);
         let verdict = pattern.verdict.clone();
         Some(self.add_violations(replies, verdict, None, violations))
     }
@@ -393,16 +380,12 @@ impl ReplyChecker {
         let side_value =
             |value| DifferenceSideValue { location: Some(step_location), frame: step_location.reply, value };
         let other_status = first_differing_status(&recorded, &live);
-        let failing =
-            other_status.and_then(|at| recorded.sections.get(at)).map(|section| Rc::clone(&section.name));
+        let failing = other_status.and_then(|at| recorded.sections.get(at)).map(|section| Rc::clone(&section.name));
         let before = other_status.map(|at| [&recorded, &live].map(|message| operations_before(message, at)));
         let (recorded, live) = (record(recorded), record(live));
-        let mut differences = RecordComparer {
-            options: &self.selection,
-            identities: &mut self.identities,
-            compared: &mut self.compared,
-        }
-        .compare(&recorded, &live);
+        let mut differences =
+            RecordComparer { options: &self.selection, identities: &mut self.identities, compared: &mut self.compared }
+                .compare(&recorded, &live);
         differences.retain(|difference| self.selection.includes(difference));
         differences.extend(listing_differences.into_iter().map(|(path, values)| {
             let [a, b] = values.map(side_value);
@@ -421,8 +404,7 @@ impl ReplyChecker {
             Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
         });
         differences.extend(wrong_chunk.clone());
-        let (verdict, status) =
-            self.result(differences, &tolerated, failing.as_deref(), replies.is_delayed_in_capture);
+        let (verdict, status) = self.result(differences, &tolerated, failing.as_deref(), replies.is_delayed_in_capture);
         let Some(difference) = status else { return (verdict, None) };
         let excused = ExcusedStatusDifference { section: other_status.unwrap_or(0), difference };
         let mut earlier_differences = Vec::from_iter(wrong_chunk);
@@ -483,20 +465,13 @@ impl ReplyChecker {
             // All procedures of NFS are required (RFC 1813 section 3, RFC 8881 section 16.1), unlike those of others.
             let is_whole = status.operation.starts_with("NFS ")
                 && (b == enumerator_names::PROC_UNAVAIL || lacks_required(operation, &b));
-            if is_unsupported(&b)
-                && !is_whole
-                && !is_unsupported(&a)
-                && !self.executed_operations.contains(operation)
-            {
+            if is_unsupported(&b) && !is_whole && !is_unsupported(&a) && !self.executed_operations.contains(operation) {
                 if self.unsupported.len() < MAX_UNSUPPORTED || self.unsupported.contains_key(operation) {
                     self.unsupported.entry(operation.to_owned()).or_insert_with(|| status.clone());
                 }
                 return (ReplyCheckResult::Unsupported(operation.to_owned(), b), Some(status.clone()));
             }
-            if self.is_enabled(tolerance_rules::ROOM)
-                && tolerance_rules::is_no_space(&a)
-                && b.ends_with("_OK")
-            {
+            if self.is_enabled(tolerance_rules::ROOM) && tolerance_rules::is_no_space(&a) && b.ends_with("_OK") {
                 return (ReplyCheckResult::Tolerated(tolerance_rules::ROOM), Some(status.clone()));
             }
             if is_delayed_in_capture && tolerance_rules::is_delay(&a) {
@@ -515,9 +490,9 @@ impl ReplyChecker {
     /// Returns `true` if the differences only concern access rights.
     pub fn are_only_access_rights(&self, differences: &[Difference]) -> bool {
         self.is_enabled(tolerance_rules::CREDENTIALS)
-            && differences.iter().all(|difference| {
-                ends_with_labels(&difference.path, &[enumerator_names::ACCESS, field_labels::ACCESS])
-            })
+            && differences
+                .iter()
+                .all(|difference| ends_with_labels(&difference.path, &[enumerator_names::ACCESS, field_labels::ACCESS]))
     }
 
     /// Returns `true` if the differences are only that the live server grants rights to change an object (MODIFY,

@@ -110,23 +110,17 @@ impl CheckedReplyPairPattern {
     ) -> Option<Self> {
         let sides = [replies.recorded.rest(), replies.live.rest()];
         let [recorded, live] = sides;
-        let is_known = matches!(verdict, ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_))
-            && compared.unknown == 0;
+        let is_known =
+            matches!(verdict, ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_)) && compared.unknown == 0;
         // The segments of READ_PLUS are joined before the comparison.
-        let is_in_parts =
-            live_fields.iter().any(|field| Some(&*field.section.1) == Operation::READ_PLUS.name());
+        let is_in_parts = live_fields.iter().any(|field| Some(&*field.section.1) == Operation::READ_PLUS.name());
         let is_same_field = |(a, b): (&LocatedField<'_>, &LocatedField<'_>)| {
             Rc::ptr_eq(&a.path, &b.path) && a.bytes == b.bytes && a.section.0 == b.section.0
         };
         let is_read_alike = recorded.len() == live.len()
             && recorded_fields.len() == live_fields.len()
             && recorded_fields.iter().zip(live_fields).all(is_same_field);
-        if !is_known
-            || !is_read_alike
-            || live.len() > MAX_MESSAGE_BYTES
-            || replies.listing.is_some()
-            || is_in_parts
-        {
+        if !is_known || !is_read_alike || live.len() > MAX_MESSAGE_BYTES || replies.listing.is_some() || is_in_parts {
             return None;
         }
         let mut pattern = Self {
@@ -171,9 +165,8 @@ impl CheckedReplyPairPattern {
 
     /// Returns `true` if both messages would be decoded like those of the pattern, with the same result.
     fn matches_messages(&self, [recorded, live]: [&[u8]; 2]) -> bool {
-        let is_like = |messages: [&[u8]; 2], run: &Range<usize>| {
-            messages[0].get(run.clone()) == messages[1].get(run.clone())
-        };
+        let is_like =
+            |messages: [&[u8]; 2], run: &Range<usize>| messages[0].get(run.clone()) == messages[1].get(run.clone());
         let [known_recorded, known_live] = &self.sides;
         recorded.len() == known_recorded.len()
             && live.len() == known_live.len()
@@ -202,18 +195,13 @@ impl CheckedReplyPairPattern {
 }
 
 /// Returns the bytes of a field that matter, and their class.
-fn field_byte_class(
-    field: &LocatedField<'_>,
-    is_left_out: bool,
-) -> (Range<usize>, ReplyPatternByteRequirement) {
+fn field_byte_class(field: &LocatedField<'_>, is_left_out: bool) -> (Range<usize>, ReplyPatternByteRequirement) {
     use ReplyPatternByteRequirement::{Equal, Fixed, Free};
     let LocatedField { path, bytes, value, .. } = field;
-    let is_compared =
-        matches!(path.class, FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_));
+    let is_compared = matches!(path.class, FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_));
     let varies = matches!(path.class, FieldEqualityRequirement::Varies(_));
     let is_identity = matches!(path.class, FieldEqualityRequirement::Identity(_));
-    let (is_header, is_count) =
-        (field_names::is_of_rpc_header(path.field), path.field == OPERATION_COUNT_FIELD);
+    let (is_header, is_count) = (field_names::is_of_rpc_header(path.field), path.field == OPERATION_COUNT_FIELD);
     let (class, content) = match *value {
         FieldValue::Unsigned(_) if path.field == field_names::RPC_XID => (Free, None),
         // These may determine how the rest is decoded.
@@ -379,10 +367,7 @@ mod tests {
         let (recorded, live) = (refusal(2, 13), refusal(12, 1));
         assert!(judge.patterns.find(&replies(&recorded, &live)).is_some());
         assert_eq!(judge.check(&replies(&recorded, &live)), verdict);
-        assert!(
-            judge.patterns.find(&replies(&live, &recorded)).is_none(),
-            "the other way it is another pair"
-        );
+        assert!(judge.patterns.find(&replies(&live, &recorded)).is_none(), "the other way it is another pair");
     }
 
     #[test]

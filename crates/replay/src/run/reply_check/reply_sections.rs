@@ -20,8 +20,7 @@ const MODE_BITS: u64 = 0o7777;
 /// Renames PUTFH sections that replace PUTROOTFH: the root is the run's directory.
 pub(super) fn align_root_sections(recorded: &ComparableMessage, live: &mut ComparableMessage) {
     for (section, live_section) in recorded.sections.iter().zip(&mut live.sections) {
-        let is_root =
-            [Operation::PUTROOTFH, Operation::PUTPUBFH].into_iter().any(|root| section.is_operation(root));
+        let is_root = [Operation::PUTROOTFH, Operation::PUTPUBFH].into_iter().any(|root| section.is_operation(root));
         if is_root && live_section.is_operation(Operation::PUTFH) {
             live_section.name = Rc::clone(&section.name);
         }
@@ -46,8 +45,7 @@ pub(super) fn is_status(entry: &ComparableMessageField) -> bool {
 pub(super) fn is_ok(value: &ComparedFieldValue) -> bool {
     match value {
         ComparedFieldValue::Named(name) => {
-            name.ends_with("_OK")
-                || [enumerator_names::SUCCESS, enumerator_names::MSG_ACCEPTED].contains(name)
+            name.ends_with("_OK") || [enumerator_names::SUCCESS, enumerator_names::MSG_ACCEPTED].contains(name)
         }
         ComparedFieldValue::Number(number) => *number == 0,
         _ => false,
@@ -63,10 +61,7 @@ pub(super) fn section_status(section: &ComparedOperationOrHeaders) -> Option<&Co
 }
 
 /// Returns the index of the first section after the header whose status differs.
-pub(super) fn first_differing_status(
-    recorded: &ComparableMessage,
-    live: &ComparableMessage,
-) -> Option<usize> {
+pub(super) fn first_differing_status(recorded: &ComparableMessage, live: &ComparableMessage) -> Option<usize> {
     let mut pairs = recorded.sections.iter().zip(&live.sections).enumerate().skip(1);
     pairs.find(|(_, (a, b))| section_status(a) != section_status(b)).map(|(at, _)| at)
 }
@@ -111,9 +106,7 @@ pub(super) fn is_incomparable(operation: &str, path: &FieldPath, may_have_restar
         // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
         FieldEqualityRequirement::Identity(MappedIdentifierType::Verifier) => {
             may_have_restarted
-                || ![Operation::WRITE, Operation::COMMIT]
-                    .into_iter()
-                    .any(|write| write.name() == Some(operation))
+                || ![Operation::WRITE, Operation::COMMIT].into_iter().any(|write| write.name() == Some(operation))
         }
         FieldEqualityRequirement::Identity(_) => true,
         FieldEqualityRequirement::Equal(DifferenceKind::Status) => false,

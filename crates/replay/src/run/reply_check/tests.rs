@@ -112,8 +112,7 @@ const PUTFH: &[u32] = &[22, 0];
 
 fn paths(verdict: &ReplyCheckResult) -> Vec<&str> {
     match verdict {
-        ReplyCheckResult::Mismatched(differences)
-        | ReplyCheckResult::MismatchedBefore { differences, .. } => {
+        ReplyCheckResult::Mismatched(differences) | ReplyCheckResult::MismatchedBefore { differences, .. } => {
             differences.iter().map(|difference| &*difference.path).collect()
         }
         _ => Vec::new(),
@@ -145,8 +144,7 @@ fn rfc8881_section_18_46_3_revoked_state_differs_unless_it_was_lost() {
 
 #[test]
 fn rfc8881_section_18_7_3_a_server_returns_what_was_requested() {
-    let (plain, more) =
-        (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
+    let (plain, more) = (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
     let execution = |requests_all| Execution {
         operations: &[Operation::PUTFH, Operation::GETATTR],
         acts: &[OperationEffect::Nothing, OperationEffect::ReadAttributes],
@@ -169,8 +167,7 @@ fn rfc8881_section_18_7_3_a_server_returns_what_was_requested() {
 
 #[test]
 fn rfc8881_section_18_7_3_a_server_returns_what_it_supports() {
-    let (plain, more) =
-        (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
+    let (plain, more) = (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
     let verdict = |supported: Option<&[u32]>| {
         let seeded = SeededTree { supported: supported.map(Into::into), ..SeededTree::default() };
         let mut checker = ReplyChecker::for_run(&ReplayOptions::default(), &seeded);
@@ -196,8 +193,7 @@ fn what_precedes_an_excused_status_is_compared() {
         let [same, other] = [5, 6].map(|size| compound(live[1], &[PUTFH, &getattr(size, None), live]));
         let of = |live| ReplyPair { is_delayed_in_capture, ..pair(title, &before, live) };
         let excused = checker().check(&of(&same));
-        let is_excused =
-            matches!(excused, ReplyCheckResult::Unsupported(..) | ReplyCheckResult::Tolerated(_));
+        let is_excused = matches!(excused, ReplyCheckResult::Unsupported(..) | ReplyCheckResult::Tolerated(_));
         assert!(is_excused, "{title}: {excused:?}");
         let verdict = checker().check(&of(&other));
         let ReplyCheckResult::MismatchedBefore { status, otherwise, .. } = &verdict else {
@@ -212,8 +208,7 @@ fn what_precedes_an_excused_status_is_compared() {
 fn a_delay_in_the_capture_does_not_excuse_an_earlier_operation() {
     let recorded = compound(DELAY, &[PUTFH, &[15, 0], &[12, DELAY]]);
     let live = compound(NOENT, &[PUTFH, &[15, NOENT]]);
-    let verdict =
-        checker().check(&ReplyPair { is_delayed_in_capture: true, ..pair("NFS 4.2 LOCK", &recorded, &live) });
+    let verdict = checker().check(&ReplyPair { is_delayed_in_capture: true, ..pair("NFS 4.2 LOCK", &recorded, &live) });
     assert!(matches!(verdict, ReplyCheckResult::Mismatched(_)), "{verdict:?}");
 }
 
@@ -223,9 +218,8 @@ type Identity = [u32; 4];
 /// Checks a GETATTR before and one after a restart, with a WRITE and a COMMIT between if so. Returns the violations.
 fn after_restart(is_written: bool, is_committed: bool, [recorded, live]: [[Identity; 2]; 2]) -> Vec<String> {
     let mut checker = checker();
-    let reply = |[change, fsid, fileid, seconds]: Identity| {
-        compound(0, &[PUTFH, &identity(change, fsid, fileid, seconds)])
-    };
+    let reply =
+        |[change, fsid, fileid, seconds]: Identity| compound(0, &[PUTFH, &identity(change, fsid, fileid, seconds)]);
     let looks = |turn| Execution {
         operations: &[Operation::PUTFH, Operation::GETATTR],
         acts: &[OperationEffect::Nothing, OperationEffect::ReadAttributes],
@@ -256,10 +250,7 @@ fn after_restart(is_written: bool, is_committed: bool, [recorded, live]: [[Ident
     assert_eq!(verdict, ReplyCheckResult::Matched);
     checker.record_restart();
     let verdict = looks(4).check(&mut checker, [&reply(recorded[1]), &reply(live[1])]);
-    paths(&verdict)
-        .into_iter()
-        .map(|path| path.trim_start_matches("GETATTR.obj_attributes.").to_owned())
-        .collect()
+    paths(&verdict).into_iter().map(|path| path.trim_start_matches("GETATTR.obj_attributes.").to_owned()).collect()
 }
 
 #[test]
@@ -289,8 +280,7 @@ fn rfc8881_section_18_3_3_what_was_not_committed_may_be_lost() {
 fn only_rights_to_change_may_be_more_than_in_the_capture() {
     let checker = ReplyChecker::new(false, [], ComparisonOptions::default());
     let is_tolerated = |path: &str, recorded: &str, live: &str| {
-        let side =
-            |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.into()) };
+        let side = |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.into()) };
         checker.are_only_rights_to_change(&[Difference {
             kind: DifferenceKind::Result,
             operation: "NFS 4.1 ACCESS".into(),

@@ -13,9 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
-use nfsrdma_analysis::comparison::record::{
-    ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders,
-};
+use nfsrdma_analysis::comparison::record::{ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders};
 
 /// Rules that are turned off, and properties of the live server on which the others depend.
 #[derive(Debug, Default)]
@@ -56,8 +54,7 @@ impl ReplyTolerance {
             return;
         }
         let is_same_data = has_same_data(a, b);
-        let status_flags =
-            [&*a, &*b].map(|section| mask(section, field_labels::SR_STATUS_FLAGS).unwrap_or(0));
+        let status_flags = [&*a, &*b].map(|section| mask(section, field_labels::SR_STATUS_FLAGS).unwrap_or(0));
         let has_usual_flags = tolerance_rules::may_report_status_flags(status_flags, self.has_lost_state);
         if self.is_enabled(tolerance_rules::COMMITTED) && tolerate_committed(a, b) {
             needed.push(tolerance_rules::COMMITTED);
@@ -70,9 +67,7 @@ impl ReplyTolerance {
         {
             needed.push(tolerance_rules::OWNER);
         }
-        if self.is_enabled(tolerance_rules::NAMELESS_LINKS)
-            && tolerate_nameless_links(a, b, &self.nameless_fileids)
-        {
+        if self.is_enabled(tolerance_rules::NAMELESS_LINKS) && tolerate_nameless_links(a, b, &self.nameless_fileids) {
             needed.push(tolerance_rules::NAMELESS_LINKS);
             self.depends_on_objects = true;
         }
@@ -82,8 +77,7 @@ impl ReplyTolerance {
             section.entries.retain(|entry| {
                 kinds.process_field(entry);
                 let path = &entry.path;
-                let is_size =
-                    matches!(path.leaf(), field_labels::SIZE | field_labels::NUMLINKS | field_labels::NLINK);
+                let is_size = matches!(path.leaf(), field_labels::SIZE | field_labels::NUMLINKS | field_labels::NLINK);
                 let rule = match cache.rule_of(operation, path) {
                     None if is_size && kinds.describes_directory(path, is_directory) => {
                         Some(tolerance_rules::DIRECTORY_SIZE)
@@ -127,8 +121,7 @@ impl ReplyTolerance {
             let paths = section.entries.iter().map(|entry| &entry.path.text);
             paths.filter(|path| is_attribute(path) || is_post_op(path)).cloned().collect()
         };
-        let is_one =
-            |(a, b): (&ComparableMessageField, &ComparableMessageField)| Rc::ptr_eq(&a.path, &b.path);
+        let is_one = |(a, b): (&ComparableMessageField, &ComparableMessageField)| Rc::ptr_eq(&a.path, &b.path);
         if a.entries.len() == b.entries.len() && a.entries.iter().zip(&b.entries).all(is_one) {
             return;
         }
@@ -141,9 +134,7 @@ impl ReplyTolerance {
                 }
                 let rule = if is_post_op(text) {
                     tolerance_rules::POST_OP
-                } else if is_attribute(text)
-                    && (!is_recorded || !self.offered_attributes.contains(attribute(text)))
-                {
+                } else if is_attribute(text) && (!is_recorded || !self.offered_attributes.contains(attribute(text))) {
                     tolerance_rules::ATTRIBUTES_OFFERED
                 } else {
                     return true;
@@ -160,8 +151,7 @@ impl ReplyTolerance {
 
 /// Removes the mode of a file that was created exclusively. Returns `true` if it differs.
 pub(super) fn tolerate_mode(a: &mut ComparedOperationOrHeaders, b: &mut ComparedOperationOrHeaders) -> bool {
-    let differs =
-        field(a, field_labels::MODE).zip(field(b, field_labels::MODE)).is_some_and(|(a, b)| !a.is_same(b));
+    let differs = field(a, field_labels::MODE).zip(field(b, field_labels::MODE)).is_some_and(|(a, b)| !a.is_same(b));
     if differs {
         remove_fields([a, b], field_labels::MODE);
     }
@@ -271,10 +261,7 @@ impl DirectoryAttributePaths {
             });
         }
         if path.leaf() == field_labels::TYPE
-            && matches!(
-                entry.datum,
-                ComparedFieldValue::Named(enumerator_names::NF4DIR | enumerator_names::NF3DIR)
-            )
+            && matches!(entry.datum, ComparedFieldValue::Named(enumerator_names::NF4DIR | enumerator_names::NF3DIR))
         {
             self.directories.push(path.parent_path().into());
         }
@@ -298,9 +285,7 @@ fn has_same_data(a: &ComparedOperationOrHeaders, b: &ComparedOperationOrHeaders)
     let is_unknown =
         |section: &ComparedOperationOrHeaders| section.entries.iter().any(|entry| entry.datum.is_unknown());
     match (data(a), data(b)) {
-        (Some(ComparedFieldValue::Digest(one, _)), Some(ComparedFieldValue::Digest(other, _)))
-            if is_unknown(a) =>
-        {
+        (Some(ComparedFieldValue::Digest(one, _)), Some(ComparedFieldValue::Digest(other, _))) if is_unknown(a) => {
             one == other
         }
         (Some(one), Some(other)) => one.is_same(other),
@@ -366,9 +351,8 @@ fn tolerate_nameless_links(
     if fileids.is_empty() {
         return false;
     }
-    let is_links = |entry: &&ComparableMessageField| {
-        matches!(entry.path.leaf(), field_labels::NUMLINKS | field_labels::NLINK)
-    };
+    let is_links =
+        |entry: &&ComparableMessageField| matches!(entry.path.leaf(), field_labels::NUMLINKS | field_labels::NLINK);
     let number = |value: &ComparedFieldValue| match value {
         ComparedFieldValue::Number(number) => Some(*number),
         _ => None,
@@ -387,17 +371,15 @@ fn tolerate_nameless_links(
     };
     let live: Vec<_> = b.entries.iter().enumerate().filter(|(_, entry)| is_links(entry)).collect();
     let recorded = || a.entries.iter().filter(is_links);
-    let is_paired =
-        recorded().map(|entry| &entry.path.text).eq(live.iter().map(|(_, entry)| &entry.path.text));
+    let is_paired = recorded().map(|entry| &entry.path.text).eq(live.iter().map(|(_, entry)| &entry.path.text));
     if !is_paired {
         return false;
     }
     let mut is_needed = false;
     let recorded = a.entries.iter_mut().filter(|entry| is_links(&&**entry));
     for (recorded, (at, links)) in recorded.zip(live) {
-        let is_larger_by_one = number(&recorded.datum)
-            .zip(number(&links.datum))
-            .is_some_and(|(a, b)| a.checked_add(1) == Some(b));
+        let is_larger_by_one =
+            number(&recorded.datum).zip(number(&links.datum)).is_some_and(|(a, b)| a.checked_add(1) == Some(b));
         if is_larger_by_one && fileid(at, links).is_some_and(|id| fileids.contains(&u128::from(id))) {
             recorded.datum = links.datum.clone();
             is_needed = true;
@@ -445,16 +427,12 @@ mod tests {
     /// RFC 1813 section 2.6 (fattr3), RFC 8881 section 5.6.
     #[test]
     fn only_objects_without_a_captured_name_have_one_more_link() {
-        let section = |entries: Vec<ComparableMessageField>| ComparedOperationOrHeaders {
-            name: "GETATTR".into(),
-            entries,
-        };
+        let section =
+            |entries: Vec<ComparableMessageField>| ComparedOperationOrHeaders { name: "GETATTR".into(), entries };
         let of = |is_v4: bool, fileid, links| {
             let fields = match is_v4 {
                 true => [("obj_attributes.fileid", fileid), ("obj_attributes.numlinks", links)],
-                false => {
-                    [("entries.name_attributes.nlink", links), ("entries.name_attributes.fileid", fileid)]
-                }
+                false => [("entries.name_attributes.nlink", links), ("entries.name_attributes.fileid", fileid)],
             };
             fields.map(|(path, value)| entry(path, ComparedFieldValue::Number(value)))
         };
@@ -488,9 +466,6 @@ mod tests {
             // READDIR applies to a directory, but its entries may be of any type.
             assert_eq!(kinds.describes_directory(&entries[2].path, true), is_directory);
         }
-        assert!(
-            kinds
-                .describes_directory(&entry("obj_attributes.size", ComparedFieldValue::Number(1)).path, true)
-        );
+        assert!(kinds.describes_directory(&entry("obj_attributes.size", ComparedFieldValue::Number(1)).path, true));
     }
 }

@@ -138,21 +138,12 @@ impl StepResultsOfRun {
     }
 
     /// Counts a step with a reason. Returns the number of the reason.
-    fn count_reason(
-        &mut self,
-        state: FinalStepState,
-        reason: &str,
-        step: StepIdWithFrames,
-        operation: &str,
-    ) -> u64 {
+    fn count_reason(&mut self, state: FinalStepState, reason: &str, step: StepIdWithFrames, operation: &str) -> u64 {
         let key = (state, reason.to_owned());
         let has_capacity = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
         let key = if has_capacity { key } else { (state, "other".to_owned()) };
         let number = self.total;
-        let entry = self
-            .reasons
-            .entry(key)
-            .or_insert_with(|| StepOutcomeReasonCount { number, ..Default::default() });
+        let entry = self.reasons.entry(key).or_insert_with(|| StepOutcomeReasonCount { number, ..Default::default() });
         entry.steps += 1;
         *entry.operations.entry(operation.to_owned()).or_default() += 1;
         if entry.first.len() < MAX_EXAMPLES {
@@ -161,13 +152,7 @@ impl StepResultsOfRun {
         entry.number
     }
 
-    fn uncount_reason(
-        &mut self,
-        state: FinalStepState,
-        number: u64,
-        step: StepIdWithFrames,
-        operation: &str,
-    ) {
+    fn uncount_reason(&mut self, state: FinalStepState, number: u64, step: StepIdWithFrames, operation: &str) {
         self.reasons.retain(|(entry_state, _), count| {
             if *entry_state != state || count.number != number {
                 return true;
@@ -249,8 +234,7 @@ impl StepResultsOfRun {
             return *entry;
         }
         let states = self.operation(operation).states;
-        let mut likely =
-            [FinalStepState::Matched, FinalStepState::Tolerated, FinalStepState::Substituted].into_iter();
+        let mut likely = [FinalStepState::Matched, FinalStepState::Tolerated, FinalStepState::Substituted].into_iter();
         (likely.find(|state| states.get(*state) > 0).unwrap_or(FinalStepState::Unreplayable), u64::MAX)
     }
 
@@ -283,9 +267,7 @@ mod tests {
 
     use super::*;
     use crate::run::tolerance_rules;
-    use nfsrdma_analysis::comparison::difference::{
-        DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
-    };
+    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSideValue, TransactionCaptureLocation};
 
     const READ: &str = "NFS 4.2 READ";
 
@@ -325,9 +307,7 @@ mod tests {
 
     #[test]
     fn a_late_difference_moves_its_own_step_to_the_mismatches() {
-        for (step, state) in
-            (0..).zip(FinalStepState::ALL).filter(|(_, state)| *state != FinalStepState::Skipped)
-        {
+        for (step, state) in (0..).zip(FinalStepState::ALL).filter(|(_, state)| *state != FinalStepState::Skipped) {
             for shown in [0, 10] {
                 let mut results = one_of_each(shown);
                 let mut expected = results.states;
@@ -342,9 +322,7 @@ mod tests {
                 assert!(results.is_consistent());
                 let of_state = results.reasons.iter().filter(|((of, _), _)| *of == state);
                 assert_eq!(of_state.map(|(_, because)| because.steps).sum::<u64>(), 0, "{state:?}");
-                assert!(
-                    results.mismatches.iter().filter(|mismatch| mismatch.step == step_id(step)).count() <= 1
-                );
+                assert!(results.mismatches.iter().filter(|mismatch| mismatch.step == step_id(step)).count() <= 1);
             }
         }
     }

@@ -91,8 +91,7 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
         let Some((name, reason)) = rest.split_once(']') else {
             return Err("missing ']' after the name; write [NAME] REASON".to_owned());
         };
-        let is_plain =
-            |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
+        let is_plain = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
         let reason = reason.trim();
         if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
             return Err(format!("invalid name {name:?}; use letters, digits, - and _"));
@@ -173,10 +172,7 @@ mod tests {
             allowed(&difference(DifferenceKind::Count, "WRITE.count", "nfs.count4")).map(|of| of.0),
             Some("modes")
         );
-        assert_eq!(
-            allowed(&difference(DifferenceKind::Status, "OPEN.status", "")).map(|of| of.0),
-            Some("opens")
-        );
+        assert_eq!(allowed(&difference(DifferenceKind::Status, "OPEN.status", "")).map(|of| of.0), Some("opens"));
     }
 
     #[test]

@@ -31,9 +31,8 @@ fn rule_key(difference: &Difference, title: &str) -> (String, Option<String>) {
     let is_operation = |name: &&str| {
         let mut characters = name.chars();
         !name.is_empty()
-            && characters.all(|character| {
-                character.is_ascii_uppercase() || character == '_' || character.is_ascii_digit()
-            })
+            && characters
+                .all(|character| character.is_ascii_uppercase() || character == '_' || character.is_ascii_digit())
     };
     let section = difference.path.split('.').next().filter(is_operation);
     (key.to_owned(), section.or(title.rsplit(' ').next().filter(is_operation)).map(str::to_owned))
@@ -54,8 +53,7 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
                 }
                 let entry = learned.entry(key).or_insert_with(|| LearnedDifference {
                     step: mismatch.step,
-                    values: [&difference.a, &difference.b]
-                        .map(|side| side.value.as_deref().unwrap_or("nothing")),
+                    values: [&difference.a, &difference.b].map(|side| side.value.as_deref().unwrap_or("nothing")),
                     kind: difference.kind,
                     steps: vec![0; runs.len()],
                 });
@@ -91,11 +89,7 @@ pub fn infer_rules(trace: &str, server: &str, runs: &[&ReplayReport]) -> String 
         let steps: Vec<_> =
             (1..).zip(&entry.steps).map(|(run, steps): (u32, _)| format!("{steps} in run {run}")).collect();
         let frame = entry.step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0);
-        let _ = writeln!(
-            text,
-            "\n# {}; first at frame {frame}: recorded {recorded}, live {live}",
-            steps.join(", ")
-        );
+        let _ = writeln!(text, "\n# {}; first at frame {frame}: recorded {recorded}, live {live}", steps.join(", "));
         let is_probable_bug = matches!(
             entry.kind,
             DifferenceKind::Status
@@ -125,8 +119,7 @@ mod tests {
     fn run(differences: &[(DifferenceKind, &str, &'static str)]) -> ReplayReport {
         let mut report = ReplayReport::default();
         report.steps.max_mismatches = 10;
-        let half =
-            |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.into()) };
+        let half = |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.into()) };
         for (kind, path, field) in differences {
             let difference = Difference {
                 kind: *kind,
@@ -148,10 +141,7 @@ mod tests {
         let mode = (DifferenceKind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
         let (one, other) = (run(&[mode, mode]), run(&[mode]));
         let text = infer_rules("work.trace", "tcp://nas/scratch", &[&one, &other]);
-        assert!(
-            text.contains("# 2 in run 1, 1 in run 2; first at frame 120: recorded 0644, live 0777 # "),
-            "{text}"
-        );
+        assert!(text.contains("# 2 in run 1, 1 in run 2; first at frame 120: recorded 0644, live 0777 # "), "{text}");
         let rules = parse_rules(&text).unwrap();
         let differences = one.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
         assert!(differences.into_iter().all(|difference| rules[0].allows(difference)), "{text}");
@@ -164,10 +154,7 @@ mod tests {
             (DifferenceKind::Data, "READ.data", "nfs.data"),
         ]);
         let text = infer_rules("work.trace", "tcp://nas/scratch", &[&report, &report]);
-        assert!(
-            text.contains("# ignore status in LOOKUP") && text.contains("# ignore nfs.data in READ"),
-            "{text}"
-        );
+        assert!(text.contains("# ignore status in LOOKUP") && text.contains("# ignore nfs.data in READ"), "{text}");
         assert_eq!(parse_rules(&text), Ok(Vec::new()));
     }
 }

@@ -164,9 +164,7 @@ fn what_is_lost_of_a_send_is_missing_when_the_next_message_comes() {
         bench.feed(ConnectionSideAOrB::B, START + lost.end as u64, &server.bytes[lost.end..]);
         let bytes = Content(payload(1500, 1)[..gap.start as usize].to_vec());
         let sends: Vec<_> = operations(&bench);
-        let Seen::Send { bytes: found, length: found_length, gaps, .. } = &sends[0] else {
-            panic!("{sends:?}")
-        };
+        let Seen::Send { bytes: found, length: found_length, gaps, .. } = &sends[0] else { panic!("{sends:?}") };
         assert_eq!((found, *found_length, &gaps[..]), (&bytes, length, &[gap][..]));
         assert_eq!(sends.len(), 2);
     }
@@ -229,13 +227,9 @@ fn is_part_of(seen: &Seen, whole: &[Seen]) -> bool {
         (Seen::Send { bytes, length, .. }, Seen::Send { bytes: all, length: total, .. }) => {
             all.0.starts_with(&bytes.0) && length <= total
         }
-        (
-            Seen::Write { stag, offset, bytes, length },
-            Seen::Write { stag: of, offset: from, bytes: all, .. },
-        ) => {
+        (Seen::Write { stag, offset, bytes, length }, Seen::Write { stag: of, offset: from, bytes: all, .. }) => {
             let into = offset.wrapping_sub(*from) as usize;
-            stag == of
-                && all.0.get(into..into + *length as usize).is_some_and(|all| all.starts_with(&bytes.0))
+            stag == of && all.0.get(into..into + *length as usize).is_some_and(|all| all.starts_with(&bytes.0))
         }
         (seen, other) => seen == other,
     })
@@ -345,10 +339,7 @@ fn a_segment_that_begins_with_an_fpdu_is_told_wherever_the_first_marker_stands()
         // A marker before the first FPDU may as well be the CRC of a previous one if CRCs are not used.
         for from in begins.into_iter().skip(1) {
             let bytes = &server.bytes[from..];
-            assert!(
-                begins_fpdu(CapturedPacketPayload { bytes, length: bytes.len() as u32 }, true),
-                "{has_crc} {from}"
-            );
+            assert!(begins_fpdu(CapturedPacketPayload { bytes, length: bytes.len() as u32 }, true), "{has_crc} {from}");
         }
     }
 }

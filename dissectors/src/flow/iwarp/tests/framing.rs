@@ -6,12 +6,8 @@ use super::wire::{Bench, START, Seen, Sender, payload, response, send, write};
 use crate::iwarp::rdmap::RdmapOpcode;
 use crate::rdma_operation::ConnectionSideAOrB;
 
-const ALL_SENDS: [RdmapOpcode; 4] = [
-    RdmapOpcode::SEND,
-    RdmapOpcode::SEND_INVALIDATE,
-    RdmapOpcode::SEND_EVENT,
-    RdmapOpcode::SEND_EVENT_INVALIDATE,
-];
+const ALL_SENDS: [RdmapOpcode; 4] =
+    [RdmapOpcode::SEND, RdmapOpcode::SEND_INVALIDATE, RdmapOpcode::SEND_EVENT, RdmapOpcode::SEND_EVENT_INVALIDATE];
 
 /// Both directions of a connection: the start-up, a Send in parts, RDMA Writes, and a Read with its
 /// response.
@@ -69,11 +65,7 @@ fn rfc5044_section_4_markers_and_crcs_change_nothing() {
             let (client, server) = conversation(client_wants, server_wants);
             for length in [1, 4, 100, 512, 1460, 65_535] {
                 let (from_client, from_server, mut bench) = joined(&client, &server, &[length]);
-                assert_eq!(
-                    (from_client, from_server),
-                    expected(),
-                    "{client_wants:?} {server_wants:?} {length}"
-                );
+                assert_eq!((from_client, from_server), expected(), "{client_wants:?} {server_wants:?} {length}");
                 let counts = bench.counts();
                 assert_eq!((counts.bad, counts.unknown, counts.skipped_bytes), (0, 0, 0));
                 assert_eq!(counts.good > 0, client_wants.1 || server_wants.1);
@@ -117,8 +109,7 @@ fn rfc5044_section_4_3_markers_over_packed_fpdus() {
     bench.feed(ConnectionSideAOrB::B, START, startup);
     // All in one segment.
     bench.feed(ConnectionSideAOrB::B, START + 32, rest);
-    let expected: Vec<_> =
-        (0..40u8).map(|index| send(payload(40 + usize::from(index), index), &[2])).collect();
+    let expected: Vec<_> = (0..40u8).map(|index| send(payload(40 + usize::from(index), index), &[2])).collect();
     assert_eq!(bench.log.seen[1..], expected);
     assert_eq!(bench.counts().good, 40);
 }

@@ -14,11 +14,7 @@ const TRAILER: usize = 4;
 /// A server that has started, and its receiver. Both sides agree on the use of CRCs.
 fn start(has_crc: bool, has_markers: bool) -> (Bench, Sender) {
     let mut bench = Bench::default();
-    bench.feed(
-        ConnectionSideAOrB::A,
-        START,
-        &Sender::starting(true, (has_markers, has_crc), (false, has_crc)).bytes,
-    );
+    bench.feed(ConnectionSideAOrB::A, START, &Sender::starting(true, (has_markers, has_crc), (false, has_crc)).bytes);
     let server = Sender::starting(false, (false, has_crc), (has_markers, has_crc));
     bench.feed(ConnectionSideAOrB::B, START, &server.bytes);
     (bench, server)

@@ -10,13 +10,11 @@ use crate::flow::stream::stream_bytes::{StreamBytes, StreamPosition};
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
 use crate::iwarp::mpa::{
-    FpduHeader, Marker, MpaEnhancedConnectionData, MpaReadQueueDepthField, MpaReplyFrame, MpaRequestFrame,
-    REPLY_KEY, REQUEST_KEY,
+    FpduHeader, Marker, MpaEnhancedConnectionData, MpaReadQueueDepthField, MpaReplyFrame, MpaRequestFrame, REPLY_KEY,
+    REQUEST_KEY,
 };
 use crate::iwarp::rdmap::{RdmapControl, RdmapInvalidateStag, RdmapOpcode, RdmapReadRequestHeader};
-use crate::rdma_operation::{
-    CapturedPacketPayload, ConnectionSideAOrB, Handle, RdmaAttribution, RdmaOperation,
-};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, Handle, RdmaAttribution, RdmaOperation};
 
 /// Start position of streams.
 pub(in crate::flow) const START: StreamPosition = 1 << 32;
@@ -56,11 +54,9 @@ impl Sender {
         let (markers, crc) = wants;
         let (pd_length, rejected, res, rev) = (private.len() as u16, false, 0, 2);
         let frame = if is_request {
-            MpaRequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
-                .encode()
+            MpaRequestFrame { key: &REQUEST_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }.encode()
         } else {
-            MpaReplyFrame { key: &REPLY_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }
-                .encode()
+            MpaReplyFrame { key: &REPLY_KEY, markers, crc, rejected, enhanced: true, res, rev, pd_length }.encode()
         };
         let bytes = [&frame[..], &private].concat();
         let mut sender = Self::plain(crc || peer_wants.1);
@@ -109,8 +105,7 @@ impl Sender {
             let part = &payload[at * self.segment..payload.len().min((at + 1) * self.segment)];
             let ddp = DdpControl { tagged: true, last: at + 1 == count, reserved: 0, version: 1 };
             let rdmap = RdmapControl { version: 1, reserved: 0, opcode };
-            let tagged =
-                Tagged { stag: Handle(stag), offset: offset.wrapping_add((at * self.segment) as u64) };
+            let tagged = Tagged { stag: Handle(stag), offset: offset.wrapping_add((at * self.segment) as u64) };
             self.fpdu(&[&ddp.encode()[..], &rdmap.encode(), &tagged.encode(), part].concat());
         }
     }
@@ -128,13 +123,9 @@ impl Sender {
             let ddp = DdpControl { tagged: false, last: at + 1 == count, reserved: 0, version: 1 };
             let rdmap = RdmapControl { version: 1, reserved: 0, opcode };
             let invalidate = RdmapInvalidateStag { stag: Handle(if opcode.invalidates() { 7 } else { 0 }) };
-            let untagged = Untagged {
-                queue,
-                number: DdpMessageSequenceNumber(number),
-                offset: (at * self.segment) as u32,
-            };
-            let headers =
-                [&ddp.encode()[..], &rdmap.encode(), &invalidate.encode(), &untagged.encode()].concat();
+            let untagged =
+                Untagged { queue, number: DdpMessageSequenceNumber(number), offset: (at * self.segment) as u32 };
+            let headers = [&ddp.encode()[..], &rdmap.encode(), &invalidate.encode(), &untagged.encode()].concat();
             self.fpdu(&[&headers, part].concat());
         }
     }
@@ -257,9 +248,7 @@ impl IwarpEventSink for Log {
                 self.frames.push(message.frames.iter().map(|frame| frame.0).collect());
                 self.times.push((message.time.0, message.end_time.0));
             }
-            IwarpEvent::Operation(_) => {
-                self.frames.push(packet_meta.frames.iter().map(|frame| frame.0).collect())
-            }
+            IwarpEvent::Operation(_) => self.frames.push(packet_meta.frames.iter().map(|frame| frame.0).collect()),
             _ => {}
         }
         let seen = match event {
@@ -271,11 +260,7 @@ impl IwarpEventSink for Log {
                     bytes: Content(message.bytes.to_vec()),
                     length: message.length,
                     gaps: message.gaps.to_vec(),
-                    frames: if self.joins {
-                        Vec::new()
-                    } else {
-                        message.frames.iter().map(|frame| frame.0).collect()
-                    },
+                    frames: if self.joins { Vec::new() } else { message.frames.iter().map(|frame| frame.0).collect() },
                 }
             }
             IwarpEvent::Operation(RdmaOperation::ChunkDataRetransmission { attribution: owner }) => {
@@ -286,19 +271,9 @@ impl IwarpEventSink for Log {
             }
             IwarpEvent::Operation(RdmaOperation::Write { handle, offset, data, attribution: owner }) => {
                 self.note(owner);
-                Seen::Write {
-                    stag: handle.0,
-                    offset,
-                    bytes: Content(data.bytes.to_vec()),
-                    length: data.length,
-                }
+                Seen::Write { stag: handle.0, offset, bytes: Content(data.bytes.to_vec()), length: data.length }
             }
-            IwarpEvent::Operation(RdmaOperation::ReadRequest {
-                handle,
-                offset,
-                length,
-                attribution: owner,
-            }) => {
+            IwarpEvent::Operation(RdmaOperation::ReadRequest { handle, offset, length, attribution: owner }) => {
                 self.note(owner);
                 Seen::ReadRequest { stag: handle.0, offset, length }
             }
@@ -319,13 +294,7 @@ impl IwarpEventSink for Log {
 
 impl Bench {
     /// Feeds a piece of which `captured` bytes were captured, in a frame of its own.
-    pub(in crate::flow) fn cut(
-        &mut self,
-        side: ConnectionSideAOrB,
-        at: StreamPosition,
-        bytes: &[u8],
-        captured: usize,
-    ) {
+    pub(in crate::flow) fn cut(&mut self, side: ConnectionSideAOrB, at: StreamPosition, bytes: &[u8], captured: usize) {
         self.number += 1;
         let number = FrameNumber(self.number);
         let frames = [number];

@@ -32,19 +32,15 @@ fn laid_out(text: &str) -> Vec<u8> {
 fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
     let names = [Text(b"export"), Text(b"home")];
     let servers = [ServerName(Text(b"one.example")), ServerName(Text(b"192.0.2.2.78.81"))];
-    let locations =
-        [FsLocation4 { server: XdrArray::from(&servers[..]), rootpath: XdrArray::from(&names[..]) }];
+    let locations = [FsLocation4 { server: XdrArray::from(&servers[..]), rootpath: XdrArray::from(&names[..]) }];
     let entries = [FsLocationsServer4 {
         fls_currency: -1,
         fls_info: FlsInfo(Opaque(&[2, 1])),
         fls_server: ServerName(Text(b"three.example")),
     }];
-    let items = [FsLocationsItem4 {
-        fli_entries: XdrArray::from(&entries[..]),
-        fli_rootpath: XdrArray::from(&names[..]),
-    }];
-    let (hint_words, hints) =
-        mask_and_values(&[Threshold::READ_SIZE(4096), Threshold::WRITE_IOSIZE(1 << 20)]);
+    let items =
+        [FsLocationsItem4 { fli_entries: XdrArray::from(&entries[..]), fli_rootpath: XdrArray::from(&names[..]) }];
+    let (hint_words, hints) = mask_and_values(&[Threshold::READ_SIZE(4096), Threshold::WRITE_IOSIZE(1 << 20)]);
     let hints = BitmapKeyedValues::new(Bitmap4::from(&hint_words[..]), Opaque(&hints));
     let thresholds = [ThresholdItem4 { thi_layout_type: Layouttype4::LAYOUT4_FLEX_FILES, thi_hints: hints }];
     let (aces, times, durations) = ([ACE, ACE], [TIME], [u64::MAX]);
@@ -120,10 +116,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         (Attribute::DIRENT_NOTIF_DELAY(SPAN), "$when"),
         (Attribute::DACL(acl.clone()), "00000002 00000002 $entry $entry"),
         (Attribute::SACL(acl), "00000002 00000002 $entry $entry"),
-        (
-            Attribute::CHANGE_POLICY(ChangePolicy4 { cp_major: 1, cp_minor: 2 }),
-            "00000000 00000001 00000000 00000002",
-        ),
+        (Attribute::CHANGE_POLICY(ChangePolicy4 { cp_major: 1, cp_minor: 2 }), "00000000 00000001 00000000 00000002"),
         (
             Attribute::FS_STATUS(Fs4Status {
                 fss_absent: false,
@@ -166,10 +159,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
         (Attribute::RETENTEVT_SET(retention_set), "00000001 00000001 ffffffff ffffffff"),
         (Attribute::RETENTION_HOLD(1), "00000000 00000001"),
         (
-            Attribute::MODE_SET_MASKED(ModeMasked4 {
-                mm_value_to_set: Mode4(0),
-                mm_mask_bits: Mode4::MODE4_SUID,
-            }),
+            Attribute::MODE_SET_MASKED(ModeMasked4 { mm_value_to_set: Mode4(0), mm_mask_bits: Mode4::MODE4_SUID }),
             "00000000 00000800",
         ),
         (Attribute::SUPPATTR_EXCLCREAT(Bitmap4::from(&words[..])), "00000002 ffffffff 00000001"),
@@ -184,10 +174,7 @@ fn every_attribute(test: impl FnOnce(&[(Attribute<'_>, &str)])) {
             }),
             "00000000 00000000 0000001a 'system_u:object_r:nfs_t:s0' 0000",
         ),
-        (
-            Attribute::MODE_UMASK(ModeUmask4 { mu_mode: Mode4(0o666), mu_umask: Mode4(0o22) }),
-            "000001b6 00000012",
-        ),
+        (Attribute::MODE_UMASK(ModeUmask4 { mu_mode: Mode4(0o666), mu_umask: Mode4(0o22) }), "000001b6 00000012"),
         (Attribute::XATTR_SUPPORT(true), "00000001"),
         (Attribute::OFFLINE(false), "00000000"),
         (Attribute::TIME_DELEG_ACCESS(TIME), "$when"),

@@ -122,12 +122,7 @@ mod tests {
         impl<'a> FieldObserver<'a> for Told {
             fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
             fn leave(&mut self, _: usize) {}
-            fn value(
-                &mut self,
-                field: &'static FieldDefinition,
-                _: std::ops::Range<usize>,
-                value: FieldValue<'a>,
-            ) {
+            fn value(&mut self, field: &'static FieldDefinition, _: std::ops::Range<usize>, value: FieldValue<'a>) {
                 self.0.push((field.name, format!("{value:?}")));
             }
         }

@@ -181,8 +181,7 @@ pub(super) fn every_call() -> Vec<(Args<'static>, &'static str)> {
 
 /// Returns the results of every operation, some in several forms.
 pub(super) fn every_reply() -> Vec<(Results<'static>, &'static str)> {
-    let rooms =
-        [objects::replies(), contents::replies(), state::replies(), sessions::replies(), layouts::replies()];
+    let rooms = [objects::replies(), contents::replies(), state::replies(), sessions::replies(), layouts::replies()];
     let mut all = rooms.concat();
     all.sort_by_key(|(body, _)| body.number());
     all

@@ -12,8 +12,7 @@ fn reads<'a, T: Xdr<'a> + PartialEq + std::fmt::Debug>(bytes: &'a [u8], expected
     assert_eq!(encoder.bytes(), bytes);
 }
 
-const LABEL: Rgss3Label<'_> =
-    Rgss3Label { rl_lfs: Rgss3Lfs { rlf_lfs_id: 1, rlf_pi_id: 2 }, rl_label: Text(b"user") };
+const LABEL: Rgss3Label<'_> = Rgss3Label { rl_lfs: Rgss3Lfs { rlf_lfs_id: 1, rlf_pi_id: 2 }, rl_label: Text(b"user") };
 const LABEL_BYTES: &[u8] = b"\0\0\0\x01\0\0\0\x02\0\0\0\x04user";
 const PRIVS: Rgss3Privs<'_> = Rgss3Privs { rp_name: Text(b"copy"), rp_privilege: Opaque(b"priv") };
 const PRIVS_BYTES: &[u8] = b"\0\0\0\x04copy\0\0\0\x04priv";
@@ -80,8 +79,7 @@ fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
         Rgss3Assertion::Ext(Rgss3AssertionType(9), Opaque(b"x")),
     ];
     let tail =
-        [b"\0\0\0\x03\0\0\0\0", LABEL_BYTES, b"\0\0\0\x01", PRIVS_BYTES, b"\0\0\0\x09\0\0\0\x01x\0\0\0"]
-            .concat();
+        [b"\0\0\0\x03\0\0\0\0", LABEL_BYTES, b"\0\0\0\x01", PRIVS_BYTES, b"\0\0\0\x09\0\0\0\x01x\0\0\0"].concat();
     let auth = GssMpAuth { rgmp_handle: Opaque(b"hd"), rgmp_rpcheader_mic: Opaque(b"mic!") };
     let head = b"\0\0\0\x01\0\0\0\x02hd\0\0\0\0\0\x04mic!\0\0\0\x01\0\0\0\x04bind";
     let args = Rgss3CreateArgs {
@@ -106,10 +104,8 @@ fn rfc7861_section_2_7_2_list_tells_what_can_be_asserted() {
     let args = Rgss3ListArgs { rla_list_what: XdrArray::from(&what[..]) };
     reads(b"\0\0\0\x02\0\0\0\0\0\0\0\x01", &args);
     let (labels, privs) = ([LABEL], [PRIVS]);
-    let items = [
-        Rgss3ListItem::Labels(XdrArray::from(&labels[..])),
-        Rgss3ListItem::Rgss3Privs(XdrArray::from(&privs[..])),
-    ];
+    let items =
+        [Rgss3ListItem::Labels(XdrArray::from(&labels[..])), Rgss3ListItem::Rgss3Privs(XdrArray::from(&privs[..]))];
     let bytes = [b"\0\0\0\x02\0\0\0\0\0\0\0\x01", LABEL_BYTES, b"\0\0\0\x01\0\0\0\x01", PRIVS_BYTES].concat();
     reads(&bytes, &Rgss3ListRes { items: XdrArray::from(&items[..]) });
 }

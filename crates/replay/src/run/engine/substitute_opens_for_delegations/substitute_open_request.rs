@@ -6,8 +6,8 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Close4Args, CompoundCall, CompoundReply, Delegreturn4Args, GetDirDelegation4ResNonFatal, ObjectFh4,
-    Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Results,
-    ShareAccess, ShareDeny, Stateid4,
+    Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4, OpenRflags, Openflag4, Opentype4, Results, ShareAccess,
+    ShareDeny, Stateid4,
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
 
@@ -103,8 +103,7 @@ impl DelegationSubstituteOpenRequest {
                     }
                 }
                 (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok)))
-                    if request.is_none()
-                        && slot_variable(&step.reply, TraceSlotValueKind::STATEID, at) == NONE =>
+                    if request.is_none() && slot_variable(&step.reply, TraceSlotValueKind::STATEID, at) == NONE =>
                 {
                     if let GetDirDelegation4ResNonFatal::Ok(granted) = &**ok {
                         request = Some(Self {
@@ -170,9 +169,9 @@ impl DelegationSubstituteOpenRequest {
     /// under the variable of their delegation.
     pub(super) fn seqid_owner(&self, stage: &DelegationSubstituteCall) -> Option<u32> {
         match stage {
-            DelegationSubstituteCall::ConfirmCaptured(UnconfirmedLiveOpen {
-                variables: [_, owner], ..
-            }) => Some(*owner),
+            DelegationSubstituteCall::ConfirmCaptured(UnconfirmedLiveOpen { variables: [_, owner], .. }) => {
+                Some(*owner)
+            }
             DelegationSubstituteCall::Open | DelegationSubstituteCall::Confirm(_) => {
                 self.delegation.map(|(variable, _)| variable)
             }
@@ -201,9 +200,7 @@ impl DelegationSubstituteOpenRequest {
         let mut operations = Vec::new();
         if let Some((_, access)) = self.delegation {
             let (handle, claim, want_flags) = match &self.name {
-                Some([directory, name]) if self.minor_version == 0 => {
-                    (directory, OpenClaim4::Null(Text(name)), 0)
-                }
+                Some([directory, name]) if self.minor_version == 0 => (directory, OpenClaim4::Null(Text(name)), 0),
                 _ => (&self.file, OpenClaim4::Fh, WANT_NO_DELEGATION),
             };
             operations.push(putfh(handle));

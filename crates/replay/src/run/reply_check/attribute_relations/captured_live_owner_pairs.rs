@@ -60,9 +60,7 @@ pub(super) fn owner_number(text: &str) -> Option<u128> {
 /// Returns `true` if an encoded owner of NFSv4 is root: a server may return its number or its name (RFC 8881 section
 /// 5.9), and one that maps names by a daemon may change from one to the other.
 fn is_root(encoded: &[u8]) -> bool {
-    let name = encoded
-        .split_first_chunk()
-        .and_then(|(length, text)| text.get(..u32::from_be_bytes(*length) as usize));
+    let name = encoded.split_first_chunk().and_then(|(length, text)| text.get(..u32::from_be_bytes(*length) as usize));
     name.is_some_and(is_root_name)
 }
 

@@ -155,8 +155,7 @@ impl AttributeRelationCheckState {
                 if is_lost {
                     *entry = None;
                 } else if let Some(last_pair) = entry {
-                    last_pair.likelihood =
-                        last_pair.likelihood.max(AttributeModificationLikelihood::Possible);
+                    last_pair.likelihood = last_pair.likelihood.max(AttributeModificationLikelihood::Possible);
                     last_pair.is_before_restart = true;
                 }
             }
@@ -194,10 +193,7 @@ impl AttributeRelationCheckState {
                 self.objects.insert(object, unknown);
             }
         }
-        if effects
-            .iter()
-            .any(|effect| effect.changes_names() || matches!(effect, OperationEffect::Open(_, true)))
-        {
+        if effects.iter().any(|effect| effect.changes_names() || matches!(effect, OperationEffect::Open(_, true))) {
             self.clear_names();
         }
     }
@@ -238,13 +234,11 @@ impl AttributeRelationCheckState {
                 })
             };
             let observation = |attribute: &'s MatchedReplyAttribute, name| {
-                let bytes =
-                    [sides[0].get(attribute.recorded.bytes.clone())?, sides[1].get(attribute.live.clone())?];
+                let bytes = [sides[0].get(attribute.recorded.bytes.clone())?, sides[1].get(attribute.live.clone())?];
                 let object = names.subject(attribute.recorded.subject, index);
                 Some(RecordedLiveAttributePair { fact: &attribute.recorded, bytes, object, name })
             };
-            for observation in operation_attributes(true).filter_map(|attribute| observation(attribute, None))
-            {
+            for observation in operation_attributes(true).filter_map(|attribute| observation(attribute, None)) {
                 self.check_value(context, &observation, &mut violations);
             }
             self.apply_effect(context, &names, index, is_unchanged(operation_attributes, sides));
@@ -274,11 +268,7 @@ impl AttributeRelationCheckState {
         violations
     }
 
-    fn record_root_handles(
-        &mut self,
-        context: &ReplyCheckStepContext<'_>,
-        names: &OperationFilehandleVariables<'_>,
-    ) {
+    fn record_root_handles(&mut self, context: &ReplyCheckStepContext<'_>, names: &OperationFilehandleVariables<'_>) {
         for (index, operation) in context.parts.operations.iter().enumerate() {
             if *operation != Operation::GETFH || names.file_variable(Some(index)) != ROOT {
                 continue;
@@ -303,10 +293,8 @@ impl AttributeRelationCheckState {
         let (Some(context), Some((directory, _))) = (&replies.execution, replies.listing) else {
             return violations;
         };
-        let live_entries: FxHashMap<&[u8], _> = reply_attribute_values::listed_entries(live)
-            .into_iter()
-            .map(|entry| (entry.name, entry.facts))
-            .collect();
+        let live_entries: FxHashMap<&[u8], _> =
+            reply_attribute_values::listed_entries(live).into_iter().map(|entry| (entry.name, entry.facts)).collect();
         for entry in reply_attribute_values::listed_entries(recorded) {
             let (Some(live_occurrences), false) = (live_entries.get(entry.name), entry.name == b"..") else {
                 continue;
@@ -327,10 +315,9 @@ impl AttributeRelationCheckState {
             };
             let name = (directory != NONE && !is_itself).then(|| (directory, hash(entry.name) as u64));
             for (occurrence, live_occurrence) in entry.facts.iter().zip(live_occurrences) {
-                let is_same = occurrence.aspect == live_occurrence.aspect
-                    && occurrence.path.text == live_occurrence.path.text;
-                let bytes =
-                    sides[0].get(occurrence.bytes.clone()).zip(sides[1].get(live_occurrence.bytes.clone()));
+                let is_same =
+                    occurrence.aspect == live_occurrence.aspect && occurrence.path.text == live_occurrence.path.text;
+                let bytes = sides[0].get(occurrence.bytes.clone()).zip(sides[1].get(live_occurrence.bytes.clone()));
                 if let (true, Some((recorded, live))) = (is_same, bytes) {
                     let bytes = [recorded, live];
                     let observation = RecordedLiveAttributePair { fact: occurrence, bytes, object, name };
@@ -355,11 +342,8 @@ impl AttributeRelationCheckState {
         let last_value = |aspect: ComparedAttributeKind| {
             let last_pair = object.ordered.get(aspect as usize)?.as_ref()?;
             // The last value of a change attribute may come from change_info.
-            let field = if aspect == ComparedAttributeKind::Change {
-                field_names::NFS_CHANGEID4
-            } else {
-                last_pair.field
-            };
+            let field =
+                if aspect == ComparedAttributeKind::Change { field_names::NFS_CHANGEID4 } else { last_pair.field };
             // Removing or renaming an object does not change its owner.
             let is_owner = matches!(aspect, ComparedAttributeKind::Owner | ComparedAttributeKind::Group);
             (last_pair.likelihood == AttributeModificationLikelihood::None
@@ -482,18 +466,15 @@ impl AttributeRelationCheckState {
                 object.mounted_on_fileid = Some(now);
             }
         }
-        if let Some(name) =
-            observation.name.filter(|(directory, _)| *directory != NONE && context.has_no_overlap)
-        {
+        if let Some(name) = observation.name.filter(|(directory, _)| *directory != NONE && context.has_no_overlap) {
             if self.names.len() >= MAX_ENTRIES {
                 self.names.clear();
             }
             let existing = self.names.get(&name).copied();
             before = before.or(existing.map(|(fileid, _)| fileid).filter(is_other));
             if is_own {
-                let object = existing
-                    .filter(|_| observation.object == NONE)
-                    .map_or(observation.object, |(_, object)| object);
+                let object =
+                    existing.filter(|_| observation.object == NONE).map_or(observation.object, |(_, object)| object);
                 self.names.insert(name, (now, object));
             }
         }
@@ -536,11 +517,9 @@ impl AttributeRelationCheckState {
             let [recorded_seconds, live_seconds] = observation.seconds();
             let object = self.object_state(observation.object, context.step_turn);
             let is_written = !observation.fact.is_before && object.written == Some(context.step_turn);
-            let may_be_set = aspect == ComparedAttributeKind::Modified
-                && (object.is_set || recorded_seconds == live_seconds);
-            if (is_written || is_of_run && !may_be_set)
-                && observation.is_unexpected_time(context.call_time_ns)
-            {
+            let may_be_set =
+                aspect == ComparedAttributeKind::Modified && (object.is_set || recorded_seconds == live_seconds);
+            if (is_written || is_of_run && !may_be_set) && observation.is_unexpected_time(context.call_time_ns) {
                 return Some(observation.violation_after("of now", observation.number()));
             }
         }
@@ -572,13 +551,11 @@ impl AttributeRelationCheckState {
         let entry = object.ordered.get_mut(at)?;
         let last_pair = entry.take();
         // A read that was in flight with this Call may have been executed after it.
-        let overlapping_read = last_pair
-            .as_ref()
-            .filter(|pair| pair.last_read.is_some_and(|arrival| arrival > context.times[0]));
+        let overlapping_read =
+            last_pair.as_ref().filter(|pair| pair.last_read.is_some_and(|arrival| arrival > context.times[0]));
         let (reads, last_read) = overlapping_read.map_or((0, None), |pair| (pair.reads, pair.last_read));
         // The live value has been the same since it was first received.
-        let unchanged_since =
-            last_pair.as_ref().filter(|pair| pair.values[1] == now[1]).map(|known| known.received);
+        let unchanged_since = last_pair.as_ref().filter(|pair| pair.values[1] == now[1]).map(|known| known.received);
         let first_received = unchanged_since.unwrap_or(context.times[1]);
         *entry = Some(LastCapturedAndLiveAttribute {
             values: now,
@@ -595,16 +572,13 @@ impl AttributeRelationCheckState {
         let last_pair = last_pair?;
         let relation_violation = |relation| Some(observation.violation_after(relation, last_pair.values));
         let [recorded, live] = [0, 1].map(|side| last_pair.values[side] != now[side]);
-        let is_same_names =
-            last_pair.names[1] == names[1] && (is_directory || last_pair.names[0] == names[0]);
+        let is_same_names = last_pair.names[1] == names[1] && (is_directory || last_pair.names[0] == names[0]);
         if !recorded && last_pair.likelihood == AttributeModificationLikelihood::None && is_same_names {
             let violation = if live { relation_violation("stays") } else { None };
             let is_read = aspect == ComparedAttributeKind::Change
                 && is_raised_by_reads(last_pair.values[1], last_pair.reads, now[1]);
-            return violation.map(|violation| AttributeRelationViolation {
-                rule: is_read.then_some(ACCESS_TIME),
-                ..violation
-            });
+            return violation
+                .map(|violation| AttributeRelationViolation { rule: is_read.then_some(ACCESS_TIME), ..violation });
         }
         // A restart may change a value that stayed in the capture, but does not reduce it.
         let may_rise = recorded || last_pair.is_before_restart;
@@ -616,9 +590,8 @@ impl AttributeRelationCheckState {
             let elapsed = changed.saturating_duration_since(last_pair.received);
             let must_move = match aspect {
                 ComparedAttributeKind::Change => {
-                    let change_interval = last_pair
-                        .previous_change
-                        .map(|before| context.times[1].saturating_duration_since(before));
+                    let change_interval =
+                        last_pair.previous_change.map(|before| context.times[1].saturating_duration_since(before));
                     if live && self.clock.is_below_run(context.step_turn, now.map(|value| value as u64)) {
                         return relation_violation("of now");
                     }
@@ -721,13 +694,8 @@ fn is_unchanged<'f, I: Iterator<Item = &'f MatchedReplyAttribute>>(
 /// Returns `true` for a value of a directory whose names change: removing its own name does not affect it.
 fn is_directory_change(observation: &RecordedLiveAttributePair<'_>) -> bool {
     let path = &*observation.fact.path.text;
-    [
-        field_labels::CINFO,
-        field_labels::SOURCE_CINFO,
-        field_labels::TARGET_CINFO,
-        field_labels::DIR_ATTRIBUTES,
-    ]
-    .iter()
-    .chain(field_labels::DIRECTORY_WCC_DATA)
-    .any(|label| has_label(path, label))
+    [field_labels::CINFO, field_labels::SOURCE_CINFO, field_labels::TARGET_CINFO, field_labels::DIR_ATTRIBUTES]
+        .iter()
+        .chain(field_labels::DIRECTORY_WCC_DATA)
+        .any(|label| has_label(path, label))
 }

@@ -76,8 +76,7 @@ impl AttributeRelationCheckState {
         use AttributeModificationLikelihood::{Certain, Possible};
         let Some(effect) = context.parts.effects.get(index).copied() else { return };
         let operation = context.parts.operations.get(index).copied();
-        let [first, second] =
-            [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
+        let [first, second] = [names.subject(AttributeSubject::CallHandle(0), index), names.second_object(index)];
         if effect.writes_data() && first != NONE {
             self.object_state(first, context.step_turn).has_uncommitted_data = true;
         }
@@ -134,10 +133,8 @@ impl AttributeRelationCheckState {
                 if !is_unchanged {
                     self.record_certain_write(context, parent);
                 }
-                let created =
-                    if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
-                let is_new =
-                    self.was_created_in_run(context, created) && !self.objects.contains_key(&created);
+                let created = if names.is_v3 { names.subject(AttributeSubject::ReplyHandle, index) } else { first };
+                let is_new = self.was_created_in_run(context, created) && !self.objects.contains_key(&created);
                 self.record_change(context, created, [Possible; 3]);
                 self.record_owner_change(context, created);
                 self.record_write(context, created, false);
@@ -249,11 +246,8 @@ impl AttributeRelationCheckState {
         object: u32,
         likelihoods: [AttributeModificationLikelihood; 3],
     ) {
-        let likelihoods = if context.was_sent_unchanged {
-            likelihoods
-        } else {
-            [AttributeModificationLikelihood::Possible; 3]
-        };
+        let likelihoods =
+            if context.was_sent_unchanged { likelihoods } else { [AttributeModificationLikelihood::Possible; 3] };
         let Some(object) = self.observed_object(context, object) else { return };
         object.changed = Some(context.times[0]);
         object.set_modify_seconds = None;
@@ -302,8 +296,8 @@ fn is_refusal(status: u32) -> bool {
     // PERM, NOENT, ACCES, EXIST, XDEV, NODEV, NOTDIR, ISDIR, INVAL, ROFS, MLINK, NAMETOOLONG, NOTEMPTY, STALE,
     // BADHANDLE, NOT_SYNC, NOTSUPP, BADTYPE, GRACE, BADCHAR, BADNAME, WRONG_TYPE.
     const REFUSALS: [u32; 22] = [
-        1, 2, 13, 17, 18, 19, 20, 21, 22, 30, 31, 63, 66, 70, 10_001, 10_002, 10_004, 10_007, 10_013, 10_040,
-        10_041, 10_083,
+        1, 2, 13, 17, 18, 19, 20, 21, 22, 30, 31, 63, 66, 70, 10_001, 10_002, 10_004, 10_007, 10_013, 10_040, 10_041,
+        10_083,
     ];
     REFUSALS.contains(&status)
 }

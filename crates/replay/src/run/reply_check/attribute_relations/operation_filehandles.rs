@@ -59,10 +59,7 @@ impl<'a> OperationFilehandleVariables<'a> {
 
     /// Returns the second object: for NFSv3 that of the second filehandle, for NFSv4 the saved one.
     pub(super) fn second_object(&self, index: usize) -> u32 {
-        self.subject(
-            if self.is_v3 { AttributeSubject::CallHandle(1) } else { AttributeSubject::Saved },
-            index,
-        )
+        self.subject(if self.is_v3 { AttributeSubject::CallHandle(1) } else { AttributeSubject::Saved }, index)
     }
 
     pub(super) fn is_commit(&self, operation: Option<Operation>) -> bool {

@@ -41,8 +41,7 @@ impl AttributeValueLowerBound {
     pub(super) fn record(&mut self, values: [u128; 2], reply: StepReplyTiming) {
         if self.greatest.is_none_or(|greatest| values[1] > greatest.values[1]) {
             let before_turn = reply.is_before.then_some(reply.turn);
-            self.earlier =
-                self.greatest.replace(ReceivedValue { values, received: reply.received, before_turn });
+            self.earlier = self.greatest.replace(ReceivedValue { values, received: reply.received, before_turn });
         }
     }
 }

@@ -85,11 +85,9 @@ pub(in super::super) fn paired_attributes(
     recorded: &[LocatedField<'_>],
     live: &[LocatedField<'_>],
 ) -> Vec<MatchedReplyAttribute> {
-    let mut unmatched: Vec<Option<AttributeOccurrence>> =
-        reply_attributes(live).into_iter().map(Some).collect();
+    let mut unmatched: Vec<Option<AttributeOccurrence>> = reply_attributes(live).into_iter().map(Some).collect();
     let pair = |recorded: AttributeOccurrence| {
-        let is_same =
-            |other: &&mut Option<_>| other.as_ref().is_some_and(|live| recorded.is_same_attribute(live));
+        let is_same = |other: &&mut Option<_>| other.as_ref().is_some_and(|live| recorded.is_same_attribute(live));
         let live = unmatched.iter_mut().find(is_same)?.take()?.bytes;
         Some(MatchedReplyAttribute { recorded, live })
     };
@@ -108,9 +106,7 @@ fn collect_field(field: &LocatedField<'_>, occurrences: &mut Vec<AttributeOccurr
     let Some((aspect, is_first)) = attribute_kind(&field.path) else { return };
     // Second half of a time or of a file system ID.
     if !is_first {
-        if let Some(last) =
-            occurrences.last_mut().filter(|occurrence| occurrence.bytes.end == field.bytes.start)
-        {
+        if let Some(last) = occurrences.last_mut().filter(|occurrence| occurrence.bytes.end == field.bytes.start) {
             last.bytes.end = field.bytes.end;
         }
         return;
@@ -167,9 +163,7 @@ fn attribute_subject(operation: &str, path: &str) -> AttributeSubject {
         matches!(procedure, Some(Nfs::LOOKUP | Nfs::CREATE | Nfs::MKDIR | Nfs::SYMLINK | Nfs::MKNOD))
     };
     match path.split('.').next().unwrap_or_default() {
-        field_labels::CINFO if matches!(of_v4(), Some(Operation::OPEN | Operation::CREATE)) => {
-            AttributeSubject::Parent
-        }
+        field_labels::CINFO if matches!(of_v4(), Some(Operation::OPEN | Operation::CREATE)) => AttributeSubject::Parent,
         field_labels::SOURCE_CINFO => AttributeSubject::Saved,
         field_labels::OBJ_ATTRIBUTES if of_v4() == Some(Operation::GETATTR) => AttributeSubject::Current,
         field_labels::OBJ_ATTRIBUTES if returns_handle() => AttributeSubject::ReplyHandle,

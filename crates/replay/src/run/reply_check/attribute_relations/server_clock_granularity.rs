@@ -80,12 +80,7 @@ impl ServerChangeAndTimeTraits {
     /// Adds a change attribute after a change. `elapsed` is the time from the previous value to that change,
     /// `change_interval` the maximum time between the last two changes. Returns `true` if the value must have changed
     /// and has not.
-    pub(super) fn must_move(
-        &mut self,
-        elapsed: Duration,
-        change_interval: Option<Duration>,
-        has_moved: bool,
-    ) -> bool {
+    pub(super) fn must_move(&mut self, elapsed: Duration, change_interval: Option<Duration>, has_moved: bool) -> bool {
         if has_moved {
             self.close_count += u32::from(change_interval.is_some_and(|interval| interval < CLOSE_CHANGES));
             return false;
@@ -155,9 +150,7 @@ impl ServerChangeAndTimeTraits {
     pub(super) fn is_forbidden_decrease(&mut self, before: u64, now: u64) -> bool {
         let is_rising = match self.change_attr_type {
             Some(kind) => kind <= 3,
-            None => {
-                self.increase_decrease_counts[0] >= MIN_INCREASES && self.increase_decrease_counts[1] == 0
-            }
+            None => self.increase_decrease_counts[0] >= MIN_INCREASES && self.increase_decrease_counts[1] == 0,
         };
         match now.cmp(&before) {
             std::cmp::Ordering::Less if is_rising => return true,
@@ -210,8 +203,7 @@ mod tests {
 
     #[test]
     fn rfc7862_section_12_2_3_a_server_that_says_that_it_counts_is_believed() {
-        let mut clock =
-            ServerChangeAndTimeTraits { change_attr_type: Some(1), ..ServerChangeAndTimeTraits::default() };
+        let mut clock = ServerChangeAndTimeTraits { change_attr_type: Some(1), ..ServerChangeAndTimeTraits::default() };
         assert!(clock.must_move(MS / 2, None, false));
         assert!(clock.is_forbidden_decrease(2, 1) && !clock.is_forbidden_decrease(1, 2));
         clock.change_attr_type = Some(4);

@@ -95,9 +95,8 @@ impl RecordedLiveAttributePair<'_> {
     /// Returns a violation with the earlier and the current value of each side.
     pub(super) fn violation_after(&self, relation: &str, before: [u128; 2]) -> AttributeRelationViolation {
         let now = self.number();
-        let values = [0, 1].map(|side: usize| {
-            format!("{}, then {}", self.format_value(before[side]), self.format_value(now[side]))
-        });
+        let values = [0, 1]
+            .map(|side: usize| format!("{}, then {}", self.format_value(before[side]), self.format_value(now[side])));
         AttributeRelationViolation { object: self.object, ..self.violation(relation, values) }
     }
 

@@ -42,18 +42,11 @@ pub(super) fn calls() -> Vec<(CbArgs<'static>, &'static str)> {
         })
     };
     let recall_any = || CbRecallAny4Args { craa_objects_to_keep: 10, craa_type_mask: bitmap(&[0x3]) };
-    let offload = |coa_offload_info| {
-        CbArgs::CB_OFFLOAD(CbOffload4Args { coa_fh: FH, coa_stateid: STATEID, coa_offload_info })
-    };
+    let offload =
+        |coa_offload_info| CbArgs::CB_OFFLOAD(CbOffload4Args { coa_fh: FH, coa_stateid: STATEID, coa_offload_info });
     vec![
-        (
-            CbArgs::CB_GETATTR(CbGetattr4Args { fh: FH, attr_request: bitmap(&[0x18]) }),
-            "$fh 00000001 00000018",
-        ),
-        (
-            CbArgs::CB_RECALL(CbRecall4Args { stateid: STATEID, truncate: false, fh: FH }),
-            "$stateid 00000000 $fh",
-        ),
+        (CbArgs::CB_GETATTR(CbGetattr4Args { fh: FH, attr_request: bitmap(&[0x18]) }), "$fh 00000001 00000018"),
+        (CbArgs::CB_RECALL(CbRecall4Args { stateid: STATEID, truncate: false, fh: FH }), "$stateid 00000000 $fh"),
         (
             recall(Layoutrecall4::File(LayoutrecallFile4 {
                 lor_fh: FH,
@@ -69,11 +62,7 @@ pub(super) fn calls() -> Vec<(CbArgs<'static>, &'static str)> {
         ),
         (recall(Layoutrecall4::All), "00000001 00000003 00000001 00000003"),
         (
-            CbArgs::CB_NOTIFY(CbNotify4Args {
-                cna_stateid: STATEID,
-                cna_fh: FH,
-                cna_changes: list([notifications]),
-            }),
+            CbArgs::CB_NOTIFY(CbNotify4Args { cna_stateid: STATEID, cna_fh: FH, cna_changes: list([notifications]) }),
             "$stateid $fh 00000001 00000001 0000003f 00000200 $name $fattr $name $fattr $name $fattr 00000000 00000003 00000001 $name $fattr 00000000 00000003 $name $fattr 00000001 00000000 00000004 00000001 $name $fattr 00000000 00000002 00000001 $name $fattr 00000000 00000003 00000001 $name $fattr 00000000 00000003 $name $fattr 00000001 00000000 00000004 00000001 $name $fattr 00000000 00000002 00000001 $verifier $verifier",
         ),
         (
@@ -122,10 +111,7 @@ pub(super) fn replies() -> Vec<(CbResults<'static>, &'static str)> {
     const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
     const FAILED: StatusUnion<Nfsstat4, Void> = StatusUnion::Fail(Nfsstat4::NFS4ERR_BADHANDLE, Void);
     vec![
-        (
-            CbResults::CB_GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes: fattr() })),
-            "00000000 $fattr",
-        ),
+        (CbResults::CB_GETATTR(StatusUnion::Ok(Getattr4Resok { obj_attributes: fattr() })), "00000000 $fattr"),
         (CbResults::CB_RECALL(DONE), "00000000"),
         (CbResults::CB_LAYOUTRECALL(FAILED), "00002711"),
         (CbResults::CB_NOTIFY(DONE), "00000000"),

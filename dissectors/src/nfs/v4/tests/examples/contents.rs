@@ -5,10 +5,7 @@ use super::*;
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     vec![
         (Args::COMMIT(Commit4Args { offset: 0, count: 0 }), "00000000 00000000 00000000"),
-        (
-            Args::READ(Read4Args { stateid: STATEID, offset: 4096, count: 8192 }),
-            "$stateid 00000000 00001000 00002000",
-        ),
+        (Args::READ(Read4Args { stateid: STATEID, offset: 4096, count: 8192 }), "$stateid 00000000 00001000 00002000"),
         (
             Args::WRITE(Write4Args {
                 stateid: STATEID,
@@ -62,11 +59,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "$stateid 00000000 00000000 00000001",
         ),
         (
-            Args::SEEK(Seek4Args {
-                sa_stateid: STATEID,
-                sa_offset: 0,
-                sa_what: DataContent4::NFS4_CONTENT_HOLE,
-            }),
+            Args::SEEK(Seek4Args { sa_stateid: STATEID, sa_offset: 0, sa_what: DataContent4::NFS4_CONTENT_HOLE }),
             "$stateid 00000000 00000000 00000001",
         ),
         (
@@ -134,10 +127,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 $time $stateid $locations",
         ),
         (Results::DEALLOCATE(DONE), "00000000"),
-        (
-            Results::IO_ADVISE(StatusUnion::Ok(IoAdvise4Resok { ior_hints: bitmap(&[2]) })),
-            "00000000 00000001 00000002",
-        ),
+        (Results::IO_ADVISE(StatusUnion::Ok(IoAdvise4Resok { ior_hints: bitmap(&[2]) })), "00000000 00000001 00000002"),
         (Results::OFFLOAD_CANCEL(FAILED), "00002718"),
         (
             Results::OFFLOAD_STATUS(StatusUnion::Ok(OffloadStatus4Resok {

@@ -25,13 +25,7 @@ fn netaddr6() -> Netaddr4<'static> {
 }
 
 fn extent(bex_state: PnfsBlockExtentState4) -> PnfsBlockExtent4 {
-    PnfsBlockExtent4 {
-        bex_vol_id: DEVICE,
-        bex_file_offset: 0,
-        bex_length: 4096,
-        bex_storage_offset: 8192,
-        bex_state,
-    }
+    PnfsBlockExtent4 { bex_vol_id: DEVICE, bex_file_offset: 0, bex_length: 4096, bex_storage_offset: 8192, bex_state }
 }
 
 fn flex_update() -> FfLayoutupdate4<'static> {
@@ -93,10 +87,8 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let committed = |update| layoutcommit(Newoffset4::None, Newtime4::Same, update);
     let layoutreturn =
         |lora_by_type| Args::LAYOUTRETURN(Box::new(Layoutreturn4Args { lora_reclaim: false, lora_by_type }));
-    let rest = |lora_layoutreturn| LayoutreturnFromIomode {
-        lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
-        lora_layoutreturn,
-    };
+    let rest =
+        |lora_layoutreturn| LayoutreturnFromIomode { lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY, lora_layoutreturn };
     let flex_rest = |lora_layoutreturn| FfLayoutreturnRemainingArgs {
         lora_iomode: Layoutiomode4::LAYOUTIOMODE4_ANY,
         lora_layoutreturn,
@@ -140,11 +132,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000001 00000008 00000000 00000000 $verifier",
         ),
         (
-            layoutcommit(
-                Newoffset4::New(4095),
-                Newtime4::Changed(SECONDS),
-                Layoutupdate4::Other(FILES, Opaque(b"")),
-            ),
+            layoutcommit(Newoffset4::New(4095), Newtime4::Changed(SECONDS), Layoutupdate4::Other(FILES, Opaque(b""))),
             "00000000 00000000 00000000 00001000 00000000 $stateid 00000001 00000000 00000fff 00000001 $time 00000001 00000000",
         ),
         (
@@ -328,9 +316,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         (
             device(DeviceAddr4::Files(Known(Nfsv41FileLayoutDsAddr4 {
                 nflda_stripe_indices: list([0, 1, 0]),
-                nflda_multipath_ds_list: list([MultipathList4 {
-                    multipath_list: list([netaddr(), netaddr6()]),
-                }]),
+                nflda_multipath_ds_list: list([MultipathList4 { multipath_list: list([netaddr(), netaddr6()]) }]),
             }))),
             "00000000 00000001 00000054 00000003 00000000 00000001 00000000 00000001 00000002 $netaddr $netaddr6 00000000",
         ),
@@ -338,10 +324,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             device(DeviceAddr4::Block(Known(PnfsBlockDeviceaddr4 {
                 bda_volumes: list([
                     PnfsBlockVolume4::Simple(PnfsBlockSimpleVolumeInfo4 {
-                        bsv_ds: list([PnfsBlockSigComponent4 {
-                            bsc_sig_offset: -512,
-                            bsc_contents: Opaque(b"mark"),
-                        }]),
+                        bsv_ds: list([PnfsBlockSigComponent4 { bsc_sig_offset: -512, bsc_contents: Opaque(b"mark") }]),
                     }),
                     PnfsBlockVolume4::Slice(PnfsBlockSliceVolumeInfo4 {
                         bsv_start: 4096,
@@ -404,14 +387,9 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             }))),
             "00000000 00000002 0000007c 00000002 00000003 'iqn' 00 00000001 $netaddr 00000000 00000007 00000002 'id' 0000 $device 00000000 00000002 00000000 00000003 00000001 00000001 00000003 'key' 00 00000003 'cap' 00 00000003 'osd' 00 00000000",
         ),
+        (device(DeviceAddr4::Other(UNKNOWN, Opaque(&[0; 8]))), "00000000 80000001 00000008 00000000 00000000 00000000"),
         (
-            device(DeviceAddr4::Other(UNKNOWN, Opaque(&[0; 8]))),
-            "00000000 80000001 00000008 00000000 00000000 00000000",
-        ),
-        (
-            Results::GETDEVICEINFO(Box::new(GetdeviceinfoRes::Toosmall(GetdeviceinfoToosmall {
-                gdir_mincount: 100,
-            }))),
+            Results::GETDEVICEINFO(Box::new(GetdeviceinfoRes::Toosmall(GetdeviceinfoToosmall { gdir_mincount: 100 }))),
             "00002715 00000064",
         ),
         (
@@ -424,9 +402,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000000 00000001 $verifier 00000001 $device 00000001",
         ),
         (
-            Results::LAYOUTCOMMIT(StatusUnion::Ok(Layoutcommit4Resok {
-                locr_newsize: Newsize4::Changed(4096),
-            })),
+            Results::LAYOUTCOMMIT(StatusUnion::Ok(Layoutcommit4Resok { locr_newsize: Newsize4::Changed(4096) })),
             "00000000 00000001 00000000 00001000",
         ),
         (
@@ -438,9 +414,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000001 $stateid 00000007 $segment 00000001 0000002c $device 00010002 00000000 00000000 00000000 00000001 $fh $segment 00000003 00000030 00000001 $device 00000000 00000000 00000000 00001000 00000000 00002000 00000002 $segment 00000004 00000058 00000000 00001000 00000001 00000001 $device 00000001 $stateid 00000001 $fh 00000004 '1000' 00000003 '100' 00 00000003 0000003c $segment 00000005 00000030 00000001 $device 00000000 00000000 00000000 00001000 00000000 00002000 00000000 $segment 00000002 0000005c 00000001 00000000 00010000 00000000 00000000 00000000 00000001 00000000 00000001 $device 00000000 00000002 00000000 00000003 00000001 00000001 00000003 'key' 00 00000003 'cap' 00 $segment 80000001 00000005 0909090909 000000 $segment 00000001 00000003 010203 00",
         ),
         (
-            Results::LAYOUTGET(LayoutgetRes::Trylater(LayoutgetTrylater {
-                logr_will_signal_layout_avail: true,
-            })),
+            Results::LAYOUTGET(LayoutgetRes::Trylater(LayoutgetTrylater { logr_will_signal_layout_avail: true })),
             "0000274a 00000001",
         ),
         (
@@ -450,9 +424,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000001 $stateid",
         ),
         (
-            Results::LAYOUTRETURN(StatusUnion::Ok(Layoutreturn4Resok {
-                lorr_stateid: LayoutreturnStateid::Absent,
-            })),
+            Results::LAYOUTRETURN(StatusUnion::Ok(Layoutreturn4Resok { lorr_stateid: LayoutreturnStateid::Absent })),
             "00000000 00000000",
         ),
         (Results::LAYOUTERROR(DONE), "00000000"),

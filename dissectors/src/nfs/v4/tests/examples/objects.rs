@@ -7,10 +7,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let object_attributes = || Getattr4Resok { obj_attributes: fattr() };
     vec![
         (Args::ACCESS(Access4Args { access: Access4(0x1ff) }), "000001ff"),
-        (
-            create(Createtype4::Link(DdpText::Inline(b"target"))),
-            "00000005 00000006 'target' 0000 $name $fattr",
-        ),
+        (create(Createtype4::Link(DdpText::Inline(b"target"))), "00000005 00000006 'target' 0000 $name $fattr"),
         (
             create(Createtype4::Block(Specdata4 { specdata1: 8, specdata2: 1 })),
             "00000003 00000008 00000001 $name $fattr",
@@ -42,19 +39,13 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
         ),
         (Args::READLINK(Void), ""),
         (Args::REMOVE(Remove4Args { target: NAME }), "$name"),
-        (
-            Args::RENAME(Rename4Args { oldname: NAME, newname: Text(b"other") }),
-            "$name 00000005 'other' 000000",
-        ),
+        (Args::RENAME(Rename4Args { oldname: NAME, newname: Text(b"other") }), "$name 00000005 'other' 000000"),
         (Args::RESTOREFH(Void), ""),
         (Args::SAVEFH(Void), ""),
         (Args::SECINFO(Secinfo4Args { name: NAME }), "$name"),
         (Args::SETATTR(Setattr4Args { stateid: STATEID, obj_attributes: fattr() }), "$stateid $fattr"),
         (Args::VERIFY(object_attributes()), "$fattr"),
-        (
-            Args::SECINFO_NO_NAME(SecinfoNoName4Args { style: SecinfoStyle4::SECINFO_STYLE4_PARENT }),
-            "00000001",
-        ),
+        (Args::SECINFO_NO_NAME(SecinfoNoName4Args { style: SecinfoStyle4::SECINFO_STYLE4_PARENT }), "00000001"),
         (Args::GETXATTR(Getxattr4Args { gxa_name: NAME }), "$name"),
         (
             Args::SETXATTR(Setxattr4Args {
@@ -64,10 +55,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             }),
             "00000001 $name 00000005 'value' 000000",
         ),
-        (
-            Args::LISTXATTRS(Listxattrs4Args { lxa_cookie: 0, lxa_maxcount: 292 }),
-            "00000000 00000000 00000124",
-        ),
+        (Args::LISTXATTRS(Listxattrs4Args { lxa_cookie: 0, lxa_maxcount: 292 }), "00000000 00000000 00000124"),
         (Args::REMOVEXATTR(Removexattr4Args { rxa_name: NAME }), "$name"),
         (Args::ILLEGAL(Void), ""),
     ]
@@ -76,10 +64,8 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
 pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
     const DONE: StatusUnion<Nfsstat4, Void> = StatusUnion::Ok(Void);
     const FAILED: StatusUnion<Nfsstat4, Void> = StatusUnion::Fail(Nfsstat4::NFS4ERR_DELAY, Void);
-    let entries = slice([
-        Entry4 { cookie: 3, name: NAME, attrs: fattr() },
-        Entry4 { cookie: 4, name: NAME, attrs: fattr() },
-    ]);
+    let entries =
+        slice([Entry4 { cookie: 3, name: NAME, attrs: fattr() }, Entry4 { cookie: 4, name: NAME, attrs: fattr() }]);
     let secinfo = Secinfo4Resok {
         resok4: list([
             Secinfo4::RpcsecGss(RpcsecGssInfo {
@@ -92,10 +78,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
     };
     vec![
         (
-            Results::ACCESS(StatusUnion::Ok(Access4Resok {
-                supported: Access4(0x1f),
-                access: Access4(0x1f),
-            })),
+            Results::ACCESS(StatusUnion::Ok(Access4Resok { supported: Access4(0x1f), access: Access4(0x1f) })),
             "00000000 0000001f 0000001f",
         ),
         (

@@ -5,10 +5,7 @@ use super::*;
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let exchange_id = |eia_state_protect| {
         Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
-            eia_clientowner: ClientOwner4 {
-                co_verifier: VERIFIER,
-                co_ownerid: Opaque(b"Linux NFSv4.2 client"),
-            },
+            eia_clientowner: ClientOwner4 { co_verifier: VERIFIER, co_ownerid: Opaque(b"Linux NFSv4.2 client") },
             eia_flags: ExchangeIdFlags::EXCHGID4_FLAG_SUPP_MOVED_REFER,
             eia_state_protect,
             eia_client_impl_id: list([NfsImplId4 { nii_domain: NAME, nii_name: NAME, nii_date: SECONDS }]),
@@ -29,10 +26,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             "00000000 00000005 $verifier",
         ),
         (
-            Args::BACKCHANNEL_CTL(BackchannelCtl4Args {
-                bca_cb_program: 0x4000_0000,
-                bca_sec_parms: sec_parms(),
-            }),
+            Args::BACKCHANNEL_CTL(BackchannelCtl4Args { bca_cb_program: 0x4000_0000, bca_sec_parms: sec_parms() }),
             "40000000 $sec",
         ),
         (
@@ -109,16 +103,10 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
     vec![
         (Results::RENEW(DONE), "00000000"),
         (
-            Results::SETCLIENTID(SetclientidRes::Ok(SetclientidConfirm {
-                clientid: 5,
-                setclientid_confirm: VERIFIER,
-            })),
+            Results::SETCLIENTID(SetclientidRes::Ok(SetclientidConfirm { clientid: 5, setclientid_confirm: VERIFIER })),
             "00000000 00000000 00000005 $verifier",
         ),
-        (
-            Results::SETCLIENTID(SetclientidRes::ClidInuse(ClidInuse { client_using: netaddr() })),
-            "00002721 $netaddr",
-        ),
+        (Results::SETCLIENTID(SetclientidRes::ClidInuse(ClidInuse { client_using: netaddr() })), "00002721 $netaddr"),
         (Results::SETCLIENTID_CONFIRM(DONE), "00000000"),
         (Results::BACKCHANNEL_CTL(DONE), "00000000"),
         (

@@ -15,13 +15,7 @@ fn open(openhow: Openflag4<'static>, claim: OpenClaim4<'static>) -> Args<'static
 
 pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
     let lock = |locker| {
-        Args::LOCK(Lock4Args {
-            locktype: NfsLockType4::WRITEW_LT,
-            reclaim: false,
-            offset: 0,
-            length: u64::MAX,
-            locker,
-        })
+        Args::LOCK(Lock4Args { locktype: NfsLockType4::WRITEW_LT, reclaim: false, offset: 0, length: u64::MAX, locker })
     };
     vec![
         (Args::CLOSE(Close4Args { seqid: 0, open_stateid: STATEID }), "00000000 $stateid"),
@@ -54,10 +48,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             }),
             "00000001 00000001 $stateid 00000000 00000001 00000000 00000002",
         ),
-        (
-            open(Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE), OpenClaim4::Null(NAME)),
-            "$open 00000000 00000000 $name",
-        ),
+        (open(Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE), OpenClaim4::Null(NAME)), "$open 00000000 00000000 $name"),
         (
             open(
                 Openflag4::Create(Createhow4::Unchecked(fattr())),
@@ -78,18 +69,12 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
         ),
         (
             open(
-                Openflag4::Create(Createhow4::Exclusive41(Creatverfattr {
-                    cva_verf: VERIFIER,
-                    cva_attrs: fattr(),
-                })),
+                Openflag4::Create(Createhow4::Exclusive41(Creatverfattr { cva_verf: VERIFIER, cva_attrs: fattr() })),
                 OpenClaim4::Fh,
             ),
             "$open 00000001 00000003 $verifier $fattr 00000004",
         ),
-        (
-            open(Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE), OpenClaim4::DelegPrevFh),
-            "$open 00000000 00000006",
-        ),
+        (open(Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE), OpenClaim4::DelegPrevFh), "$open 00000000 00000006"),
         (
             open(Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE), OpenClaim4::DelegCurFh(STATEID)),
             "$open 00000000 00000005 $stateid",
@@ -117,10 +102,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
             })),
             "00000000 00000001 0000003f $time $time 00000000 00000001 00000001",
         ),
-        (
-            Args::TEST_STATEID(TestStateid4Args { ts_stateids: list([STATEID, STATEID]) }),
-            "00000002 $stateid $stateid",
-        ),
+        (Args::TEST_STATEID(TestStateid4Args { ts_stateids: list([STATEID, STATEID]) }), "00000002 $stateid $stateid"),
         (
             Args::WANT_DELEGATION(WantDelegation4Args {
                 wda_want: ShareAccess::OPEN4_SHARE_ACCESS_WANT_ANY_DELEG,
@@ -150,21 +132,12 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
         (Results::DELEGPURGE(DONE), "00000000"),
         (Results::DELEGRETURN(FAILED), "00002718"),
         (Results::LOCK(LockRes::Ok(LockStateid4Resok { lock_stateid: STATEID })), "00000000 $stateid"),
-        (
-            Results::LOCK(LockRes::Denied(denied())),
-            "0000271a 00000000 00000000 00000000 00000001 00000002 $owner",
-        ),
+        (Results::LOCK(LockRes::Denied(denied())), "0000271a 00000000 00000000 00000000 00000001 00000002 $owner"),
         (Results::LOCK(LockRes::Fail(Nfsstat4::NFS4ERR_GRACE)), "0000271d"),
         (Results::LOCKT(LocktRes::Ok(Void)), "00000000"),
-        (
-            Results::LOCKT(LocktRes::Denied(denied())),
-            "0000271a 00000000 00000000 00000000 00000001 00000002 $owner",
-        ),
+        (Results::LOCKT(LocktRes::Denied(denied())), "0000271a 00000000 00000000 00000000 00000001 00000002 $owner"),
         (Results::LOCKU(StatusUnion::Ok(LockStateid4Resok { lock_stateid: STATEID })), "00000000 $stateid"),
-        (
-            open(OpenDelegation4::None),
-            "00000000 $stateid $cinfo 00000004 00000002 00000000 00000002 00000000",
-        ),
+        (open(OpenDelegation4::None), "00000000 $stateid $cinfo 00000004 00000002 00000000 00000002 00000000"),
         (
             open(OpenDelegation4::Read(read_delegation())),
             "00000000 $stateid $cinfo 00000004 00000002 00000000 00000002 00000001 $read_delegation",
@@ -196,14 +169,8 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             })),
             "00000000 $stateid $cinfo 00000004 00000002 00000000 00000002 00000005 $stateid 00000000 00000001 ffffffff ffffffff $ace",
         ),
-        (
-            Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid4Resok { open_stateid: STATEID })),
-            "00000000 $stateid",
-        ),
-        (
-            Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid4Resok { open_stateid: STATEID })),
-            "00000000 $stateid",
-        ),
+        (Results::OPEN_CONFIRM(StatusUnion::Ok(OpenStateid4Resok { open_stateid: STATEID })), "00000000 $stateid"),
+        (Results::OPEN_DOWNGRADE(StatusUnion::Ok(OpenStateid4Resok { open_stateid: STATEID })), "00000000 $stateid"),
         (Results::RELEASE_LOCKOWNER(DONE), "00000000"),
         (Results::FREE_STATEID(DONE), "00000000"),
         (
@@ -219,9 +186,7 @@ pub(super) fn replies() -> Vec<(Results<'static>, &'static str)> {
             "00000000 00000000 $verifier $stateid 00000001 0000003c 00000000 00000000",
         ),
         (
-            Results::GET_DIR_DELEGATION(StatusUnion::Ok(Box::new(GetDirDelegation4ResNonFatal::Unavail(
-                true,
-            )))),
+            Results::GET_DIR_DELEGATION(StatusUnion::Ok(Box::new(GetDirDelegation4ResNonFatal::Unavail(true)))),
             "00000000 00000001 00000001",
         ),
         (
