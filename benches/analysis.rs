@@ -1,7 +1,7 @@
 //! Throughput of reading, decoding and analysing captures, in packets and bytes per second. Each benchmark adds one
 //! step to the one before. `cargo bench --bench analysis`
 
-#![allow(clippy::disallowed_methods, reason = "a benchmark makes files of its own")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark makes its own files")]
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
 #![allow(clippy::expect_used, reason = "a benchmark says what is wrong by panicking")]
 

@@ -1,7 +1,7 @@
 //! Cost of display filters: `nfsrdma-inspect -q` with filters on one field, compared with the same run without a
 //! filter, on the large capture. `cargo bench --bench filters`
 
-#![allow(clippy::disallowed_methods, reason = "a benchmark makes files of its own")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark makes its own files")]
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark says what is wrong by panicking")]
 

@@ -3,7 +3,7 @@
 //!
 //! Exits with 1 if a limit is exceeded.
 #![allow(clippy::expect_used, reason = "a benchmark says what is wrong by panicking")]
-#![allow(clippy::disallowed_methods, reason = "a benchmark makes files of its own")]
+#![allow(clippy::disallowed_methods, reason = "a benchmark makes its own files")]
 
 use std::fs::File;
 use std::io;

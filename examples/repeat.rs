@@ -3,7 +3,7 @@
 //!
 //! The arguments are the name of a capture in `captures/` and the size in MiB.
 
-#![allow(clippy::disallowed_methods, reason = "an example makes files of its own")]
+#![allow(clippy::disallowed_methods, reason = "an example makes its own files")]
 
 use std::io;
 

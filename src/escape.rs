@@ -57,7 +57,7 @@ pub fn json(value: &(impl Serialize + ?Sized)) -> serde_json::Result<Vec<u8>> {
 }
 
 /// Protects a CSV cell from evaluation as a formula in a spreadsheet: adds an apostrophe before a cell that begins like
-/// a formula and is no number.
+/// a formula and is not a number.
 pub fn escape_formula(cell: &str) -> Cow<'_, str> {
     let is_formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err();
     if is_formula { format!("'{cell}").into() } else { cell.into() }

@@ -1,5 +1,5 @@
 //! Modules of the program `nfsrdma-inspect`; ARCHITECTURE.md describes the data flow.
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files"))]
 
 pub mod cli;
 pub mod escape;

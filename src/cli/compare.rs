@@ -130,7 +130,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
     let mut to = BufWriter::new(progress.stdout());
     let mut remaining = args.count.unwrap_or(usize::MAX);
     let mut comparison = CaptureComparator::new(selection, usize::MAX, memory.view_bytes());
-    // Differences are not reported if one file is no capture.
+    // Differences are not reported if one file is not a capture.
     let is_no_capture = Cell::new(false);
     let next = |side| {
         let [a, b] = &mut readers;

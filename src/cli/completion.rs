@@ -332,7 +332,7 @@ fn fields(prefix: &str) -> ShellCompletionCandidates {
 fn complete_filter(current: &str) -> ShellCompletionCandidates {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_' || character == '.';
     let name = current.rfind(|character| !is_name(character)).map_or(0, |at| at + 1);
-    // A multibyte character is no separator of a filter.
+    // A multibyte character is not a separator of a filter.
     match (current.get(..name), current.get(name..)) {
         (Some(prefix), Some(start)) => fields(start).prefixed(prefix),
         _ => ShellCompletionCandidates::default(),

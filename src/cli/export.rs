@@ -107,7 +107,7 @@ fn write_error(args: &ExportArgs, error: &io::Error) -> anyhow::Error {
     anyhow::anyhow!("{}: cannot write: {}; {}", args.to.display(), os_error_text(error), write_advice(error))
 }
 
-/// Exports a capture. Returns `true` if it was read to its end. Writes nothing for a file that is no capture.
+/// Exports a capture. Returns `true` if it was read to its end. Writes nothing for a file that is not a capture.
 fn export(
     args: &ExportArgs,
     memory: &CommandMemoryBudget,
@@ -170,7 +170,7 @@ fn read(
         if !is_known {
             errors.extend(source.unknown_link());
         }
-        // A capture without Transactions has tables without rows; a file that is no capture has none.
+        // A capture without Transactions has tables without rows; a file that is not a capture has none.
         if tables.is_none() && (!is_over || errors.is_empty()) {
             tables = Some(ParquetExport::create(&args.to, &capture.name, inputs, memory)?);
         }

@@ -624,7 +624,7 @@ fn show(
             output.dropped_frames()
         ));
     }
-    // If the input is no capture, there is no summary and nothing to write: an older file stays.
+    // If the input is not a capture, there is no summary and nothing to write: an older file stays.
     let is_capture = has_frames || errors.is_empty() || args.is_live();
     if is_capture {
         let counters = source.counters();

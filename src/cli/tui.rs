@@ -147,7 +147,7 @@ fn capture(args: &TuiArgs, memory: &CommandMemoryBudget) -> Result<SharedCapture
             .map_err(|error| anyhow!("{}: cannot open: {}; check the path", file.display(), os_error_text(&error)));
     }
     let is_pipe = |file: &PathBuf| file.as_os_str() == "-" || !file.is_file();
-    // A file that is no capture is reported before the screen is taken over, and a pipe is read only once.
+    // A file that is not a capture is reported before the screen is taken over, and a pipe is read only once.
     let source = CaptureFrameSource::open_within(&args.files, memory.windows())?;
     if !args.files.iter().any(is_pipe) {
         require_frames(source, &args.files)?;

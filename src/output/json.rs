@@ -34,7 +34,7 @@ pub struct TransactionJsonLineWriter {
 }
 
 impl TransactionJsonLineWriter {
-    /// Creates a writer; with `has_iso`, each time is also written in ISO 8601 under a key of its own.
+    /// Creates a writer; with `has_iso`, each time is also written in ISO 8601 under its own key.
     pub fn new(has_iso: bool) -> Self {
         Self { has_iso, ..Self::default() }
     }

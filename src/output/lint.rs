@@ -174,7 +174,7 @@ fn severity_style(severity: ReportedFindingSeverity, screen: &TerminalProfile) -
     }
 }
 
-/// Writes a finding as a line of its own, for live captures.
+/// Writes a finding as one line, for live captures.
 ///
 /// # Errors
 /// Returns an error if writing fails.

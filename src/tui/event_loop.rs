@@ -14,7 +14,7 @@ use super::terminal::{self, TerminationSignals, TuiTerminal};
 const BUSY: Duration = Duration::from_millis(16);
 const IDLE: Duration = Duration::from_millis(100);
 
-/// Reads events on a thread of its own. If the terminal is gone, as when its window is closed, the read may never
+/// Reads events on its own thread. If the terminal is gone, as when its window is closed, the read may never
 /// return, but the signal for it must still be handled.
 fn events() -> Receiver<io::Result<Event>> {
     let (sender, receiver) = channel();

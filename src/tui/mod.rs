@@ -8,7 +8,7 @@
 //! source -> frame_reload (a thread) <- requests ----------------+
 //! ```
 //!
-//! - A [`read_pass`] reads all frames once, on a thread of its own: it decodes them, keeps the Transactions that the
+//! - A [`read_pass`] reads all frames once, on its own thread: it decodes them, keeps the Transactions that the
 //!   filter selects, and puts light [rows](model::transaction_list_row) and [tables](model::statistics_snapshot) into a
 //!   [`read_pass_channel`]. Without a filter there is one pass; a filter starts a second one, so that removing the
 //!   filter costs nothing. A pass whose channel is full waits, so that a pause loses nothing.

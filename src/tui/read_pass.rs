@@ -1,4 +1,4 @@
-//! The pass: one reading of all frames, on a thread of its own.
+//! The pass: one reading of all frames, on its own thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -214,7 +214,7 @@ fn what_cannot_be_compared_is_no_success() {
     };
     let capture = captures::path("rxe-v42-deleg");
     let capture = capture.to_str().unwrap();
-    // Nothing is reported for a file that is no capture.
+    // Nothing is reported for a file that is not a capture.
     assert!(fails(capture, "Cargo.toml").contains("Cargo.toml: not a capture file"));
     let fails_with = |arguments: &[&str]| {
         let output = run(arguments, &[Path::new(capture), Path::new(capture)]);

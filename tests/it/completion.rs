@@ -58,7 +58,7 @@ const TRACE: &str = "work.trace";
 const NEITHER: &str = "decoy.txt";
 const FOLDER: &str = "folder";
 
-/// A shell in a terminal of its own.
+/// A shell in its own terminal.
 struct Session {
     shell: &'static Shell,
     terminal: Terminal,

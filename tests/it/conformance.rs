@@ -352,7 +352,7 @@ fn a_read_behind_the_reply() {
 
 #[test]
 fn a_write_beyond_its_segment() {
-    // The length contradicts the packets, so that it is no evidence of an access.
+    // The length contradicts the packets, so that it is not evidence of an access.
     let instead = [("write-bounds", Instead::Rule("transport/write-length"))];
     breaks_in("rxe-v42", 600, &["write-bounds"], &instead, |kept| word(kept, 592, HEADER + 12, 4097));
 }

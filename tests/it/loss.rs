@@ -174,7 +174,7 @@ fn is_write_first(frame: &Kept) -> bool {
     bth(frame).is_some_and(|bth| frame.bytes.get(bth) == Some(&0x06))
 }
 
-/// Bytes of data in a First packet, which are the path MTU: BTH, RETH and ICRC are no data.
+/// Bytes of data in a First packet, which are the path MTU: BTH, RETH and ICRC are not data.
 fn data_of_first(frame: &Kept) -> u64 {
     (frame.length as usize - bth(frame).unwrap() - (12 + 16 + 4)) as u64
 }
@@ -247,7 +247,7 @@ fn first_packets_cost_their_own_bytes(name: &str, step: usize, always: &[usize])
     tried.len()
 }
 
-/// The lossy capture with most RDMA Writes, in a test of its own.
+/// The lossy capture with most RDMA Writes, in its own test.
 const MOST_WRITES: &str = "rxe-v42-bulk-loss5";
 
 #[test]

@@ -7,7 +7,7 @@
     clippy::panic,
     reason = "a test says what is wrong by panicking, in its helper functions too"
 )]
-#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+#![allow(clippy::disallowed_methods, reason = "tests make their own files")]
 
 mod adversarial;
 mod captures;

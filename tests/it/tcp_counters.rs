@@ -36,7 +36,7 @@ fn equals_the_kernels_counters(name: &str) {
         let counted = (kernel.operations.get(operation), operations.get(operation));
         assert_eq!(counted.0, counted.1, "{name}: {operation}: the kernel (left) and the program (right)");
     }
-    // Calls of NFSACL are no operations of the mount, but messages of its transport.
+    // Calls of NFSACL are not operations of the mount, but messages of its transport.
     let replies = calls.iter().filter(|t| t.message("reply").is_some()).count();
     assert_eq!(calls.len() as u64, kernel.transport.sends, "{name}: messages that the client sent");
     assert_eq!(replies as u64, kernel.transport.receives, "{name}: Replies that the client received");

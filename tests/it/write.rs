@@ -195,7 +195,7 @@ fn rfc5044_section_4_1_a_trailer_that_is_sent_again_is_written() {
         .expect("a CRC that came alone");
     let mut frames_sent = kept.clone();
     let mut again = kept[trailer].clone();
-    // A distinct frame: another identification, and so late that it is no duplicate of the capture.
+    // A distinct frame: another identification, and so late that it is not a duplicate of the capture.
     again.bytes[18] ^= 0x55;
     let at = kept.iter().position(|later| later.time.0 > again.time.0 + 300_000_000).unwrap();
     again.time.0 = kept[at].time.0 - 1;

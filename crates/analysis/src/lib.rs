@@ -1,5 +1,5 @@
 //! Analysis of many Transactions: display filters, names of files, statistics, comparison and baselines.
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files"))]
 
 pub mod baseline;
 pub mod bounded_time_series;

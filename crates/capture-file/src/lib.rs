@@ -27,7 +27,7 @@
 //! The bytes pass through `compression` -> `buffer` -> `format` (`pcap` or `pcapng`) -> `reader` (one file) -> `merge`.
 //! A frame is borrowed from the buffer of its file: nothing is copied or allocated for it. The memory per file is a
 //! buffer, which grows with the longest record to at most 16 MiB, and the memory of the decompressor.
-#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make their own files"))]
 
 mod buffer;
 mod byte_order;

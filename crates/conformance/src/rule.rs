@@ -76,7 +76,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Values of most rules: a violation is an error and a finding of its own, and no subject or evidence is needed.
+    /// Values of most rules: a violation is an error and a separate finding, and no subject or evidence is needed.
     pub(crate) const DEFAULT: Self = Self {
         id: "",
         severity: Severity::Error,

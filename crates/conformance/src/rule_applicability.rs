@@ -34,7 +34,7 @@ pub(crate) enum RequiredMessageProperty {
     UnusualHeader,
     /// The message, or a message of the Transaction, is not decoded to its end, or has another version of RPC.
     Undecodable,
-    /// The RPC failed: RDMA_ERROR, or a Reply that is no success.
+    /// The RPC failed: RDMA_ERROR, or a Reply that does not report success.
     Failure,
     /// A Call of the connection, or this one, was refused with RDMA_ERROR.
     Refusal,

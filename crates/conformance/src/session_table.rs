@@ -245,7 +245,7 @@ impl SessionTable {
         let last_use = session.slots.get(&sequence.slot).copied();
         let last_point = last_use.map_or(session.created, |last_use| last_use.certain);
         let frame_before = last_use.map_or(session.created_frame, |last_use| last_use.call_frame);
-        // Calls of the server have numbers of their own.
+        // Calls of the server have their own numbers.
         let created_by = if operations.channel == SessionChannelKind::Fore { session.created_by } else { 0 };
         let number_before = last_use.map_or(created_by, |last_use| last_use.call_number);
         Some(SlotStateBeforeCompound {

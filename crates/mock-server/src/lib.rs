@@ -96,7 +96,7 @@ struct MockInFlightCallChunkMemory {
 }
 
 impl MockTransport {
-    /// Creates a transport to a server of its own.
+    /// Creates a transport with its own server.
     pub fn new(settings: MockConnectionSettings) -> Self {
         Self::for_server(Arc::new(Mutex::new(MockServer::default())), settings)
     }

@@ -395,7 +395,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// Calls COMPOUND with these operations, and passes the decoded results to `results`.
     ///
     /// # Errors
-    /// Returns an error if there are no results. A failed operation is no error here.
+    /// Returns an error if there are no results. A failed operation is not an error here.
     pub fn compound<T>(
         &mut self,
         minor: u32,

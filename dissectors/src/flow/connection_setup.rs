@@ -346,7 +346,7 @@ impl PendingConnectionSetUps {
     }
 }
 
-/// Converts a 5-bit exponent; 0 is no timeout.
+/// Converts a 5-bit exponent; 0 is not a timeout.
 fn ack_timeout_ns(exponent: u8) -> Option<u64> {
     (exponent > 0).then(|| 4_096 << (exponent & 0x1f))
 }

@@ -54,7 +54,7 @@ counted! {
         LateCopy = "late_copy",
         /// On a stream of records: a part of a record whose mark was not captured.
         NoRecordMark = "no_record_mark",
-        /// On a stream of records: a record that is no RPC message.
+        /// On a stream of records: a record that is not an RPC message.
         NotRpc = "not_rpc",
         /// A retransmission with other bytes than the first copy; the first copy counts.
         Contradiction = "contradicting_copy",
@@ -66,7 +66,7 @@ counted! {
         CutStream = "cut_stream",
         /// RPC-over-TLS, which encrypts its content.
         Tls = "tls",
-        /// A datagram to queue pair 1 that is no supported message of the connection manager.
+        /// A datagram to queue pair 1 that is not a supported message of the connection manager.
         Management = "management",
         /// Bytes of an iWARP stream in which no MPA FPDU was found.
         Framing = "mpa_framing",

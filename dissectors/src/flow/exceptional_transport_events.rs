@@ -1,4 +1,4 @@
-//! Events of a transport that are no part of a Transaction: losses and their recovery, congestion, errors, and RDMA
+//! Events of a transport that are not part of a Transaction: losses and their recovery, congestion, errors, and RDMA
 //! Reads and Writes of memory that was not offered for them.
 //!
 //! Recorded only if [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
@@ -86,7 +86,7 @@ pub enum TransportAnomalyKind {
         /// Maximum number that the owner of the memory declared at the set-up.
         limit: u16,
     },
-    /// A message that is no RPC-over-RDMA message, on a connection that carries RPC-over-RDMA.
+    /// A message that is not an RPC-over-RDMA message, on a connection that carries RPC-over-RDMA.
     Undecoded {
         /// Reason why it was not decoded.
         reason: UndecodedReason,

@@ -12,7 +12,7 @@ pub struct FlowLimits {
     /// Transactions that wait for their Reply.
     pub open_transactions: usize,
     /// Nanoseconds of frame time after which a Call without a Reply is emitted unanswered. `None` waits for the
-    /// end of the input. A Reply that arrives later becomes a Transaction of its own, without a Call.
+    /// end of the input. A Reply that arrives later becomes a separate Transaction, without a Call.
     pub call_age_ns: Option<u64>,
     /// Closed Transactions that wait for late copies of their messages.
     pub lingering_transactions: usize,

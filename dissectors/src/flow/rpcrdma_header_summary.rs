@@ -151,7 +151,7 @@ impl<'a> FieldObserver<'a> for RpcRdmaHeaderFieldCollector {
 }
 
 impl RpcRdmaHeaderSummary {
-    /// Decodes the header of a message of `length` bytes; `None` if it is no header of the dialect.
+    /// Decodes the header of a message of `length` bytes; `None` if it is not a header of the dialect.
     pub(super) fn decode(dialect: Dialect, bytes: &[u8], length: usize) -> Option<Self> {
         match Self::decode_without_chunks(dialect, bytes) {
             Some(header) => Some(header),

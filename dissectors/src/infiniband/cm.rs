@@ -520,7 +520,7 @@ fn decode_request<'a, O: FieldObserver<'a>>(data: CapturedSlice<'a>, observer: &
 }
 
 impl ServiceId {
-    /// Returns the IP port of the service ID, or `None` if it is no IP service ID. Annex A11.
+    /// Returns the IP port of the service ID, or `None` if it is not an IP service ID. Annex A11.
     pub fn ip_port(self) -> Option<(PortSpace, Port)> {
         let bytes = self.0.to_be_bytes();
         let (header, _) = IpServiceId::decode(&bytes, 0, &mut NullFieldObserver)?;

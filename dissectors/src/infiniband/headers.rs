@@ -226,7 +226,7 @@ impl Syndrome {
     }
 
     /// Returns the number of receive buffers that the responder still offers. `None` if it does not count them (code
-    /// 31), or if this is no acknowledgement.
+    /// 31), or if this is not an acknowledgement.
     pub const fn credits(self) -> Option<u32> {
         match self {
             Self::Ack { credits } if credits < 31 => Some(half_octaves(credits)),

@@ -108,7 +108,7 @@ pub fn is_whole_done(bytes: &[u8], length: usize) -> bool {
 fn prototype_evidence(start: Cursor<'_>) -> RpcRdmaEvidence {
     let mut cursor = start;
     let header = NfsRdmaPrototypeHeader::decode(&mut cursor, NfsRdmaPrototypeHeader::FIELD, &mut NullFieldObserver);
-    // So few words are no evidence if the header is truncated.
+    // So few words are not evidence if the header is truncated.
     let Ok(header) = header else { return RpcRdmaEvidence::None };
     let at_end = cursor.remaining() == 0;
     match header.rc_body {

@@ -10,7 +10,7 @@ use super::xdr_type::Xdr;
 
 /// An opaque item of at most `BOUND` bytes whose structure depends on a preceding value.
 ///
-/// Other content is no error: it stays opaque, and decoding continues after it.
+/// Other content is not an error: it stays opaque, and decoding continues after it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StructuredOpaque<'a, T, const BOUND: u32 = { u32::MAX }> {
     /// The structure, which fills the item exactly.

@@ -21,7 +21,7 @@ impl Dialect {
         matches!(self, Self::Prototype | Self::Rfc5666)
     }
 
-    /// Returns the number of segments of a chunk that is read. An entry of the prototype's list is a chunk of its own.
+    /// Returns the number of segments of a chunk that is read. Each entry of the prototype's list is a chunk.
     pub(crate) fn segments(self, dice: &mut Dice) -> usize {
         if self == Self::Prototype { 1 } else { 1 + dice.below(3) }
     }

@@ -115,7 +115,7 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
     let captures: Vec<_> = args.files.iter().map(name).collect();
     let (to, counts) = compiler.finish(&captures).map_err(output_error)?;
     if counts.end.steps == 0 && !errors.is_empty() {
-        // The input was no capture, so there is no trace, and an older one stays.
+        // The input was not a capture, so there is no trace, and an older one stays.
         return Ok(ExitStatus::Failed);
     }
     to.commit()?;

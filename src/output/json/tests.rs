@@ -119,7 +119,7 @@ fn entry(transactions: &[Transaction], operation: &str) -> Json {
 fn arguments_and_results_look_as_people_know_them() {
     let transactions = testing::transactions("rxe-v42.pcap");
     let expected = [
-        // A result with the name of an argument is in an object of its own.
+        // A result with the name of an argument is in its own object.
         (
             "CLOSE",
             r#"{"op":"CLOSE","status":"NFS4_OK","seqid":0,"open_stateid":"e20a016b3bdba00001000000:1",

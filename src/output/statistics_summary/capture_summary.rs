@@ -26,7 +26,7 @@ pub struct CaptureSummary<'a> {
     pub shown: Option<OutputLineUnit>,
     /// View whose lines a display filter selects, if there is one.
     pub filtered: Option<OutputLineUnit>,
-    /// `true` if JSON has each time also in ISO 8601 under a key of its own.
+    /// `true` if JSON has each time also in ISO 8601 under its own key.
     pub has_iso: bool,
     /// Characters of the text.
     pub glyphs: Glyphs,

@@ -149,7 +149,7 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
         let count = PluralCount(tally.transactions, "Transaction");
         let _ = write!(text, " {count} spent {waited} in loss recovery.");
     }
-    // A slow server alone is no sign of loss.
+    // A slow server alone is not a sign of loss.
     if tally.suspected_transactions > 0 && tally.has_loss() {
         let count = PluralCount(tally.suspected_transactions, "Transaction");
         let _ = write!(text, " {count} waited an ACK timeout or longer for the server: lost packets may be why.");

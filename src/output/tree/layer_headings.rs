@@ -149,7 +149,7 @@ fn heading(field: &FieldDefinition) -> Option<&'static LayerHeading> {
     HEADERS.iter().chain(MESSAGES).find(|heading| heading.name == field.name)
 }
 
-/// Returns the title of a layer, or `None` if the group is no layer.
+/// Returns the title of a layer, or `None` if the group is not a layer.
 pub(super) fn title(field: &FieldDefinition) -> Option<&'static str> {
     heading(field).map(|heading| heading.title)
 }

@@ -1,4 +1,4 @@
-//! Sorting of rows. It runs on a thread of its own, over pages shared with the model.
+//! Sorting of rows. It runs on its own thread, over pages shared with the model.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn compare(column: TransactionListColumn, a: &TransactionRowWithText<'_>, b: &Tr
     }
 }
 
-/// Sorts the rows in memory, on a thread of its own.
+/// Sorts the rows in memory, on its own thread.
 pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<SortedRowNumbers> {
     let pages: Vec<(usize, Arc<RowPage>)> = rows.pages().map(|(at, page)| (at, Arc::clone(page))).collect();
     let count = rows.len();

@@ -88,7 +88,7 @@ pub(super) fn program() -> String {
     std::env::var("PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_nfsrdma-inspect").to_owned())
 }
 
-/// A run of the program, in a process of its own: the kernel sums the CPU time of all children of a process, and other
+/// A run of the program, in its own process: the kernel sums the CPU time of all children of a process, and other
 /// tests may run in this one.
 pub(super) struct Run {
     process: Child,

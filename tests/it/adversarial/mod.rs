@@ -180,7 +180,7 @@ fn clients_in_comparisons() {
     });
 }
 
-/// Writes the LOOKUP of a client of its own, and its Reply.
+/// Writes the LOOKUP of a separate client, and its Reply.
 fn one_lookup_of_a_client(to: &mut Pcap<&mut dyn Write>, number: u64) -> io::Result<()> {
     let [_, high, middle, low] = (number as u32).to_be_bytes();
     let (client, xid) = ([10, 1 + high, middle, low], 7);

@@ -272,7 +272,7 @@ fn run_with_fault(fault: &MockServerFault, first: usize, works: &[Work]) -> Faul
     );
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
-        // A Reply that is lost once is no fault, and the Call is retried; a server that never answers is at fault.
+        // A Reply that is lost once is not a fault, and the Call is retried; a server that never answers is at fault.
         let is_silent = matches!(fault.what, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
         let injector = MockFaultInjector::new(*fault);
         let injector = if is_silent { injector.with_repetition() } else { injector };

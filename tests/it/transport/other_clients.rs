@@ -114,7 +114,7 @@ fn recompiled(capture: &[u8], test: &str) -> Arc<[u8]> {
     fs::read(&trace.0).unwrap().into()
 }
 
-/// Returns the offsets of the Replies of GETATTR of files that are no directories.
+/// Returns the offsets of the Replies of GETATTR of files that are not directories.
 fn getattrs(capture: &[u8]) -> Vec<usize> {
     let listed = program(&["-T", "json", "--summary", "none", captures::path("rxe-v3").to_str().unwrap()]);
     // Replies of GETATTR: XID, REPLY, MSG_ACCEPTED, a verifier of AUTH_NONE, SUCCESS, NFS3_OK, NF3REG; the size is 48

@@ -218,7 +218,7 @@ fn a_url_that_is_none_is_a_fault_of_usage() {
     assert!(said.contains("no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"), "{said}");
 }
 
-/// Answers NULL, and everything else with random words, like a server that is no NFS server.
+/// Answers NULL, and everything else with random words, like a server that is not an NFS server.
 fn babble(mut stream: TcpStream, mut state: u64) -> Option<()> {
     loop {
         let mut mark = [0; 4];

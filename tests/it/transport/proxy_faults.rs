@@ -169,7 +169,7 @@ fn outcomes(kind: Kind, order: ReplayOrder, works: &BTreeMap<u32, Work>) -> Vec<
 }
 
 /// Injects every `step`-th kind of fault, from `first` on, or all. At most `allowed` of 1,000 faults may be missed;
-/// disturbances that the run recovers from are no faults of the files.
+/// disturbances that the run recovers from are not faults of the files.
 fn faults_are_detected(order: ReplayOrder, (first, step): (usize, usize), allowed: usize) {
     let works = works(&format!("proxied-lies-{order:?}"));
     let kinds = kinds();

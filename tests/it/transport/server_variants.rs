@@ -545,7 +545,7 @@ fn rfc8881_section_18_16_4_change_info_of_an_open_by_filehandle_is_of_no_directo
     assert_eq!((differences(false), differences(true)), (0, 0));
 }
 
-/// Objects of root are owned by nobody: NFSv3 has numeric owners, which differ, and that is no mismatch.
+/// Objects of root are owned by nobody: NFSv3 has numeric owners, which differ, and that is not a mismatch.
 #[test]
 fn owners_of_nfs_v3_are_tolerated_where_the_export_squashes_root() {
     let mut server = MockServer::default();

@@ -95,7 +95,7 @@ fn rfc8881_section_2_10_6_1_a_server_that_makes_up_seq_misordered_is_to_blame_an
     assert!(report.is_different());
 }
 
-/// A second Reply to a Call is no violation, as a server may answer a Call that was sent again. It is named.
+/// A second Reply to a Call is not a violation, as a server may answer a Call that was sent again. It is named.
 #[test]
 fn messages_that_are_not_used_are_counted_by_reason() {
     let server: Arc<Mutex<MockServer>> = Arc::default();

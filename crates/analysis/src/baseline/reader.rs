@@ -65,7 +65,7 @@ impl OpenBaselineFile {
     /// Returns the settings of a baseline whose other parts may be unreadable. In a git conflict both sides are kept.
     ///
     /// # Errors
-    /// Returns an error for a line that is no setting, so that rewriting the baseline does not lose it.
+    /// Returns an error for a line that is not a setting, so that rewriting the baseline does not lose it.
     pub fn kept_settings(&self, max_bytes: usize) -> Result<BaselineSettings, BaselineReadError> {
         let mut lines = BaselineLineReader::new(&self.file, BaselineReadPosition::default(), max_bytes);
         let mut settings = BaselineSettings::empty();

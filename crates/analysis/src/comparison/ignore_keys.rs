@@ -76,7 +76,7 @@ pub(super) fn operation(name: &str) -> Result<(), String> {
     Err(format!("unknown operation {name}{}", proposal(&similar)))
 }
 
-/// Returns the message for a word that is no kind, field or operation.
+/// Returns the message for a word that is not a kind, field or operation.
 pub(super) fn unknown(word: &str) -> String {
     // A kind with this prefix wins over a similar procedure: `stat` is `status`, not STAT of NSM.
     let mut similar: Vec<_> = kinds().filter(|kind| !word.is_empty() && kind.starts_with(word)).collect();

@@ -67,7 +67,7 @@ impl IgnoreKey {
     }
 }
 
-/// Lengths that are no field, but a kind of difference.
+/// Lengths: a kind of difference, not a field.
 const LENGTHS: [DifferenceKind; 3] = [DifferenceKind::Inline, DifferenceKind::ChunkLength, DifferenceKind::ChunkBytes];
 
 /// Maximum distance of numbers of a field.

@@ -73,7 +73,7 @@ impl CaptureComparator {
                 self.compare(&a.record, &b.record, differs_in_rdma, receive);
             }
         }
-        // A replay chooses the order of independent steps; that is no difference of the server.
+        // A replay chooses the order of independent steps; that is not a difference of the server.
         match is_replay {
             true => self.reordered += alignment.moved.len() as u64,
             false => self.report_moved([&of_a, &of_b], &alignment.moved, &pairs),

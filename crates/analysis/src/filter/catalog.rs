@@ -19,7 +19,7 @@ use super::procedure_number_fields::{self, ProcedureNumberFilterField};
 pub enum FilterFieldSource {
     /// A structure, in one of these layers.
     Structure(Vec<FieldDecodeLayer>),
-    /// A protocol without a header of its own, present if one of its fields is.
+    /// A protocol without its own header, present if one of its fields is.
     Protocol(Vec<FieldDecodeLayer>),
     /// A generated field of a frame or a Transaction.
     Generated(GeneratedField),

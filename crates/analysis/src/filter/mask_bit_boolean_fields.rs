@@ -170,7 +170,7 @@ pub(super) fn all_bits() -> &'static [MaskBitFilterField] {
     &ALL
 }
 
-/// Returns the bits of one mask. Bits that share a name with others are no fields of their own: together they are a
+/// Returns the bits of one mask. Bits that share a name with others are not fields of their own: together they are a
 /// number.
 fn bits_of_mask(field: &'static str, fields: &[RegisteredField]) -> Vec<MaskBitFilterField> {
     let mut names: Vec<FlagName> = Vec::new();

@@ -28,12 +28,12 @@ pub(super) struct RequiredLayers {
 }
 
 impl RequiredLayers {
-    /// Returns `true` if frames have values of their own.
+    /// Returns `true` if frames have their own values.
     pub(super) fn needs_frame(self) -> bool {
         self.frame || self.headers || self.management
     }
 
-    /// Returns `true` if messages have values of their own.
+    /// Returns `true` if messages have their own values.
     pub(super) fn needs_message(self) -> bool {
         self.rpcrdma || self.rpc || self.procedure || self.message
     }

@@ -236,7 +236,7 @@ fn quoted(text: &str, at: usize, open: usize, is_raw: bool) -> Result<(Vec<u8>, 
             '"' => return Ok((bytes, open + index + 1)),
             '\\' if is_raw => {
                 bytes.push(b'\\');
-                // A quote after a backslash is no end; both stay.
+                // A quote after a backslash is not an end; both stay.
                 if let Some((_, next)) = characters.next() {
                     bytes.extend_from_slice(next.encode_utf8(&mut [0; 4]).as_bytes());
                 }

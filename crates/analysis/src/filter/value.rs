@@ -95,7 +95,7 @@ impl<'v> FilterValue<&'v [u8]> {
         })
     }
 
-    /// Returns `true` if it is true as a test of its own.
+    /// Returns `true` if the value alone is true as a test.
     pub(super) fn is_true(&self) -> bool {
         match *self {
             Self::Number(number) | Self::Duration(number) => number != 0,

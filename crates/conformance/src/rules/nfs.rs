@@ -165,7 +165,7 @@ pub(crate) const RULES: &[Rule] = &[
             let results = operations.outcomes().map(|(number, _)| number);
             let mut pairs = operations.numbers().zip(results);
             let undecoded_operation = operations.numbers().nth(operations.decoded_results());
-            // Bytes that are no result rarely begin with the number of an operation.
+            // Bytes that are not a result rarely begin with the number of an operation.
             let undecoded = operations.undecoded_result.filter(|number| number.name().is_some());
             let undecoded = undecoded_operation.zip(undecoded).filter(|(operation, result)| operation != result);
             if undecoded.is_none() {

@@ -12,7 +12,7 @@ use super::reply::{MockReply, MockReplyBuffers, accepted};
 use super::{auxiliary_programs, v3, v4};
 
 impl MockServer {
-    /// Executes a Call. A message that is no Call, or cannot be decoded, gets an answer too.
+    /// Executes a Call. A message that is not a Call, or cannot be decoded, gets an answer too.
     pub fn call(&mut self, mut cursor: Cursor<'_>, reply: &mut MockReply) {
         reply.data.clear();
         let mut encoder = Encoder::reusing(std::mem::take(&mut reply.message));

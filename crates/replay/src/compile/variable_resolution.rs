@@ -293,7 +293,7 @@ impl IdentityVariableAssigner {
                 _ => {}
             }
         }
-        // The seqid of a special stateid is no count.
+        // The seqid of a special stateid is not a count.
         let mut at = 0;
         slots.retain(|(_, slot)| {
             at += 1;
@@ -360,7 +360,7 @@ impl IdentityVariableAssigner {
         is_reverse: bool,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
-        // A client's answer to CB_GETATTR has the change attribute that the server has given, or a value of its own.
+        // A client's answer to CB_GETATTR has the change attribute that the server has given, or its own value.
         if is_reverse && field.holds == TraceSlotValueKind::CHANGE {
             let value = visited.value(field).filter(|_| scope.file != NONE && !field.is_constant);
             if let Some(definition) = value.and_then(|name| self.variables.find(field.holds, scope, name)) {

@@ -22,7 +22,7 @@ use crate::tree::inferred_object::ROOT;
 #[derive(Debug, Default)]
 pub(super) struct CallOperationsAndFiles {
     pub(super) operations: Vec<Operation>,
-    /// Effect of each operation, or of the procedure if it is no COMPOUND.
+    /// Effect of each operation, or of the procedure if it is not a COMPOUND.
     pub(super) effects: Vec<OperationEffect>,
     /// Variable of the file that each operation applies to, [`ROOT`] for the root, [`NONE`] if unknown.
     pub(super) files: Vec<u32>,

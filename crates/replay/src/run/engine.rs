@@ -98,7 +98,7 @@ use verification::LiveReplyVerificationState;
 /// Maximum number of copies of the captured clients.
 pub const MAX_CLIENT_COPIES: usize = 4096;
 
-/// A copy of the captured clients, with a directory of its own.
+/// A copy of the captured clients, with its own directory.
 pub struct ReplayClientCopy<'r, R> {
     /// The trace.
     pub steps: &'r mut ReplayTraceReader<R>,

@@ -120,7 +120,7 @@ impl FileDivergence {
     /// Returns `true` if all these differences may follow from the divergence. For data of READ one differing byte
     /// suffices; the other bytes must be compared separately.
     pub(super) fn explains(&self, differences: &[Difference]) -> bool {
-        // Missing results of a failed operation are no differences of their own.
+        // Missing results of a failed operation are not differences of their own.
         let has_other_status = differences.iter().any(|difference| difference.kind == DifferenceKind::Status);
         differences.iter().all(|difference| match difference.kind {
             DifferenceKind::Missing | DifferenceKind::Extra => has_other_status,

@@ -83,7 +83,7 @@ impl CompoundResultStructure {
     pub(super) fn violation(&self, sent: &[Operation]) -> Option<&'static str> {
         let executed = &self.operations;
         let is_result = |(sent, executed): (&Operation, &Operation)| {
-            // PUTROOTFH was sent as PUTFH, and an unknown operation has a result of its own: RFC 8881 section 18.57.
+            // PUTROOTFH was sent as PUTFH, and an unknown operation has its own result: RFC 8881 section 18.57.
             sent == executed
                 || *executed == Operation::ILLEGAL
                 || matches!(*sent, Operation::PUTROOTFH | Operation::PUTPUBFH) && *executed == Operation::PUTFH

@@ -55,7 +55,7 @@ rules! {
     ACL = "acl", "the ACL that results from a mode depends on the file system";
     /// Owners as text.
     OWNER = "owner", "owners are mapped by each server (RFC 8881 section 5.9)";
-    /// rdev of objects that are no devices.
+    /// rdev of objects that are not devices.
     RAWDEV = "rawdev", "device numbers of objects that are not devices";
     /// `atomic` of change_info4.
     ATOMIC = "atomic", "a server may report changes atomically or not";

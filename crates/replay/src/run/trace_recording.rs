@@ -75,7 +75,7 @@ pub struct CallbackOrAuxiliaryCallAndReply<'a> {
     pub callee: SocketAddr,
     /// Number of the client copy, from 0, and captured client that called or was called.
     pub client_key: (u32, u32),
-    /// The `id` of its step; 0 if it is no step.
+    /// The `id` of its step; 0 if it is not a step.
     pub step: u64,
     /// The RPC message.
     pub message: &'a [u8],
@@ -137,7 +137,7 @@ struct RecorderPendingCall {
     /// Number of the client copy, and of the captured client.
     client: (u32, u32),
     roots: Vec<u32>,
-    /// The `id` of its step; 0 if it is no step.
+    /// The `id` of its step; 0 if it is not a step.
     step: u64,
     kept: usize,
 }

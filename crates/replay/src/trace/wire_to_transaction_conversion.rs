@@ -21,7 +21,7 @@ use nfsrdma_dissectors::xdr::{Encoder, Xdr, XdrArray, XdrLinkedList, roundup};
 
 use super::step::TraceMessageWireForm;
 
-/// File data that was transferred in a chunk of its own.
+/// File data that was transferred in its own chunk.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkedFilePayload {
     /// Lengths of the segments offered in the Call, in bytes.

@@ -7,7 +7,7 @@
 //! `recall` takes a file, and another to create as the sign that the server is to recall the client's delegation.
 //! Prints a line per check; the exit code is 1 if one failed.
 
-#![allow(clippy::disallowed_methods, reason = "an exercise makes files of its own")]
+#![allow(clippy::disallowed_methods, reason = "an exercise makes its own files")]
 
 mod errors;
 mod journal;

@@ -184,7 +184,7 @@ impl FpduSearchBytes<'_> {
             let CandidateFpdu { segment, end, has_marker_pointer: is_pointed_at } = match self.decode_fpdu(at, markers)
             {
                 Some(Ok(fpdu)) => fpdu,
-                // The following bytes are no FPDU, so the first are none.
+                // If the following bytes are not an FPDU, neither are the first.
                 Some(Err(FpduHeaderMismatch)) => return None,
                 None => return evidence,
             };

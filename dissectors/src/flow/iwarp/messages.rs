@@ -497,7 +497,7 @@ impl IwarpMessageReassembler {
     }
 
     /// Reports retransmissions of the messages and chunk data that overlap a range of retransmitted bytes. A segment
-    /// with a trailer alone is attributed to its message, but is no retransmission of the message.
+    /// with a trailer alone is attributed to its message, but is not a retransmission of the message.
     pub(super) fn report_retransmission(
         &mut self,
         range: Range<StreamPosition>,

@@ -5,7 +5,7 @@
 //! affect framing.
 //!
 //! Each frame with a part of an FPDU is attributed to its payload, even if the frame has only headers or
-//! the trailer (pad and CRC), which Soft-iWARP often sends as a segment of its own. So the end of the
+//! the trailer (pad and CRC), which Soft-iWARP often sends as a separate segment. So the end of the
 //! payload waits for a trailer that follows: the receiver must not use an FPDU before its CRC either
 //! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
 

@@ -232,7 +232,7 @@ fn a_call_that_is_sent_again_on_its_connection_is_the_same_transaction() {
     let call = getattr_call(7);
     let frames = [
         link.send(Client, &call),
-        // In a SEND of its own, not by the transport.
+        // In its own SEND, not by the transport.
         link.send(Client, &call),
         link.send(Server, &getattr_reply(7)),
         link.send(Client, &call),
@@ -274,7 +274,7 @@ fn seed_004_2_1_3_a_call_that_is_sent_again_on_another_connection_is_a_retry() {
         one.send(Client, &getattr_call(7)),
         two.connect(2),
         getattr(&mut two, 7),
-        // It is answered there, so this is no retry; and another Call with the same XID is none.
+        // It is answered there, so this is not a retry; and another Call with the same XID is none.
         getattr(&mut two, 6),
         null(&mut two, 7),
     ]

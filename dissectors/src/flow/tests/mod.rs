@@ -87,7 +87,7 @@ fn feed_as_it_is(flow: &mut Flow, number: u64, time: i64, bytes: &[u8], snap: us
     })
 }
 
-/// Returns a frame whose IPv4 datagram has an identification of its own. Fragments keep theirs.
+/// Returns a frame whose IPv4 datagram has its own identification. Fragments keep theirs.
 fn identified(bytes: &[u8], identification: u16) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let Some([0x08, 0x00, first, _, _, _, _, _, high, low]) = bytes.get(12..22) else { return bytes };

@@ -6,9 +6,9 @@ use crate::xdr::Cursor;
 /// COMPOUND of a Transaction, as far as it can be decoded.
 #[derive(Debug, Default)]
 pub struct DecodedCompound<'a> {
-    /// Arguments; `None` if the Call is no COMPOUND, or if its operations cannot be located.
+    /// Arguments; `None` if the Call is not a COMPOUND, or if its operations cannot be located.
     pub call: Option<v4::DecodedCompoundCall<'a>>,
-    /// Results of a successful RPC; `None` if the Call is no COMPOUND, or if they cannot be located.
+    /// Results of a successful RPC; `None` if the Call is not a COMPOUND, or if they cannot be located.
     pub reply: Option<v4::DecodedCompoundReply<'a>>,
     /// CB_COMPOUND; `None` if the Call is none, or if the operations of neither message can be located.
     pub callback: Option<Box<DecodedCbCompound<'a>>>,
@@ -36,7 +36,7 @@ impl<'a> DecodedCompound<'a> {
             };
             (decoded.call.is_some() || decoded.reply.is_some()).then(|| Box::new(decoded))
         };
-        // Most Transactions are no callbacks: nothing is moved for them.
+        // Most Transactions are not callbacks: nothing is moved for them.
         let is_callback =
             body_of(Procedure::CbCompound, call).is_some() || body_of(Procedure::CbCompound, reply).is_some();
         Self {

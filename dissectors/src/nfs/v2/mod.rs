@@ -144,7 +144,7 @@ impl<'a, T: Xdr<'a> + SattrUnchangedEncoding> Xdr<'a> for Sattr2ValueOrUnchanged
             }
         }
         *cursor = lookahead;
-        // It is no value of the attribute, so no field reports it.
+        // It is not a value of the attribute, so no field reports it.
         observer.structural_bytes(at..cursor.position());
         Ok(Self(None))
     }

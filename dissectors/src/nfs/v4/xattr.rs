@@ -8,7 +8,7 @@ crate::xdr! { "nfs";
     /// GETXATTR4args. RFC 8276 section 8.4.1.1.
     struct Getxattr4Args<'a> { gxa_name: Component4<'a> => "nfs.xattr.key" }
 
-    /// GETXATTR4res, on success. RFC 8276 section 8.4.1.2. The value is never in a chunk of its own.
+    /// GETXATTR4res, on success. RFC 8276 section 8.4.1.2. The value is never in its own chunk.
     struct Getxattr4Resok<'a> { gxr_value: Opaque<'a> => "nfs.data" }
 
     /// setxattr_option4. RFC 8276 section 8.4.2.1.

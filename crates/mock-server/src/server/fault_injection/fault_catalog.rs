@@ -278,7 +278,7 @@ const CHANGES: &[(MockFaultOperations, &[MockFileTreeFault])] = &[
 const TRANSPORT_OPERATIONS: &[MockFaultOperations] =
     &[Nfs3(&[P::READ, P::WRITE, P::LOOKUP, P::REMOVE]), Nfs4(&[Op::READ, Op::WRITE, Op::REMOVE, Op::CLOSE])];
 
-/// Transport faults. A late Reply and other credits are no faults of the server.
+/// Transport faults. A late Reply and other credits are not faults of the server.
 const FAULTS: &[MockTransportFault] = &[
     MockTransportFault::NoReply,
     MockTransportFault::BreakBefore,

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::{self, OpenClaim4, Openflag4, Operation};
 
-/// Effect of an operation, or of a procedure that is no COMPOUND. Names are hashed.
+/// Effect of an operation, or of a procedure that is not a COMPOUND. Names are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::run) enum OperationEffect {
     /// Nothing visible to others, and nothing read besides its own file.

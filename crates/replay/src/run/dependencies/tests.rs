@@ -366,7 +366,7 @@ fn rfc7530_section_9_1_7_an_owner_has_one_call_at_a_time_in_minor_version_0() {
 #[test]
 fn reads_go_at_once_and_writes_of_the_same_bytes_do_not() {
     assert!(!waits(&[read(1, 0, 4096), read(1, 0, 4096), read(1, 100, 5)]));
-    // They overlapped in the capture, so the size of the file is no reason to wait.
+    // They overlapped in the capture, so the size of the file is not a reason to wait.
     let [early, late] = [(0, 100), (50, 150)];
     for (one, other, must) in [
         (read(1, 0, 4096), write(1, 4095, 10), true),

@@ -108,7 +108,7 @@ pub(super) struct ReplayConnectionPool {
     /// Number of consecutive reply timeouts, and the time of the last one.
     pub(super) reply_timeouts: u32,
     pub(super) silent_since: Option<Instant>,
-    /// Time since which steps wait for a Reply to a Call that is no step: one that binds a connection or recovers
+    /// Time since which steps wait for a Reply to a Call that is not a step: one that binds a connection or recovers
     /// state.
     pub(super) stalled_since: Option<Instant>,
     /// Time since which the server has only answered with requests to retry later.

@@ -84,7 +84,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.scheduler.put_back(window_index, entry, None);
     }
 
-    /// Queues a denied Call that is no step to be sent again.
+    /// Queues a denied Call that is not a step to be sent again.
     pub(super) fn resend_denied_control(&mut self, reply: &TransportReply<'_>) {
         self.handle_recovery_loss(reply.tag);
         if let Some((number, line, binding)) = self.connections.take_binding(reply.tag) {

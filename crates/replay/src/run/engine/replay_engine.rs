@@ -68,7 +68,7 @@ pub(super) struct ReplayEngine<'r, R> {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Submits a Call that is no step, signed if `client` is given and signs its Calls.
+    /// Submits a Call that is not a step, signed if `client` is given and signs its Calls.
     pub(super) fn submit_own(
         &mut self,
         connection: RpcClientConnectionId,

@@ -81,7 +81,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         outcome
     }
 
-    /// Verifies the Reply to a Call that is no step and processes it without its protection. An empty Reply is
+    /// Verifies the Reply to a Call that is not a step and processes it without its protection. An empty Reply is
     /// processed if it was forged.
     fn verify_own_reply(&mut self, reply: &TransportReply<'_>) {
         let Some(signature) =
@@ -103,7 +103,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Handles the verified Reply to a Call that is no step.
+    /// Handles the verified Reply to a Call that is not a step.
     fn complete_own_call(&mut self, reply: &TransportReply<'_>) {
         match window_index(reply.tag) {
             SUBSTITUTE_INDEX => self.handle_substitute_reply(reply),

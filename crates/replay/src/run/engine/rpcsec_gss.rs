@@ -41,7 +41,7 @@ pub(super) struct GssCallSigner {
     pub(super) message: Vec<u8>,
     pub(super) placed: Vec<TracePayloadInMessage>,
     pub(super) last_signature: Option<GssReplyVerificationData>,
-    /// Signatures of Calls in flight that are no steps.
+    /// Signatures of Calls in flight that are not steps.
     pub(super) own_signatures: FxHashMap<CallTag, GssReplyVerificationData>,
     message_with_payloads: Vec<u8>,
     /// Reply without its protection.
@@ -146,7 +146,7 @@ impl GssCallSigner {
         Ok(())
     }
 
-    /// Signs a Call that is no step, for a captured client. Returns `None` if it is to be sent unsigned, because the
+    /// Signs a Call that is not a step, for a captured client. Returns `None` if it is to be sent unsigned, because the
     /// client's first Call was not signed.
     ///
     /// # Errors

@@ -203,7 +203,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.context.seeded.io,
         )?;
         let tag = call_tag(self.context.number, window_index, entry.turn);
-        // The CLOSE of an open of this program is no step of the capture.
+        // The CLOSE of an open of this program is not a step of the capture.
         let is_recorded = !returns_delegation || substituted.is_empty();
         let (sent, reply_identifiers) =
             self.submit(&step, (parts, piece), (number, xid, tag), transport, is_recorded)?;

@@ -39,7 +39,7 @@ impl<E: Into<ReplayRunError>> From<E> for StepSendObstacle {
     }
 }
 
-/// Result of an attempt to send a Call that is no step.
+/// Result of an attempt to send a Call that is not a step.
 pub(super) enum NonStepCallSubmitResult {
     Sent,
     /// The connection has no capacity, or the Call cannot be signed yet.

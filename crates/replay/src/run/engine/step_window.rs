@@ -356,7 +356,7 @@ impl StepWindowSlots {
 const INDEX_MASK: u64 = 0xf_ffff;
 const TURN_MASK: u64 = 0xffff_ffff;
 
-/// Window indices of Calls that are no steps, the last four: BIND_CONN_TO_SESSION, recovery, substitute opens, and
+/// Window indices of Calls that are not steps, the last four: BIND_CONN_TO_SESSION, recovery, substitute opens, and
 /// security contexts.
 pub(super) const BIND_INDEX: u32 = 0xf_ffff;
 pub(super) const RECOVERY_INDEX: u32 = 0xf_fffe;
@@ -369,7 +369,7 @@ pub(super) fn call_tag(party: u32, window_index: u32, turn: u64) -> CallTag {
     CallTag(u64::from(party) << 52 | (turn & TURN_MASK) << 20 | u64::from(window_index) & INDEX_MASK)
 }
 
-/// Returns the window index in a tag: of a step, or of a kind of Calls that are no steps.
+/// Returns the window index in a tag: of a step, or of a kind of Calls that are not steps.
 pub(super) fn window_index(tag: CallTag) -> u32 {
     (tag.0 & INDEX_MASK) as u32
 }

@@ -221,7 +221,7 @@ impl ReplyChecker {
             values: ["a known file system".to_owned(), format!("another, {fsid:#x}")],
             rule: None,
         });
-        // Each filehandle has values of its own; one that has differences is enough.
+        // Each filehandle has its own values; one that has differences is enough.
         let by_handle = handles.iter().map(|handle| {
             let final_differences = self.relations.final_differences(*handle, version, owner, was_listed);
             final_differences.into_iter().partition::<Vec<_>, _>(is_tolerated)

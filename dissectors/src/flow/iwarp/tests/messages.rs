@@ -108,7 +108,7 @@ fn bytes_that_tcp_sends_again_are_copies_of_the_messages_in_them() {
     bench.iwarp.process_retransmission(ConnectionSideAOrB::A, end - 100..end, packet_meta, &mut bench.log);
     bench.iwarp.process_retransmission(ConnectionSideAOrB::A, end - 4..end, packet_meta, &mut bench.log);
     let again = |owner, ends| Seen::Again { owner, ends };
-    // A trailer belongs to its message, and is no copy of it (RFC 5044 section 4.1).
+    // A trailer belongs to its message, and is not a copy of it (RFC 5044 section 4.1).
     assert_eq!(bench.log.seen, [again(1, true), again(2, false), again(2, true), again(2, false)]);
 }
 

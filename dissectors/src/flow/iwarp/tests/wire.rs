@@ -293,7 +293,7 @@ impl IwarpEventSink for Log {
 }
 
 impl Bench {
-    /// Feeds a piece of which `captured` bytes were captured, in a frame of its own.
+    /// Feeds a piece of which `captured` bytes were captured, in its own frame.
     pub(in crate::flow) fn cut(&mut self, side: ConnectionSideAOrB, at: StreamPosition, bytes: &[u8], captured: usize) {
         self.number += 1;
         let number = FrameNumber(self.number);

@@ -12,7 +12,7 @@ use crate::trace::step::NONE;
 use crate::tree::inferred_object::ROOT;
 
 impl AttributeRelationCheckState {
-    /// Records sizes that files can have because of an operation, and objects that are no regular files.
+    /// Records sizes that files can have because of an operation, and objects that are not regular files.
     pub(super) fn record_possible_sizes(
         &mut self,
         replies: &ReplyPair<'_>,

@@ -20,7 +20,7 @@ struct PossibleFileSizes {
     bytes: FxHashSet<u64>,
     /// `true` once the size at a point in time is known, from which all others follow.
     has_base: bool,
-    /// `true` if any size is possible, or the object is no regular file.
+    /// `true` if any size is possible, or the object is not a regular file.
     is_unlimited: bool,
 }
 
@@ -68,7 +68,7 @@ impl OverlappedFileSizes {
         }
     }
 
-    /// Records that a file can have any size, or that an object is no regular file.
+    /// Records that a file can have any size, or that an object is not a regular file.
     pub(super) fn set_unlimited(&mut self, file: u32) {
         if let Some(sizes) = self.file(file) {
             sizes.is_unlimited = true;
