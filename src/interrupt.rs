@@ -73,7 +73,7 @@ pub(crate) fn watch() -> io::Result<()> {
 fn handle_signals(mut signals: Signals) {
     for signal in signals.forever() {
         if let Some(request) = lock(&SHUTDOWN_REQUEST).as_mut()
-            && !request.asked.swap(true, Ordering::Relaxed)
+            && !request.requested.swap(true, Ordering::Relaxed)
         {
             // Wakes a reader that waits for input.
             request.waker = None;
@@ -89,7 +89,7 @@ fn handle_signals(mut signals: Signals) {
 /// Flag that the first signal sets.
 #[derive(Debug)]
 struct InterruptRequest {
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
     /// Write end of the wake-up pipe; closed at the request.
     waker: Option<OwnedFd>,
 }
@@ -97,7 +97,7 @@ struct InterruptRequest {
 /// Registration for a graceful shutdown. While one is active, the first signal only sets its flag.
 #[derive(Debug)]
 pub(crate) struct ShutdownSignalRegistration {
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
     /// Read end of the wake-up pipe.
     woken: Arc<OwnedFd>,
     waker: Option<OwnedFd>,
@@ -121,7 +121,7 @@ impl ShutdownSignalRegistration {
     /// Returns an error if the system refuses.
     pub(crate) fn inactive() -> io::Result<Self> {
         let (pipe_reader, waker) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
-        Ok(Self { asked: Arc::default(), woken: Arc::new(pipe_reader), waker: Some(waker) })
+        Ok(Self { requested: Arc::default(), woken: Arc::new(pipe_reader), waker: Some(waker) })
     }
 
     /// Activates the registration.
@@ -130,7 +130,8 @@ impl ShutdownSignalRegistration {
     /// Returns an error if the system refuses.
     pub(crate) fn activate(&mut self) -> io::Result<()> {
         if let Some(waker) = self.waker.take() {
-            *lock(&SHUTDOWN_REQUEST) = Some(InterruptRequest { asked: Arc::clone(&self.asked), waker: Some(waker) });
+            *lock(&SHUTDOWN_REQUEST) =
+                Some(InterruptRequest { requested: Arc::clone(&self.requested), waker: Some(waker) });
         }
         watch()
     }
@@ -142,12 +143,12 @@ impl ShutdownSignalRegistration {
 
     /// Returns the flag that the first signal sets.
     pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.asked)
+        Arc::clone(&self.requested)
     }
 
     /// Returns `true` if a signal requested the end.
     pub(crate) fn is_requested(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+        self.requested.load(Ordering::Relaxed)
     }
 }
 

@@ -242,7 +242,7 @@ fn values(arg: &Arg, current: &str) -> ShellCompletionCandidates {
         (_, "RULE") => {
             return complete_list(current, || {
                 ShellCompletionCandidates::from_values(
-                    tolerance_rules::ALL.iter().map(|rule| (rule.name.to_owned(), rule.why.to_owned())),
+                    tolerance_rules::ALL.iter().map(|rule| (rule.name.to_owned(), rule.reason.to_owned())),
                 )
             });
         }

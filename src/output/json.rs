@@ -29,7 +29,7 @@ use nfsrdma_analysis::names::FileNames;
 #[derive(Debug, Default)]
 pub struct TransactionJsonLineWriter {
     line: Vec<u8>,
-    tape: MessageFieldBuffer<'static>,
+    buffer: MessageFieldBuffer<'static>,
     has_iso: bool,
 }
 
@@ -71,7 +71,7 @@ impl TransactionJsonLineWriter {
         summary: &RpcSummary,
         action: impl FnOnce(&DecodedValuesJson<'_, '_>) -> R,
     ) -> R {
-        let mut buffer = std::mem::take(&mut self.tape).cleared();
+        let mut buffer = std::mem::take(&mut self.buffer).cleared();
         let is_compound = [Procedure::Compound, Procedure::CbCompound]
             .iter()
             .any(|compound| summary.procedure_name == Some(compound.name()));
@@ -81,8 +81,8 @@ impl TransactionJsonLineWriter {
         let (results, call_parts) = (buffer.end_message(), buffer.parts.len());
         let _ = messages.observe_rpc(RpcMessageKind::Reply, &mut buffer);
         buffer.end_message();
-        let output = action(&DecodedValuesJson { tape: &buffer, results, call_parts });
-        self.tape = buffer.cleared();
+        let output = action(&DecodedValuesJson { buffer: &buffer, results, call_parts });
+        self.buffer = buffer.cleared();
         output
     }
 }

@@ -148,7 +148,7 @@ fn document(version: &str, outcome: &Outcome) -> String {
     );
     for (at, rule) in RULES.iter().enumerate() {
         let mut of_rule: Vec<_> = outcome.explained.iter().filter(|((of, _), _)| *of == at).collect();
-        let _ = write!(text, "\n## {}\n{}\n\nRight: {}. {}.\n\n", rule.title, rule.why, rule.right, rule.section);
+        let _ = write!(text, "\n## {}\n{}\n\nRight: {}. {}.\n\n", rule.title, rule.reason, rule.right, rule.section);
         if let Some(elsewhere) = rule.elsewhere {
             let _ = writeln!(text, "Not in a capture of `captures/`: seen in {elsewhere}.");
             continue;

@@ -88,7 +88,7 @@ struct First {
 
 impl MessageSlotValueSource for First {
     fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]> {
-        if slot.holds.is_count() {
+        if slot.value_kind.is_count() {
             return None;
         }
         Some(self.values.entry(slot.variable).or_insert_with(|| captured.to_vec()))
@@ -104,7 +104,7 @@ impl MessageSlotValueSource for Longer {
         // Filehandles of NFSv3 have 64 bytes at most.
         self.0.extend_from_slice(&[7; 9]);
         // The text of an address is recorded, too.
-        (slot.is_counted && slot.holds != TraceSlotValueKind::HOST).then_some(&self.0)
+        (slot.is_counted && slot.value_kind != TraceSlotValueKind::HOST).then_some(&self.0)
     }
 }
 
@@ -175,7 +175,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
                 .unwrap();
             let before: Vec<_> = placed.iter().map(|placed| placed.position).collect();
             let counted =
-                step.call.slots.iter().filter(|slot| slot.is_counted && slot.holds != TraceSlotValueKind::HOST);
+                step.call.slots.iter().filter(|slot| slot.is_counted && slot.value_kind != TraceSlotValueKind::HOST);
             let by: u32 = counted
                 .map(|slot| {
                     let value = captured_value(step.call.head.0, &slot).unwrap();
@@ -230,13 +230,13 @@ fn what_is_used_was_defined_before_by_time() {
         let mut steps = Vec::new();
         open(&trace)
             .for_each_step(|step| {
-                times.insert(step.origin.id, step.origin.time);
+                times.insert(step.origin.id, step.origin.time_ns);
                 for slot in step.call.slots.iter().chain(step.reply.slots.iter()) {
                     if slot.part == VariableUseKind::DEFINED {
                         assert_eq!(slot.definition, step.origin.id);
                         definers += 1;
                     }
-                    steps.push((step.origin.id, step.origin.time, slot.definition, slot.part));
+                    steps.push((step.origin.id, step.origin.time_ns, slot.definition, slot.part));
                 }
             })
             .unwrap();
@@ -308,8 +308,8 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
         let mut compared = 0;
         open(&trace)
             .for_each_step(|step| {
-                let is_plain = step.asked.protection == GssProtection::PLAIN;
-                if !step.call.is_complete() || !is_plain || step.asked.find_description().is_none() {
+                let is_plain = step.procedure.protection == GssProtection::PLAIN;
+                if !step.call.is_complete() || !is_plain || step.procedure.find_description().is_none() {
                     return;
                 }
                 let captured = &mut CapturedMessageValueSource;
@@ -318,8 +318,8 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
                 let longer = &mut Longer(Vec::new());
                 emit(&step.call, xid, longer, &mut other, &mut placed_other).unwrap();
                 assert_eq!(
-                    arguments(&step.asked, &one, &placed_one),
-                    arguments(&step.asked, &other, &placed_other),
+                    arguments(&step.procedure, &one, &placed_one),
+                    arguments(&step.procedure, &other, &placed_other),
                     "{name} {}",
                     step.origin.id
                 );
@@ -338,7 +338,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
         let (mut out, mut placed, mut found) = (Vec::new(), Vec::new(), 0);
         open(&trace)
             .for_each_step(|step| {
-                if !step.reply.is_complete() || step.asked.protection != GssProtection::PLAIN {
+                if !step.reply.is_complete() || step.procedure.protection != GssProtection::PLAIN {
                     return;
                 }
                 emit(&step.reply, ReplayedRpcHeader::Captured, &mut CapturedMessageValueSource, &mut out, &mut placed)
@@ -348,7 +348,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
                 if whole.is_empty() {
                     return;
                 }
-                let (ear, heard) = visit_reply(&step.asked, xdr::Cursor::new(&whole));
+                let (ear, heard) = visit_reply(&step.procedure, xdr::Cursor::new(&whole));
                 heard.unwrap();
                 bind_slots(step, &ear, &whole, |slot, value| {
                     assert_eq!(value, captured_value(step.reply.head.0, slot), "{name} {}", step.origin.id);

@@ -86,14 +86,14 @@ pub struct RatioDenominators {
     /// Seconds from the first to the last frame.
     pub seconds: f64,
     /// Sum of all latencies, in nanoseconds.
-    pub latency: u64,
+    pub latency_ns: u64,
 }
 
 impl RatioDenominators {
     /// Computes the totals of these rows, in a capture whose first and last frame have these times.
     pub fn new<'r>(rows: impl IntoIterator<Item = &'r OperationStats>, times: Option<(Timestamp, Timestamp)>) -> Self {
         let latencies = rows.into_iter().filter_map(|row| Some(row.latency?.sum));
-        Self { seconds: seconds(times), latency: latencies.fold(0, u64::saturating_add) }
+        Self { seconds: seconds(times), latency_ns: latencies.fold(0, u64::saturating_add) }
     }
 
     /// Returns the count per second; 0 if the duration is 0.
@@ -103,7 +103,7 @@ impl RatioDenominators {
 
     /// Returns the share of the operation in all latencies, in percent.
     pub fn share(&self, row: &OperationStats) -> f64 {
-        row.latency.map_or(0.0, |latency| latency.sum as f64 / self.latency.max(1) as f64 * 100.0)
+        row.latency.map_or(0.0, |latency| latency.sum as f64 / self.latency_ns.max(1) as f64 * 100.0)
     }
 }
 

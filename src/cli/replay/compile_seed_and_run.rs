@@ -30,7 +30,7 @@ pub(super) struct WholeReplayArgs {
     server: ReplayServerArgs,
 
     #[command(flatten)]
-    how: ReplayRunOptionArgs,
+    run_options: ReplayRunOptionArgs,
 
     #[command(flatten)]
     memory: MemoryArgs,
@@ -71,8 +71,8 @@ pub(super) fn run(args: &WholeReplayArgs) -> Result<ExitStatus> {
     let seed_mode = if args.server.allow_non_empty { SeedMode::Complete } else { SeedMode::Make };
     let memory = CommandMemoryBudget::for_compilation(args.memory.limit_bytes()?, [&args.file]);
     if is_trace(&args.file) {
-        return run_and_report(&args.file, &args.file, &args.server, &args.how, seed_mode);
+        return run_and_report(&args.file, &args.file, &args.server, &args.run_options, seed_mode);
     }
     let trace = compile::compile_to_scratch(&args.file, &memory, args.dialect.selected())?;
-    run_and_report(&args.file, trace.path(), &args.server, &args.how, seed_mode)
+    run_and_report(&args.file, trace.path(), &args.server, &args.run_options, seed_mode)
 }

@@ -64,7 +64,7 @@ pub(in crate::cli) struct ReplayRunArgs {
     server: ReplayServerArgs,
 
     #[command(flatten)]
-    how: ReplayRunOptionArgs,
+    run_options: ReplayRunOptionArgs,
 
     /// Use the tree that 'replay seed' created in --directory
     #[arg(long, requires = "directory")]
@@ -277,7 +277,7 @@ pub(super) fn run(args: &ReplayRunArgs) -> Result<ExitStatus> {
         (false, true) => SeedMode::Complete,
         (false, false) => SeedMode::Make,
     };
-    run_and_report(&args.trace, &args.trace, &args.server, &args.how, seed_mode)
+    run_and_report(&args.trace, &args.trace, &args.server, &args.run_options, seed_mode)
 }
 
 pub(super) struct FinishedReplay {

@@ -437,11 +437,11 @@ fn first_version(trace: &mut ReplayTraceFileReader) -> Result<Option<NfsVersionA
     while version.is_none()
         && let Some(step) = trace.next_step()?
     {
-        let is_nfs = step.asked.program == Program::NFS.0 && step.asked.procedure != 0;
-        let minor = (step.asked.minor_version != NONE).then_some(step.asked.minor_version);
+        let is_nfs = step.procedure.program == Program::NFS.0 && step.procedure.number != 0;
+        let minor = (step.procedure.minor_version != NONE).then_some(step.procedure.minor_version);
         // The minor version of an undecodable COMPOUND is unknown.
-        let is_known = matches!(step.asked.version, 2 | 3) || step.asked.version == 4 && minor.is_some();
-        version = (is_nfs && is_known).then_some((step.asked.version, minor));
+        let is_known = matches!(step.procedure.version, 2 | 3) || step.procedure.version == 4 && minor.is_some();
+        version = (is_nfs && is_known).then_some((step.procedure.version, minor));
     }
     trace.rewind();
     Ok(version)

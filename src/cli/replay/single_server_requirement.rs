@@ -62,9 +62,9 @@ fn servers_of_steps(
     let mut servers = FxHashSet::default();
     trace.for_each_step(|step| {
         let is_sent = planner.plan_step(step).state().is_sent();
-        let is_nfs = matches!(Program(step.asked.program), Program::NFS | Program::NFSACL);
+        let is_nfs = matches!(Program(step.procedure.program), Program::NFS | Program::NFSACL);
         // NULL has no effect. MOUNT and NLM may have other addresses than NFS.
-        if is_sent && is_nfs && step.asked.procedure != 0 && step.caller.server != NONE {
+        if is_sent && is_nfs && step.procedure.number != 0 && step.caller.server != NONE {
             servers.insert(step.caller.server);
         }
     })?;

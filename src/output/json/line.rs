@@ -69,7 +69,7 @@ pub(super) fn line_object<'t>(
     let reply_read_chunks = Some(&transaction.reply_read_chunks).filter(|chunks| !chunks.is_empty());
     let missing = summary.missing(transaction);
     let message = |kind| message_object(transaction, summary, kind, has_iso);
-    let is_compound = !values.tape.parts.is_empty();
+    let is_compound = !values.buffer.parts.is_empty();
     let [arguments, results] = values.bodies().map(|body| Some(body).filter(|body| !is_compound && !body.is_empty()));
     json_object! {
         schema: SCHEMA,
@@ -173,7 +173,7 @@ pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
 /// Decoded messages of a Transaction. The tape has the Call up to item `results` and part `call_parts`, and then the
 /// Reply.
 pub(crate) struct DecodedValuesJson<'t, 'a> {
-    pub(super) tape: &'t MessageFieldBuffer<'a>,
+    pub(super) buffer: &'t MessageFieldBuffer<'a>,
     pub(super) results: usize,
     pub(super) call_parts: usize,
 }
@@ -182,15 +182,15 @@ impl<'t, 'a> DecodedValuesJson<'t, 'a> {
     /// Returns the arguments and the results of a procedure without operations.
     fn bodies(&self) -> [BufferedStructureFields<'t, 'a>; 2] {
         [(0, self.results), (self.results, usize::MAX)]
-            .map(|(at, end)| BufferedStructureFields::new(&self.tape.items, at, end))
+            .map(|(at, end)| BufferedStructureFields::new(&self.buffer.items, at, end))
     }
 
     /// Returns the operations of a COMPOUND, with their paths if `names` has them.
     fn operations(&self, names: Option<&'t FileNames>) -> impl Serialize + use<'t, 'a> {
-        let buffer = self.tape;
+        let buffer = self.buffer;
         let (calls, replies) = buffer.parts.split_at(self.call_parts.min(buffer.parts.len()));
         let names = move |at| names.filter(|_| at < calls.len()).map(|names| names.operation_paths(at));
-        let entry = move |paths, call, reply| CompoundOperationJson { tape: buffer, about: paths, call, reply };
+        let entry = move |paths, call, reply| CompoundOperationJson { buffer, about: paths, call, reply };
         JsonArray(move || {
             (0..calls.len().max(replies.len())).flat_map(move |at| {
                 let paths = names(at).unwrap_or_default();
@@ -210,7 +210,7 @@ impl<'t, 'a> DecodedValuesJson<'t, 'a> {
     /// Returns the operations as values, if it is a COMPOUND.
     #[cfg(feature = "parquet")]
     pub(crate) fn operation_values(&self) -> Option<Vec<Value>> {
-        if self.tape.parts.is_empty() {
+        if self.buffer.parts.is_empty() {
             return None;
         }
         match serde_json::to_value(self.operations(None)) {
@@ -235,7 +235,7 @@ fn is_result_of(call: &JsonCompoundOperationFields, reply: &JsonCompoundOperatio
 
 /// Operation: arguments, then results. Results with the name of an argument are in an object `result`.
 struct CompoundOperationJson<'t, 'a> {
-    tape: &'t MessageFieldBuffer<'a>,
+    buffer: &'t MessageFieldBuffer<'a>,
     about: OperationPaths<'t>,
     call: Option<&'t JsonCompoundOperationFields>,
     reply: Option<&'t JsonCompoundOperationFields>,
@@ -245,7 +245,7 @@ impl Serialize for CompoundOperationJson<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let members = |operation: Option<&JsonCompoundOperationFields>| {
             let (at, end) = operation.map_or((0, 0), |operation| (operation.items.start, operation.items.end));
-            BufferedStructureFields::new(&self.tape.items, at, end)
+            BufferedStructureFields::new(&self.buffer.items, at, end)
         };
         let (arguments, results) = (members(self.call), members(self.reply));
         let mut map = serializer.serialize_map(None)?;

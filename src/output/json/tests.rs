@@ -250,29 +250,29 @@ static ENTRIES: FieldDefinition = FieldDefinition::group("nfs.entries", "entries
 /// Returns the operations of a COMPOUND as recorded on a tape.
 fn operations(call: impl FnOnce(&mut MessageFieldBuffer<'_>), reply: impl FnOnce(&mut MessageFieldBuffer<'_>)) -> Json {
     let transaction = &testing::transactions("rxe-v42.pcap")[0];
-    let mut tape = MessageFieldBuffer::default();
-    call(&mut tape);
-    let (results, call_parts) = (tape.end_message(), tape.parts.len());
-    reply(&mut tape);
-    tape.end_message();
+    let mut buffer = MessageFieldBuffer::default();
+    call(&mut buffer);
+    let (results, call_parts) = (buffer.end_message(), buffer.parts.len());
+    reply(&mut buffer);
+    buffer.end_message();
     let facts = RpcSummary::default();
     let names = FileNames::new(FilehandleDisplay::Off, 0);
-    let values = DecodedValuesJson { tape: &tape, results, call_parts };
+    let values = DecodedValuesJson { buffer: &buffer, results, call_parts };
     let line = line_object(transaction, &facts, &names, &values, false, (&[], None));
     json(&serde_json::to_string(&line).unwrap())["operations"].take()
 }
 
-fn begin(tape: &mut MessageFieldBuffer<'_>, number: u64, name: Option<&'static str>) {
-    tape.enter(&OPERATION, 0);
-    tape.value(&OPCODE, 0..4, FieldValue::Enum(number, name));
+fn begin(buffer: &mut MessageFieldBuffer<'_>, number: u64, name: Option<&'static str>) {
+    buffer.enter(&OPERATION, 0);
+    buffer.value(&OPCODE, 0..4, FieldValue::Enum(number, name));
 }
 
 #[test]
 fn text_that_is_not_utf_8_is_shown_lossily() {
     let operations = operations(
-        |tape| {
-            begin(tape, 15, Some("LOOKUP"));
-            tape.value(&NAME, 0..0, FieldValue::Text(b"caf\xe9"));
+        |buffer| {
+            begin(buffer, 15, Some("LOOKUP"));
+            buffer.value(&NAME, 0..0, FieldValue::Text(b"caf\xe9"));
         },
         |_| {},
     );
@@ -282,10 +282,10 @@ fn text_that_is_not_utf_8_is_shown_lossily() {
 #[test]
 fn an_operation_without_a_name_goes_by_its_number_and_is_answered_as_illegal() {
     let operations = operations(
-        |tape| begin(tape, 4_294_967_295, None),
-        |tape| {
-            begin(tape, 10_044, Some("ILLEGAL"));
-            tape.value(&STATUS, 0..4, FieldValue::Enum(10_044, Some("NFS4ERR_OP_ILLEGAL")));
+        |buffer| begin(buffer, 4_294_967_295, None),
+        |buffer| {
+            begin(buffer, 10_044, Some("ILLEGAL"));
+            buffer.value(&STATUS, 0..4, FieldValue::Enum(10_044, Some("NFS4ERR_OP_ILLEGAL")));
         },
     );
     assert_eq!(operations, serde_json::json!([{"op": "4294967295", "status": "NFS4ERR_OP_ILLEGAL"}]));
@@ -294,10 +294,10 @@ fn an_operation_without_a_name_goes_by_its_number_and_is_answered_as_illegal() {
 #[test]
 fn a_result_of_another_operation_than_the_call_has_in_its_place_stands_alone() {
     let operations = operations(
-        |tape| begin(tape, 15, Some("LOOKUP")),
-        |tape| {
-            begin(tape, 25, Some("READ"));
-            tape.value(&STATUS, 0..4, FieldValue::Enum(77, None));
+        |buffer| begin(buffer, 15, Some("LOOKUP")),
+        |buffer| {
+            begin(buffer, 25, Some("READ"));
+            buffer.value(&STATUS, 0..4, FieldValue::Enum(77, None));
         },
     );
     assert_eq!(operations, serde_json::json!([{"op": "LOOKUP"}, {"op": "READ", "status": "77"}]));
@@ -307,14 +307,14 @@ fn a_result_of_another_operation_than_the_call_has_in_its_place_stands_alone() {
 fn of_what_is_too_long_for_a_line_there_is_the_length() {
     static LONG: [u8; 1_025] = [7; 1_025];
     let operations = operations(
-        |tape| {
-            begin(tape, 18, Some("OPEN"));
-            tape.value(&BYTES, 0..0, FieldValue::Bytes(&LONG[..2]));
-            tape.value(&NAME, 0..0, FieldValue::Chunk(9, None));
+        |buffer| {
+            begin(buffer, 18, Some("OPEN"));
+            buffer.value(&BYTES, 0..0, FieldValue::Bytes(&LONG[..2]));
+            buffer.value(&NAME, 0..0, FieldValue::Chunk(9, None));
         },
-        |tape| {
-            begin(tape, 18, Some("OPEN"));
-            tape.value(&BYTES, 0..0, FieldValue::Bytes(&LONG));
+        |buffer| {
+            begin(buffer, 18, Some("OPEN"));
+            buffer.value(&BYTES, 0..0, FieldValue::Bytes(&LONG));
         },
     );
     let expected = serde_json::json!([{"op": "OPEN", "owner": "0707", "name": {"length": 9}, "result": {"owner": {"length": 1025}}}]);
@@ -325,13 +325,13 @@ fn of_what_is_too_long_for_a_line_there_is_the_length() {
 fn of_a_large_directory_a_line_has_the_first_thousand_names() {
     let operations = operations(
         |_| {},
-        |tape| {
-            begin(tape, 26, Some("READDIR"));
-            tape.list(&ENTRIES, 0);
+        |buffer| {
+            begin(buffer, 26, Some("READDIR"));
+            buffer.list(&ENTRIES, 0);
             for _ in 0..1_500 {
-                tape.enter(&ENTRIES, 0);
-                tape.value(&NAME, 0..0, FieldValue::Text(b"a"));
-                tape.leave(0);
+                buffer.enter(&ENTRIES, 0);
+                buffer.value(&NAME, 0..0, FieldValue::Text(b"a"));
+                buffer.leave(0);
             }
         },
     );

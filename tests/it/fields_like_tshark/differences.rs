@@ -161,7 +161,7 @@ impl<'s> Difference<'s> {
 /// Differences with one reason.
 pub(super) struct Rule {
     pub(super) title: &'static str,
-    pub(super) why: &'static str,
+    pub(super) reason: &'static str,
     /// Program that is right.
     pub(super) right: &'static str,
     pub(super) section: &'static str,
@@ -184,7 +184,7 @@ fn is_of_rpcbind(d: &Difference<'_>) -> bool {
 pub(super) const RULES: [Rule; 49] = [
     Rule {
         title: "Frames that a snap length cut",
-        why: "tshark does not decode a management datagram or a message in a truncated frame.",
+        reason: "tshark does not decode a management datagram or a message in a truncated frame.",
         right: US,
         section: "RFC 5531 section 9, InfiniBand volume 1 section 13.4: the captured part is the start of the message",
         elsewhere: None,
@@ -195,7 +195,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Start-up frames on ports that are used again",
-        why: "tshark decodes them as FPDUs of the preceding connection: 19792 is \"MP\".",
+        reason: "tshark decodes them as FPDUs of the preceding connection: 19792 is \"MP\".",
         right: US,
         section: "RFC 5044 section 7.1.1",
         elsewhere: None,
@@ -206,7 +206,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "iWARP whose start was not captured",
-        why: "tshark recognizes an MPA stream only by its start-up frames.",
+        reason: "tshark recognizes an MPA stream only by its start-up frames.",
         right: US,
         section: "RFC 5044 section 4, RFC 5041 section 4: FPDUs that follow each other by their lengths",
         elsewhere: None,
@@ -214,7 +214,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "A Read response that ends after a loss",
-        why: "tshark reassembles the packets of a Read response as an RPC message if it has lost track of them.",
+        reason: "tshark reassembles the packets of a Read response as an RPC message if it has lost track of them.",
         right: US,
         section: "InfiniBand volume 1 section 9.7.5: a Read response continues with the PSN of its request",
         elsewhere: None,
@@ -226,7 +226,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "A retransmitted TCP segment",
-        why: "tshark does not decode it; this program shows the content that it repeats.",
+        reason: "tshark does not decode it; this program shows the content that it repeats.",
         right: BOTH,
         section: "RFC 9293 section 3.8.1",
         elsewhere: None,
@@ -239,7 +239,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "A record that ends behind a lost segment",
-        why: "tshark shows its segments as a continuation: by default, it does not reassemble segments that are out of order.",
+        reason: "tshark shows its segments as a continuation: by default, it does not reassemble segments that are out of order.",
         right: US,
         section: "RFC 9293 section 3.10.7.4: the bytes of a stream are in the order of their sequence numbers",
         elsewhere: None,
@@ -250,7 +250,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "A message of iWARP behind a lost segment",
-        why: "tshark shows it in the segment that carries it. This program shows it in the segment that fills the gap before it, \
+        reason: "tshark shows it in the segment that carries it. This program shows it in the segment that fills the gap before it, \
               because the receiver cannot deliver it earlier.",
         right: BOTH,
         section: "RFC 9293 section 3.10.7.4: the bytes of a stream are delivered in the order of their sequence numbers",
@@ -268,7 +268,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The CRC of an FPDU in the segment behind it",
-        why: "The fields of a frame are here those whose bytes are in it, and tshark shows the whole FPDU in the frame that ends \
+        reason: "The fields of a frame are here those whose bytes are in it, and tshark shows the whole FPDU in the frame that ends \
               it. Soft-iWARP sends CRC and pad in a segment of their own.",
         right: BOTH,
         section: "RFC 5044 section 4.4",
@@ -279,7 +279,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "A CRC that is in use",
-        why: "tshark shows it as `iwarp_mpa.crc_check`.",
+        reason: "tshark shows it as `iwarp_mpa.crc_check`.",
         right: BOTH,
         section: "RFC 5044 section 4.4",
         elsewhere: None,
@@ -287,7 +287,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Flags of enhanced MPA",
-        why: "tshark counts the flag S among the reserved bits.",
+        reason: "tshark counts the flag S among the reserved bits.",
         right: US,
         section: "RFC 6581 section 6",
         elsewhere: None,
@@ -295,7 +295,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The flow label of a ConnectRequest",
-        why: "tshark reads the flow label and the packet rate at an offset that is wrong by two bytes.",
+        reason: "tshark reads the flow label and the packet rate at an offset that is wrong by two bytes.",
         right: US,
         section: "InfiniBand volume 1 section 12.6.5",
         elsewhere: None,
@@ -307,7 +307,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "A GID that is an IPv4 address",
-        why: "tshark shows it as `infiniband.cm.req.prim_localgid_ipv4` and `prim_remotegid_ipv4`.",
+        reason: "tshark shows it as `infiniband.cm.req.prim_localgid_ipv4` and `prim_remotegid_ipv4`.",
         right: BOTH,
         section: "RFC 4291 section 2.5.5.2; InfiniBand annex A17",
         elsewhere: None,
@@ -319,7 +319,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The R_Key to be invalidated",
-        why: "tshark uses one name for the header and for its only field.",
+        reason: "tshark uses one name for the header and for its only field.",
         right: BOTH,
         section: "InfiniBand volume 1 section 9.3",
         elsewhere: None,
@@ -327,7 +327,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Messages that tshark calls malformed",
-        why: "It decodes a Reply that was sent again without the chunk data of its first copy, and reads the first Read chunks of \
+        reason: "It decodes a Reply that was sent again without the chunk data of its first copy, and reads the first Read chunks of \
               an iWARP connection as inline data.",
         right: US,
         section: "RFC 8166 section 3.4.5; InfiniBand volume 1 section 9.7.5",
@@ -339,7 +339,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "RPC on the port of another protocol",
-        why: "tshark takes the port of a client (873, rsync) for that of another protocol.",
+        reason: "tshark takes the port of a client (873, rsync) for that of another protocol.",
         right: US,
         section: "RFC 5531 section 11",
         elsewhere: None,
@@ -347,7 +347,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Messages in chunks of which something is missing",
-        why: "Without the exchange of the connection manager, after losses, and where the capture ends before the last Read \
+        reason: "Without the exchange of the connection manager, after losses, and where the capture ends before the last Read \
               response, tshark does not put chunks together and shows none of the message. Here what is there is shown.",
         right: US,
         section: "RFC 8166 sections 3.4.4 and 3.5.3",
@@ -359,7 +359,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Replies without their Calls",
-        why: "Without the exchange of the connection manager tshark does not find the Call to a Reply.",
+        reason: "Without the exchange of the connection manager tshark does not find the Call to a Reply.",
         right: US,
         section: "RFC 5531 section 9: the XID; InfiniBand volume 1 section 9.2: no source queue pair in BTH",
         elsewhere: None,
@@ -373,7 +373,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Times and frames of Calls with Read chunks",
-        why: "tshark counts them from the last RDMA Read response, where it shows the Call; here the Send begins it.",
+        reason: "tshark counts them from the last RDMA Read response, where it shows the Call; here the Send begins it.",
         right: US,
         section: "RFC 8166 section 4.4: the header with the chunk lists begins the RPC",
         elsewhere: None,
@@ -384,7 +384,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The frame of the Reply",
-        why: "This program shows frames in one pass, and does not know it yet when it shows the Call.",
+        reason: "This program shows frames in one pass, and does not know it yet when it shows the Call.",
         right: "tshark (in its second pass)",
         section: "RFC 5531 section 9",
         elsewhere: None,
@@ -392,7 +392,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Times of messages that were sent again",
-        why: "tshark measures from the first copy of the Call up to each copy of the Reply, including a copy that the client refused \
+        reason: "tshark measures from the first copy of the Call up to each copy of the Reply, including a copy that the client refused \
               because an earlier packet was lost. This program measures from the copy of the Call that the server accepted up to \
               the copy of the Reply that the client accepted, according to PSN, ACK and NAK, or to the acknowledgements of TCP. In \
               views of frames it uses only the packets up to the frame. `nfsrdma.latency` begins with the first copy of the Call.",
@@ -405,7 +405,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "File data in chunks",
-        why: "This program counts file data but does not keep it, so it is not shown.",
+        reason: "This program counts file data but does not keep it, so it is not shown.",
         right: "tshark",
         section: "RFC 8166 section 3.4.4",
         elsewhere: None,
@@ -413,7 +413,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The version of a program",
-        why: "tshark shows it twice, in the header and beside it.",
+        reason: "tshark shows it twice, in the header and beside it.",
         right: BOTH,
         section: "RFC 5531 section 9",
         elsewhere: None,
@@ -421,7 +421,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Tokens and checksums of RPCSEC_GSS",
-        why: "tshark includes the preceding length and the padding.",
+        reason: "tshark includes the preceding length and the padding.",
         right: US,
         section: "RFC 2203 sections 5.3.1 and 5.3.2.2: opaque data, RFC 4506 section 4.10",
         elsewhere: None,
@@ -435,7 +435,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Callbacks",
-        why: "tshark shows them as a protocol of their own, without the number of operations.",
+        reason: "tshark shows them as a protocol of their own, without the number of operations.",
         right: US,
         section: "RFC 8881 section 20: NFS_CB is a program of NFS",
         elsewhere: None,
@@ -446,7 +446,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "COMPOUNDs that tshark decodes only in part",
-        why: "It stops at an OPEN result with OPEN_DELEGATE_NONE_EXT, whose boolean it does not read, at an OPEN with \
+        reason: "It stops at an OPEN result with OPEN_DELEGATE_NONE_EXT, whose boolean it does not read, at an OPEN with \
               CLAIM_DELEG_CUR_FH, whose stateid it shows as an operation, and at GET_DIR_DELEGATION.",
         right: US,
         section: "RFC 8881 sections 18.16.1, 18.16.2 and 18.39",
@@ -461,7 +461,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Operations that an EXCHANGE_ID wants protected",
-        why: "tshark shows them as operations of the COMPOUND.",
+        reason: "tshark shows them as operations of the COMPOUND.",
         right: US,
         section: "RFC 8881 section 18.35.1: spo_must_enforce and spo_must_allow are bitmaps",
         elsewhere: None,
@@ -474,7 +474,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The owner in an EXCHANGE_ID",
-        why: "tshark shows it as `nfs.data`, which is file data.",
+        reason: "tshark shows it as `nfs.data`, which is file data.",
         right: US,
         section: "RFC 8881 section 18.35.1",
         elsewhere: None,
@@ -487,7 +487,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Rights on extended attributes",
-        why: "tshark shows eight bits; ACCESS4_XALIST is the ninth.",
+        reason: "tshark shows eight bits; ACCESS4_XALIST is the ninth.",
         right: US,
         section: "RFC 8276 section 8.5",
         elsewhere: None,
@@ -499,7 +499,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Words of bitmaps",
-        why: "tshark leaves out those in which no bit is set, and shows behind each word the attributes that it names, among \
+        reason: "tshark leaves out those in which no bit is set, and shows behind each word the attributes that it names, among \
               them those that are bitmaps.",
         right: US,
         section: "RFC 8881 section 3.3.7: a bitmap4 is a list of words",
@@ -514,7 +514,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Special stateids",
-        why: "tshark shows such a stateid without its parts.",
+        reason: "tshark shows such a stateid without its parts.",
         right: BOTH,
         section: "RFC 8881 section 8.2.3",
         elsewhere: None,
@@ -530,7 +530,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "What OPEN wants of a delegation",
-        why: "tshark leaves it out where no bit of 0xff00 is set, and other bits with it.",
+        reason: "tshark leaves it out where no bit of 0xff00 is set, and other bits with it.",
         right: US,
         section: "RFC 8881 section 18.16.3, RFC 9754",
         elsewhere: None,
@@ -538,7 +538,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Bits of what OPEN wants of a delegation",
-        why: "tshark leaves them out where no bit of 0xff00 is set, and that of timestamps always.",
+        reason: "tshark leaves them out where no bit of 0xff00 is set, and that of timestamps always.",
         right: US,
         section: "RFC 8881 section 18.16.3, RFC 9754",
         elsewhere: None,
@@ -546,7 +546,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "How filehandles expire",
-        why: "tshark shows the bits only where one of them is set.",
+        reason: "tshark shows the bits only where one of them is set.",
         right: BOTH,
         section: "RFC 8881 section 5.8.1.3",
         elsewhere: None,
@@ -558,7 +558,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The recall flag of a write delegation",
-        why: "tshark shows it without a field name.",
+        reason: "tshark shows it without a field name.",
         right: US,
         section: "RFC 8881 section 18.16.2",
         elsewhere: None,
@@ -572,7 +572,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Names in directories",
-        why: "tshark shows the name of an entry of READDIR twice, as `nfs.entry_name` and as `nfs.name`.",
+        reason: "tshark shows the name of an entry of READDIR twice, as `nfs.entry_name` and as `nfs.name`.",
         right: BOTH,
         section: "RFC 8881 section 18.23.2",
         elsewhere: None,
@@ -580,7 +580,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Whether attributes are set",
-        why: "tshark shows `set_it` of mode, uid, gid and size, too; here they are there or not, and only the times have it.",
+        reason: "tshark shows `set_it` of mode, uid, gid and size, too; here they are there or not, and only the times have it.",
         right: BOTH,
         section: "RFC 1813 section 2.6: sattr3",
         elsewhere: None,
@@ -588,7 +588,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Times that a client sets",
-        why: "tshark calls both `nfs.atime`, the second of which is the time of modification.",
+        reason: "tshark calls both `nfs.atime`, the second of which is the time of modification.",
         right: US,
         section: "RFC 1813 section 2.6: sattr3",
         elsewhere: None,
@@ -601,7 +601,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Bits of rights that are not set",
-        why: "tshark shows only the requested bits; this program shows all bits of each mask.",
+        reason: "tshark shows only the requested bits; this program shows all bits of each mask.",
         right: BOTH,
         section: "RFC 1813 section 3.3.4, RFC 8881 section 18.1",
         elsewhere: None,
@@ -615,7 +615,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The status of NFSACL",
-        why: "tshark has it as `nfs.status` alone; it is an nfsstat3 as well.",
+        reason: "tshark has it as `nfs.status` alone; it is an nfsstat3 as well.",
         right: BOTH,
         section: "the Solaris and Linux nfs_acl.x",
         elsewhere: None,
@@ -628,7 +628,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "READ_PLUS without contents",
-        why: "tshark shows a heading for an empty list.",
+        reason: "tshark shows a heading for an empty list.",
         right: BOTH,
         section: "RFC 7862 section 15.10.2",
         elsewhere: None,
@@ -636,7 +636,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Ports that are those of other protocols",
-        why: "tshark takes packets of RoCEv2 from UDP port 69 for TFTP.",
+        reason: "tshark takes packets of RoCEv2 from UDP port 69 for TFTP.",
         right: US,
         section: "InfiniBand volume 1 annex A17: the destination port 4791 is that of RoCEv2, and the source port is chosen freely",
         elsewhere: Some(OTHER_ROCE),
@@ -647,7 +647,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Immediate data",
-        why: "The header and its value have one name; tshark shows both, and here the value is shown.",
+        reason: "The header and its value have one name; tshark shows both, and here the value is shown.",
         right: BOTH,
         section: "InfiniBand volume 1 section 9.2",
         elsewhere: Some(OTHER_ROCE),
@@ -655,7 +655,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "IPoIB",
-        why: "tshark shows the encapsulation header of IP over InfiniBand as a raw header; here it is the payload of a Send.",
+        reason: "tshark shows the encapsulation header of IP over InfiniBand as a raw header; here it is the payload of a Send.",
         right: "tshark",
         section: "RFC 4391 section 6",
         elsewhere: Some(OTHER_IB),
@@ -663,7 +663,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Replies without results",
-        why: "A Reply that says that RPC refused the Call belongs to NFS here, and to RPC alone there.",
+        reason: "A Reply that says that RPC refused the Call belongs to NFS here, and to RPC alone there.",
         right: BOTH,
         section: "RFC 5531 section 9: MSG_DENIED",
         elsewhere: Some(NFSTRACE),
@@ -676,7 +676,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "A part of a message that TCP sent again",
-        why: "tshark does not look into the segment; here it shows the message that it is a copy of.",
+        reason: "tshark does not look into the segment; here it shows the message that it is a copy of.",
         right: BOTH,
         section: "RFC 9293 section 3.8.1",
         elsewhere: None,
@@ -689,7 +689,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The frame of a Call of which TCP sent a part again",
-        why: "It is the frame with the copy here, and the one that made the Call whole there.",
+        reason: "It is the frame with the copy here, and the one that made the Call whole there.",
         right: "tshark",
         section: "RFC 5531 section 11",
         elsewhere: None,
@@ -697,7 +697,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The stateid that CLOSE returns",
-        why: "tshark shows it in NFSv4.0 without its parts, and notes that it is of no use.",
+        reason: "tshark shows it in NFSv4.0 without its parts, and notes that it is of no use.",
         right: US,
         section: "RFC 7530 section 16.2.5: stateid4 open_stateid",
         elsewhere: Some(NFSTRACE),
@@ -710,7 +710,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Universal addresses of RPCBIND",
-        why: "Address and port are fields of their own here; tshark has them in NFS alone.",
+        reason: "Address and port are fields of their own here; tshark has them in NFS alone.",
         right: BOTH,
         section: "RFC 5665 section 5.2.3",
         elsewhere: Some(NFSTRACE),
@@ -718,7 +718,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "The arguments of RPCBIND",
-        why: "tshark has a heading above them.",
+        reason: "tshark has a heading above them.",
         right: BOTH,
         section: "RFC 1833 section 2.1: struct rpcb",
         elsewhere: Some(NFSTRACE),

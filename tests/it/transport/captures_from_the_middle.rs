@@ -70,7 +70,7 @@ fn the_refusal_of_an_open_from_before_the_capture_is_in_the_report_and_in_the_re
     let trace = compiled_from("rxe-v42-database", 90, "refused-before");
     let work = Work::of_trace(MockServer::default(), "rxe-v42-database", 4, fs::read(trace.name()).unwrap());
     let what = MockServerFaultKind::WrongStatus(Nfsstat4::NFS4ERR_ACCESS.0);
-    let fault = MockServerFault { version: 4, operation: "OPEN", what };
+    let fault = MockServerFault { version: 4, operation: "OPEN", kind: what };
     let (report, _) = replayed(&work, [], |server| server.fault_injector = Some(MockFaultInjector::new(fault)));
     let refusals: Vec<_> = report.refused.iter().filter(|why| why.contains("before the capture")).collect();
     let [refusal] = refusals[..] else { panic!("{:?}", report.refused) };
@@ -97,7 +97,7 @@ fn a_refused_client_from_before_the_capture_costs_no_step_of_another() {
     assert_eq!((of(&report, "NFS 4.1"), of(&report, "NFS 4.2")), (1, 0), "{:#?}", report.steps.reasons);
 
     let what = MockServerFaultKind::WrongStatus(Nfsstat4::NFS4ERR_SERVERFAULT.0);
-    let fault = MockServerFault { version: 4, operation: "EXCHANGE_ID", what };
+    let fault = MockServerFault { version: 4, operation: "EXCHANGE_ID", kind: what };
     let (report, _) = replayed(&work, [], |server| server.fault_injector = Some(MockFaultInjector::new(fault)));
     assert_eq!(report.synthesized.clients, 1);
     let [refusal] = &report.refused[..] else { panic!("{:?}", report.refused) };

@@ -195,7 +195,11 @@ struct Unchecked<'s>(&'s SeededTree);
 
 impl MessageSlotValueSource for Unchecked<'_> {
     fn value(&mut self, slot: &SubstitutableMessageSlot, _: &[u8]) -> Option<&[u8]> {
-        self.0.handles.get(&slot.variable).map(Vec::as_slice).filter(|_| slot.holds == TraceSlotValueKind::FILEHANDLE)
+        self.0
+            .handles
+            .get(&slot.variable)
+            .map(Vec::as_slice)
+            .filter(|_| slot.value_kind == TraceSlotValueKind::FILEHANDLE)
     }
 }
 

@@ -82,7 +82,7 @@ fn serial_options() -> ReplayOptions {
 fn refuse_reads(version: u32, status: u32) -> impl FnMut(&mut MockServer) {
     move |server| {
         let what = MockServerFaultKind::WrongStatus(status);
-        let fault = MockServerFault { version, operation: "READ", what };
+        let fault = MockServerFault { version, operation: "READ", kind: what };
         server.fault_injector = Some(MockFaultInjector::new(fault).with_repetition());
     }
 }
@@ -338,7 +338,7 @@ fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsup
     for status in [5, 2] {
         let (times, unfound) = unfound(
             &work,
-            MockServerFault { version: 4, operation: "READ", what: MockServerFaultKind::WrongStatus(status) },
+            MockServerFault { version: 4, operation: "READ", kind: MockServerFaultKind::WrongStatus(status) },
             true,
         );
         assert!(times > 7 && unfound.is_empty(), "{status}: {unfound:?} of {times}");
@@ -365,7 +365,7 @@ fn a_step_that_only_reads_leaves_no_file_out_of_the_check() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "only-reads");
         let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
-        let fault = MockServerFault { version, operation: "READ", what: MockServerFaultKind::WrongStatus(5) };
+        let fault = MockServerFault { version, operation: "READ", kind: MockServerFaultKind::WrongStatus(5) };
         let (report, _) = replayed(&work, MockConnectionSettings::default(), Some(MockFaultInjector::new(fault)));
         assert_eq!(report.steps.states.mismatched, 1, "{capture}");
         let [honest, checked] = [&honest, &report].map(|report| report.tree_check.as_ref().unwrap());
@@ -385,7 +385,7 @@ fn every_write_that_keeps_another_byte_is_found() {
         let lie = MockServerFault {
             version,
             operation: "WRITE",
-            what: MockServerFaultKind::WrongArgument(&["data"], MockFieldMutation::LastFlipped),
+            kind: MockServerFaultKind::WrongArgument(&["data"], MockFieldMutation::LastFlipped),
         };
         let (honest, _) = replayed(&work, MockConnectionSettings::default(), None);
         // Data that exceeded the captured file system is not expected.

@@ -129,7 +129,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
         let slots = [SubstitutableMessageSlot {
             at: 40,
             length: 4 + handle.len() as u32,
-            holds: TraceSlotValueKind::FILEHANDLE,
+            value_kind: TraceSlotValueKind::FILEHANDLE,
             part: VariableUseKind::USED,
             is_counted: true,
             operation: 0,
@@ -159,8 +159,8 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 repeats: 0,
                 call_frame: at as u64 * 2 + 1,
                 reply_frame: at as u64 * 2 + 2,
-                time: planned.time,
-                latency: planned.latency,
+                time_ns: planned.time,
+                latency_ns: planned.latency,
                 run_of: 0,
             },
             caller: TraceCallConnectionAndSession {
@@ -174,16 +174,16 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 sequence: NONE,
                 owner: NONE,
             },
-            asked: TraceProcedure {
+            procedure: TraceProcedure {
                 program: 100_003,
                 version: 3,
                 minor_version: NONE,
-                procedure: if kind == Kind::Getattr { 1 } else { 6 },
+                number: if kind == Kind::Getattr { 1 } else { 6 },
                 flavor: 0,
                 protection: GssProtection::PLAIN,
             },
             call: TraceMessage {
-                seen: MessageCaptureCompleteness::WHOLE,
+                completeness: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(call),
                 body: 40,
                 end: call.len() as u32,
@@ -191,7 +191,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 payloads: XdrArray::default(),
             },
             reply: TraceMessage {
-                seen: MessageCaptureCompleteness::WHOLE,
+                completeness: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(reply),
                 body: 24,
                 end: reply.len() as u32,

@@ -151,7 +151,7 @@ fn replayed_with(
     let mut server = work.server.lock().unwrap().clone();
     let may_be_silent = injector
         .as_ref()
-        .is_some_and(|injector| matches!(injector.injected_fault().what, MockServerFaultKind::WrongTransport(_)));
+        .is_some_and(|injector| matches!(injector.injected_fault().kind, MockServerFaultKind::WrongTransport(_)));
     server.fault_injector = injector;
     let server = Arc::new(Mutex::new(server));
     let programs = auxiliary_programs::serve(&server, super::proxy::injected_faults::FaultInjector::honest());
@@ -264,7 +264,7 @@ fn outcomes(version: u32, works: &[Work]) -> BTreeMap<String, FaultDetection> {
 fn run_with_fault(fault: &MockServerFault, first: usize, works: &[Work]) -> FaultDetection {
     // A wrong value in a Reply does not change the files.
     let walk = !matches!(
-        fault.what,
+        fault.kind,
         MockServerFaultKind::WrongResult(..)
             | MockServerFaultKind::WrongStatus(_)
             | MockServerFaultKind::Delayed
@@ -273,7 +273,7 @@ fn run_with_fault(fault: &MockServerFault, first: usize, works: &[Work]) -> Faul
     let turns = (0..works.len()).map(|turn| &works[(first + turn) % works.len()]);
     turns.into_iter().find_map(|work| {
         // A Reply that is lost once is not a fault, and the Call is retried; a server that never answers is at fault.
-        let is_silent = matches!(fault.what, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
+        let is_silent = matches!(fault.kind, MockServerFaultKind::WrongTransport(MockTransportFault::NoReply));
         let injector = MockFaultInjector::new(*fault);
         let injector = if is_silent { injector.with_repetition() } else { injector };
         let (report, printed) = replayed_with(work, Some(injector), &[], true, walk);
@@ -331,7 +331,7 @@ fn a_size_that_no_file_had_is_found_in_overlapped_steps_too() {
         let (report, _) = replayed_with(&work, None, &[], false, false);
         assert_eq!(report.mismatched(), 0, "{capture}: {:#?}", report.steps.mismatches);
         let what = MockServerFaultKind::WrongResult(&["obj_attributes", "size"], MockFieldMutation::More);
-        let fault = MockServerFault { version: 4, operation: "GETATTR", what };
+        let fault = MockServerFault { version: 4, operation: "GETATTR", kind: what };
         let (mut injections, mut found) = (0, 0);
         for skip in (0..90).step_by(18) {
             let injector = MockFaultInjector::new(fault).with_skips(skip);
@@ -353,7 +353,7 @@ fn the_walk_finds_what_no_reply_tells() {
         (3, "WRITE", MockServerFaultKind::WrongArgument(&["data"], MockFieldMutation::LastFlipped)),
         (4, "WRITE", MockServerFaultKind::WrongArgument(&["data"], MockFieldMutation::LastFlipped)),
     ] {
-        let fault = MockServerFault { version, operation, what };
+        let fault = MockServerFault { version, operation, kind: what };
         let work = works.iter().find(|work| work.version == version).unwrap();
         // Files that are read again are detected by that.
         let alone = (0..24).find(|skip| {
@@ -374,7 +374,7 @@ fn what_two_runs_teach_is_let_be_in_the_third_and_the_rule_is_named() {
     let fault = MockServerFault {
         version: 4,
         operation: "GETATTR",
-        what: MockServerFaultKind::WrongResult(&["obj_attributes", "mode"], MockFieldMutation::Flipped),
+        kind: MockServerFaultKind::WrongResult(&["obj_attributes", "mode"], MockFieldMutation::Flipped),
     };
     let [one, other] = [(); 2].map(|()| replayed(&work, Some(MockFaultInjector::new(fault)), &[], false).0);
     assert_eq!((one.mismatched(), other.mismatched()), (1, 1));

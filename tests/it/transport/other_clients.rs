@@ -151,7 +151,7 @@ fn a_refusal_of_set_up_is_reported_in_a_sentence() {
             server.fault_injector = Some(MockFaultInjector::new(MockServerFault {
                 version,
                 operation,
-                what: MockServerFaultKind::WrongStatus(status),
+                kind: MockServerFaultKind::WrongStatus(status),
             }));
             let root = server.root().to_vec();
             let mut transport =

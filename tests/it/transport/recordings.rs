@@ -315,7 +315,7 @@ fn a_change_that_the_captured_server_delayed_is_replayed_once() {
     ] {
         let work = Work::of(capture, version, "delayed");
         for (operation, skip) in operations.iter().zip([0, 1].into_iter().cycle()) {
-            let fault = MockServerFault { version, operation, what: MockServerFaultKind::Delayed };
+            let fault = MockServerFault { version, operation, kind: MockServerFaultKind::Delayed };
             let mut server = work.server.lock().unwrap().clone();
             server.fault_injector = Some(MockFaultInjector::new(fault).with_skips(skip));
             let recording = Passing::new(&format!("delayed-{capture}-{operation}-{skip}.trace"));

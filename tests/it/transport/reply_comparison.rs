@@ -91,7 +91,7 @@ fn hold(
         step: step.origin.id,
         frames: [step.origin.call_frame, step.origin.reply_frame],
         title: "NFS",
-        procedure: step.asked.find_description(),
+        procedure: step.procedure.find_description(),
         recorded: Cursor::new(recorded).with_chunks(beside),
         known,
         live: Cursor::new(message).with_chunks(&live),
@@ -120,9 +120,9 @@ fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_
         let mut trace = ReplayTraceReader::open(BufReader::new(File::open(&file.0).unwrap())).unwrap();
         let mut data = ReplayTraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         while let Some(step) = trace.next_step().unwrap() {
-            let is_whole =
-                step.reply.seen == MessageCaptureCompleteness::WHOLE && step.asked.protection == GssProtection::PLAIN;
-            let Some(procedure) = step.asked.find_description().filter(|_| is_whole) else { continue };
+            let is_whole = step.reply.completeness == MessageCaptureCompleteness::WHOLE
+                && step.procedure.protection == GssProtection::PLAIN;
+            let Some(procedure) = step.procedure.find_description().filter(|_| is_whole) else { continue };
             let Some(contents) = contents(&step, &mut data) else { continue };
             let message = step.reply.head.0;
             assert_eq!(
@@ -208,9 +208,9 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
         let mut data = ReplayTraceReader::open(Bytes::new(fs::read(&file.0).unwrap())).unwrap();
         let mut judge = ReplyChecker::new(false, [], ComparisonOptions::default());
         while let Some(step) = trace.next_step().unwrap() {
-            let is_whole =
-                step.reply.seen == MessageCaptureCompleteness::WHOLE && step.asked.protection == GssProtection::PLAIN;
-            if !is_whole || step.asked.find_description().is_none() {
+            let is_whole = step.reply.completeness == MessageCaptureCompleteness::WHOLE
+                && step.procedure.protection == GssProtection::PLAIN;
+            if !is_whole || step.procedure.find_description().is_none() {
                 continue;
             }
             let Some(contents) = contents(&step, &mut data) else { continue };

@@ -500,7 +500,7 @@ fn the_final_check_covers_what_was_delayed() {
         };
         let what = MockServerFaultKind::WrongStatus(10_008);
         for skip in 0..8 {
-            let fault = MockFaultInjector::new(MockServerFault { version: 4, operation: "WRITE", what });
+            let fault = MockFaultInjector::new(MockServerFault { version: 4, operation: "WRITE", kind: what });
             let fault = Some(fault.with_skips(skip));
             let (report, _) = replayed(&work, [], |server| server.fault_injector = fault);
             is_as_recorded(&report, capture);
@@ -604,7 +604,7 @@ fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
             let injector = fault_injection::MockFaultInjector::new(MockServerFault {
                 version,
                 operation,
-                what: MockServerFaultKind::WrongStatus(status),
+                kind: MockServerFaultKind::WrongStatus(status),
             })
             .with_repetition();
             let (report, _) = replayed(&work, [], |server| server.fault_injector = Some(injector));

@@ -71,7 +71,7 @@ fn a_server_that_delays_or_is_in_grace_for_ever_ends_the_run() {
         ("rxe-v3", 3, "LOOKUP", DELAY, "NFS3ERR_JUKEBOX"),
     ] {
         let work = Work::of(capture, version, "delays");
-        let lie = MockServerFault { version, operation, what: MockServerFaultKind::WrongStatus(status) };
+        let lie = MockServerFault { version, operation, kind: MockServerFaultKind::WrongStatus(status) };
         let options = ReplayOptions { delay_timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
         let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
         let why = report.end.unreachable.as_deref().unwrap_or_default();
@@ -85,7 +85,7 @@ fn a_server_that_delays_or_is_in_grace_for_ever_ends_the_run() {
 #[test]
 fn one_operation_that_is_always_delayed_costs_less_each_time() {
     let work = Work::of("rxe-v3", 3, "one-delay");
-    let lie = MockServerFault { version: 3, operation: "ACCESS", what: MockServerFaultKind::WrongStatus(DELAY) };
+    let lie = MockServerFault { version: 3, operation: "ACCESS", kind: MockServerFaultKind::WrongStatus(DELAY) };
     let options = ReplayOptions { max_delay_retries: 4, ..super::auxiliary_programs::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);
     assert_eq!(report.end.unreachable, None);
@@ -98,7 +98,7 @@ fn one_operation_that_is_always_delayed_costs_less_each_time() {
 #[test]
 fn a_run_ends_at_its_limit() {
     let work = Work::of("rxe-v41", 4, "limit");
-    let lie = MockServerFault { version: 4, operation: "SEQUENCE", what: MockServerFaultKind::WrongStatus(DELAY) };
+    let lie = MockServerFault { version: 4, operation: "SEQUENCE", kind: MockServerFaultKind::WrongStatus(DELAY) };
     let limit = Duration::from_secs(1);
     let options = ReplayOptions { max_time: Some(limit), ..super::auxiliary_programs::none() };
     let (report, took) = replayed(&work, Some(lie), std::iter::empty(), options);

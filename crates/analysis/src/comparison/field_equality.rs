@@ -300,11 +300,11 @@ pub struct MinorVersionDependentField {
     /// Bits that both versions have and that must be equal; 0 if none is compared.
     pub common: u64,
     /// Reason for the dependency.
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 const fn follows(field: &'static str, common: u64, reason: &'static str) -> MinorVersionDependentField {
-    MinorVersionDependentField { field, common, why: reason }
+    MinorVersionDependentField { field, common, reason }
 }
 
 /// Fields that may differ between two minor versions. So may an attribute on one side only: it was requested by mask.
@@ -486,9 +486,9 @@ mod tests {
                 _ => {}
             }
         }
-        for MinorVersionDependentField { field, why, .. } in FOLLOWS_MINOR_VERSION {
+        for MinorVersionDependentField { field, reason, .. } in FOLLOWS_MINOR_VERSION {
             let row = document.lines().find(|line| line.starts_with(&format!("| `{field}` |")));
-            assert!(row.is_some_and(|row| row.contains(why)), "{field}");
+            assert!(row.is_some_and(|row| row.contains(reason)), "{field}");
         }
         for kind in DifferenceKind::ALL {
             assert!(document.contains(&format!("| `{kind}` | {} |", kind.meaning())), "{kind}");

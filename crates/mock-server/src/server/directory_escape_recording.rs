@@ -63,12 +63,12 @@ impl MockDirectoryEscapeRecorder {
                 TraceSlotValueKind::SESSION,
                 TraceSlotValueKind::CLIENT_OWNER,
             ];
-            kinds.contains(&field.holds)
+            kinds.contains(&field.value_kind)
         };
         for field in visitor.slot_fields.iter().filter(identifies_object) {
             let value = field_value(message, field).unwrap_or_default();
             if self.values.contains(value) {
-                self.record_access(format!("{:?} {value:x?}", field.holds));
+                self.record_access(format!("{:?} {value:x?}", field.value_kind));
             }
         }
         match (call.prog, call.proc) {

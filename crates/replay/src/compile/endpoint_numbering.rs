@@ -39,7 +39,7 @@ fn number_of(numbers: &mut TraceHostNumbers, capacity: usize, host: TraceHostIde
 /// Returns `true` for Calls that the server sends: NFSv4 callbacks and NLM_GRANTED.
 fn is_server_call(procedure: &TraceProcedure) -> bool {
     let program = Program(procedure.program);
-    match (program, procedure.procedure) {
+    match (program, procedure.number) {
         // NLM_GRANTED and NLM_GRANTED_MSG.
         (Program::NLM, 5 | 10) => true,
         _ => program.is_transient(),

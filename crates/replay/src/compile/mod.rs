@@ -200,7 +200,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 ..origin(transaction)
             },
             caller,
-            asked: trace_procedure,
+            procedure: trace_procedure,
             call: call.message(),
             reply: reply.message(),
             shape: lengths.to_call_chunks(&lists),
@@ -208,7 +208,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             needs: TraceReplySizeLimits { message, payloads: XdrArray::from(&payloads[..]) },
         };
         self.writer.step(&step)?;
-        let TraceStep { caller, asked: trace_procedure, .. } = step;
+        let TraceStep { caller, procedure: trace_procedure, .. } = step;
         self.update_tree(id, &trace_procedure, &caller)
     }
 
@@ -225,7 +225,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             id,
             server: caller.server,
             is_reverse: caller.is_reverse,
-            asked: procedure,
+            procedure,
             call: &call.message(),
             reply: &reply.message(),
             contents: [&|at| call.content(at), &|at| reply.content(at)],
@@ -260,7 +260,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let mut undefined: Vec<_> = self.variable_resolver.undefined.iter().collect();
         undefined.sort_unstable_by_key(|(variable, _)| **variable);
         for (variable, usage) in undefined {
-            let object = match usage.holds {
+            let object = match usage.value_kind {
                 TraceSlotValueKind::FILEHANDLE => self.tree.find_by_handle(*variable),
                 _ => self.tree.find_by_handle(usage.file),
             };
@@ -268,7 +268,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
                 ReplayTraceBlockKind::UNDEFINED,
                 &TraceVariableWithoutDefiningStep {
                     variable: *variable,
-                    holds: usage.holds,
+                    value_kind: usage.value_kind,
                     value: Opaque(&usage.value),
                     step: usage.step,
                     uses: usage.uses,
@@ -359,7 +359,7 @@ fn build_procedure(summary: &RpcSummary, messages: &TransactionMessages<'_>) -> 
         program: summary.program.map_or(NONE, |program| program.0),
         version: summary.version.unwrap_or(NONE),
         minor_version: summary.minor_version.unwrap_or(NONE),
-        procedure: summary.procedure.unwrap_or(NONE),
+        number: summary.procedure.unwrap_or(NONE),
         flavor: flavor.map_or(NONE, |flavor| flavor.0),
         protection: match summary.payload {
             // For example the destruction of a context.
@@ -384,8 +384,8 @@ fn origin(transaction: &Transaction) -> TraceStepOrigin {
         repeats: 0,
         call_frame: first(call),
         reply_frame: first(reply),
-        time,
-        latency: reply.map_or(0, |reply| nanoseconds(reply.end_time).saturating_sub(time)),
+        time_ns: time,
+        latency_ns: reply.map_or(0, |reply| nanoseconds(reply.end_time).saturating_sub(time)),
         run_of: 0,
     }
 }

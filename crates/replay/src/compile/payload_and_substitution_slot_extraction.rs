@@ -183,7 +183,7 @@ impl CompiledMessage {
 
     pub(super) fn message(&self) -> TraceMessage<'_> {
         TraceMessage {
-            seen: self.completeness,
+            completeness: self.completeness,
             head: Opaque(&self.head),
             body: self.body_offset,
             end: self.body_end,

@@ -21,7 +21,7 @@ const UNDEFINED_VARIABLE_BYTES: usize = 3 * (size_of::<(u32, UndefinedVariableUs
 /// A variable that is used before a step defines it.
 #[derive(Debug)]
 pub(super) struct UndefinedVariableUsage {
-    pub(super) holds: TraceSlotValueKind,
+    pub(super) value_kind: TraceSlotValueKind,
     pub(super) value: Box<[u8]>,
     pub(super) step: u64,
     pub(super) uses: u64,
@@ -148,7 +148,7 @@ impl IdentityVariableAssigner {
             for field in fields {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_call_field(visited, field, scope, id, caller.is_reverse, slots);
-                if let (TraceSlotValueKind::FILEHANDLE, Some((_, slot))) = (field.holds, slots.last())
+                if let (TraceSlotValueKind::FILEHANDLE, Some((_, slot))) = (field.value_kind, slots.last())
                     && (operation == Some(Operation::PUTFH)
                         || number == VisitedNfs4Opcode::Callback(CbOperation::CB_GETATTR)
                         || !is_compound && file == NONE)
@@ -182,14 +182,15 @@ impl IdentityVariableAssigner {
         let Some(name) = identity_value(visited, field, scope.file != NONE, VariableUseKind::USED, slots) else {
             return;
         };
-        let is_given = field.holds.is_assigned_by_server() == is_reverse;
-        let (resolved, was_known) = self.variables.resolve(field.holds, scope, name, if is_given { id } else { 0 });
+        let is_given = field.value_kind.is_assigned_by_server() == is_reverse;
+        let (resolved, was_known) =
+            self.variables.resolve(field.value_kind, scope, name, if is_given { id } else { 0 });
         let use_kind = if is_given && !was_known { VariableUseKind::DEFINED } else { VariableUseKind::USED };
         // A value that the caller chooses may be in several concurrent Calls.
         let definition = if is_given { id } else { resolved.definition };
         // A Call that becomes no step needs no definition.
         if definition == 0 && !is_given && id != 0 {
-            self.record_undefined(field.holds, scope, resolved.variable, name, id);
+            self.record_undefined(field.value_kind, scope, resolved.variable, name, id);
         }
         slots.push((field.range.start, slot(field, use_kind, resolved.variable, definition)));
     }
@@ -211,7 +212,7 @@ impl IdentityVariableAssigner {
             }
             None => {
                 let missing = UndefinedVariableUsage {
-                    holds: kind,
+                    value_kind: kind,
                     value: name.into(),
                     step: id,
                     uses: 1,
@@ -231,7 +232,7 @@ impl IdentityVariableAssigner {
         file: u32,
         slots: &[(usize, SubstitutableMessageSlot)],
     ) {
-        let has_owner = slots.iter().any(|(_, slot)| slot.holds == TraceSlotValueKind::OWNER);
+        let has_owner = slots.iter().any(|(_, slot)| slot.value_kind == TraceSlotValueKind::OWNER);
         let access = match operation {
             Some(Operation::READ | Operation::READ_PLUS | Operation::SEEK) => stateid_use::READ,
             Some(
@@ -248,7 +249,7 @@ impl IdentityVariableAssigner {
             _ => 0,
         };
         for (_, slot) in
-            slots.iter().filter(|(_, slot)| slot.holds == TraceSlotValueKind::STATEID && slot.definition == 0)
+            slots.iter().filter(|(_, slot)| slot.value_kind == TraceSlotValueKind::STATEID && slot.definition == 0)
         {
             if let Some(missing) = self.undefined.get_mut(&slot.variable) {
                 missing.access |= access;
@@ -268,17 +269,18 @@ impl IdentityVariableAssigner {
         clientid: u32,
     ) {
         let Some(operation_slots) = slots.get(first..) else { return };
-        if !operation_slots.iter().any(|(_, slot)| slot.holds.is_count()) {
+        if !operation_slots.iter().any(|(_, slot)| slot.value_kind.is_count()) {
             return;
         }
-        let find = |kind| operation_slots.iter().find(|(_, slot)| slot.holds == kind).map(|(_, slot)| slot.variable);
+        let find =
+            |kind| operation_slots.iter().find(|(_, slot)| slot.value_kind == kind).map(|(_, slot)| slot.variable);
         let session = find(TraceSlotValueKind::SESSION).unwrap_or(NONE);
         let clientid = find(TraceSlotValueKind::CLIENTID).unwrap_or(clientid);
         let owner = find(TraceSlotValueKind::OWNER);
         let stateid_owner = find(TraceSlotValueKind::STATEID).map_or(NONE, |stateid| self.owner_of(stateid));
         let mut next = NONE;
         for (_, slot) in slots.get_mut(first..).unwrap_or_default().iter_mut().rev() {
-            match slot.holds {
+            match slot.value_kind {
                 TraceSlotValueKind::STATEID => next = slot.variable,
                 TraceSlotValueKind::STATEID_SEQID => slot.variable = std::mem::replace(&mut next, NONE),
                 TraceSlotValueKind::SEQUENCE_ID | TraceSlotValueKind::SLOT_ID | TraceSlotValueKind::HIGHEST_SLOT_ID => {
@@ -297,7 +299,7 @@ impl IdentityVariableAssigner {
         let mut at = 0;
         slots.retain(|(_, slot)| {
             at += 1;
-            at <= first || slot.holds != TraceSlotValueKind::STATEID_SEQID || slot.variable != NONE
+            at <= first || slot.value_kind != TraceSlotValueKind::STATEID_SEQID || slot.variable != NONE
         });
     }
 
@@ -341,7 +343,7 @@ impl IdentityVariableAssigner {
                 let scope = VariableScope { server: caller.server, client: caller.client, file };
                 self.resolve_reply_field(visited, field, scope, id, caller.is_reverse, slots);
                 if let (TraceSlotValueKind::FILEHANDLE, Some(Operation::GETFH), Some((_, slot))) =
-                    (field.holds, operation.number.fore(), slots.last())
+                    (field.value_kind, operation.number.fore(), slots.last())
                 {
                     set_current_file(files, at, slot.variable);
                 }
@@ -361,9 +363,9 @@ impl IdentityVariableAssigner {
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
         // A client's answer to CB_GETATTR has the change attribute that the server has given, or its own value.
-        if is_reverse && field.holds == TraceSlotValueKind::CHANGE {
+        if is_reverse && field.value_kind == TraceSlotValueKind::CHANGE {
             let value = visited.value(field).filter(|_| scope.file != NONE && !field.is_constant);
-            if let Some(definition) = value.and_then(|name| self.variables.find(field.holds, scope, name)) {
+            if let Some(definition) = value.and_then(|name| self.variables.find(field.value_kind, scope, name)) {
                 let new_slot = slot(field, VariableUseKind::USED, definition.variable, definition.definition);
                 slots.push((field.range.start, new_slot));
             }
@@ -374,7 +376,7 @@ impl IdentityVariableAssigner {
             return;
         };
         let (VariableDefinition { variable, definition, .. }, was_known) =
-            self.variables.resolve(field.holds, scope, name, id);
+            self.variables.resolve(field.value_kind, scope, name, id);
         let use_kind = if was_known { VariableUseKind::AGAIN } else { VariableUseKind::DEFINED };
         slots.push((field.range.start, slot(field, use_kind, variable, definition)));
     }
@@ -388,7 +390,7 @@ impl IdentityVariableAssigner {
         caller: &TraceCallConnectionAndSession,
         files: &OperationFileAndOwnerVariables,
     ) {
-        let find = |kind| slots.iter().find(|(_, slot)| slot.holds == kind).map(|(_, slot)| slot.variable);
+        let find = |kind| slots.iter().find(|(_, slot)| slot.value_kind == kind).map(|(_, slot)| slot.variable);
         match operation.number.fore() {
             Some(Operation::OPEN | Operation::LOCK) => {
                 let owner = files.owners.iter().find(|(index, _)| *index == at);
@@ -417,11 +419,11 @@ fn record_caller_state(
     files: &mut OperationFileAndOwnerVariables,
 ) {
     let number = |kind| {
-        let field = slot_fields.iter().find(|field| field.holds == kind)?;
+        let field = slot_fields.iter().find(|field| field.value_kind == kind)?;
         visited.value(field)?.try_into().ok().map(u32::from_be_bytes)
     };
     for (_, slot) in slots {
-        match slot.holds {
+        match slot.value_kind {
             TraceSlotValueKind::CLIENTID if caller.clientid == NONE => caller.clientid = slot.variable,
             TraceSlotValueKind::SESSION
                 if matches!(
@@ -454,11 +456,11 @@ fn identity_value<'h>(
     use_kind: VariableUseKind,
     slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
 ) -> Option<&'h [u8]> {
-    if field.holds.is_count() {
+    if field.value_kind.is_count() {
         slots.push((field.range.start, slot(field, use_kind, NONE, 0)));
         return None;
     }
-    let is_name = !field.is_constant && (is_of_file || field.holds != TraceSlotValueKind::CHANGE);
+    let is_name = !field.is_constant && (is_of_file || field.value_kind != TraceSlotValueKind::CHANGE);
     visited.value(field).filter(|_| is_name)
 }
 
@@ -496,7 +498,7 @@ fn slot(
     SubstitutableMessageSlot {
         at: 0,
         length: field.range.len() as u32,
-        holds: field.holds,
+        value_kind: field.value_kind,
         part: use_kind,
         is_counted: field.is_counted,
         operation: field.operation,
@@ -516,9 +518,9 @@ mod tests {
         let mut resolver = IdentityVariableAssigner::new(1 << 16, UNDEFINED_VARIABLE_BYTES + 1, 1 << 16);
         let scope = VariableScope::default();
         for (id, name) in [b"a", b"b", b"b", b"a", b"c", b"b"].into_iter().enumerate() {
-            let holds = TraceSlotValueKind::FILEHANDLE;
-            let (known, _) = resolver.variables.resolve(holds, scope, name, 0);
-            resolver.record_undefined(holds, scope, known.variable, name, id as u64 + 1);
+            let value_kind = TraceSlotValueKind::FILEHANDLE;
+            let (known, _) = resolver.variables.resolve(value_kind, scope, name, 0);
+            resolver.record_undefined(value_kind, scope, known.variable, name, id as u64 + 1);
         }
         let recorded: Vec<_> = resolver.undefined.values().map(|known| (&*known.value, known.uses)).collect();
         assert_eq!(recorded, [(&b"a"[..], 2)]);

@@ -140,8 +140,8 @@ mod tests {
     #[test]
     fn a_cookie_counts_in_its_directory_and_a_filehandle_on_its_server() {
         let mut variables = TraceVariableNumbering::new(1 << 16);
-        let mut of = |holds, server, file| {
-            variables.resolve(holds, VariableScope { server, client: 0, file }, b"name", 1).0.variable
+        let mut of = |value_kind, server, file| {
+            variables.resolve(value_kind, VariableScope { server, client: 0, file }, b"name", 1).0.variable
         };
         assert_ne!(of(TraceSlotValueKind::COOKIE, 0, 1), of(TraceSlotValueKind::COOKIE, 0, 2));
         assert_eq!(of(TraceSlotValueKind::COOKIE, 0, 1), of(TraceSlotValueKind::COOKIE, 0, 1));

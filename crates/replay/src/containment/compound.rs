@@ -515,7 +515,7 @@ impl Containment {
         // Fields before a decoding error remain valid.
         let _ = Procedure::Compound.results(&mut results, &mut visitor);
         self.issued_identifiers.dropped_entries += visitor.dropped_fields;
-        for field in visitor.slot_fields.iter().filter(|field| field.holds == TraceSlotValueKind::DEVICE) {
+        for field in visitor.slot_fields.iter().filter(|field| field.value_kind == TraceSlotValueKind::DEVICE) {
             if let Some(device) = message.rest().get(field.range.clone()) {
                 self.issued_identifiers.add(ContainmentCheckedIdentifierKind::Device, device);
             }

@@ -54,13 +54,13 @@ impl StepTitleCache {
     const MAX_TITLES: usize = 4096;
 
     fn of(&mut self, step: &TraceStep<'_>, operation: Option<Operation>) -> CallTitle {
-        let trace_procedure = &step.asked;
+        let trace_procedure = &step.procedure;
         let number = operation.map_or(NONE, |operation| operation.0);
         let key = [
             trace_procedure.program,
             trace_procedure.version,
             trace_procedure.minor_version,
-            trace_procedure.procedure,
+            trace_procedure.number,
             number,
         ];
         if let Some(title) = self.0.get(&key) {
@@ -75,7 +75,7 @@ impl StepTitleCache {
 }
 
 fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
-    let trace_procedure = &step.asked;
+    let trace_procedure = &step.procedure;
     if trace_procedure.program == NONE {
         return "Reply without its Call".into();
     }
@@ -84,7 +84,7 @@ fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
     let operation_name = match (operation, trace_procedure.find_description()) {
         (Some(operation), _) => operation.to_string(),
         (None, Some(procedure)) => procedure.name().to_owned(),
-        (None, None) => format!("procedure {}", trace_procedure.procedure),
+        (None, None) => format!("procedure {}", trace_procedure.number),
     };
     match trace_procedure.minor_version {
         NONE => format!("{name} {} {operation_name}", trace_procedure.version),
@@ -103,7 +103,7 @@ impl CallOperationsAndFiles {
         let items = step.call.items();
         let mut cursor = step.call.body_cursor().with_chunks(&items);
         let mut main_operation = None;
-        match step.asked.find_description() {
+        match step.procedure.find_description() {
             Some(Procedure::Compound) => {
                 if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) {
                     for operation in call.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
@@ -269,7 +269,7 @@ impl CallOperationsAndFiles {
             let slot = message
                 .slots
                 .iter()
-                .find(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == operation);
+                .find(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == operation);
             slot.map_or(NONE, |slot| slot.variable)
         };
         let files = &mut self.files;

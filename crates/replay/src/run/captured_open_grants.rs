@@ -42,7 +42,7 @@ pub(super) struct CapturedStepOpenGrants(Vec<CapturedOpen>);
 impl CapturedStepOpenGrants {
     /// Reads the recorded Reply of a step. Empty for NFSv4.0, which has no such options.
     pub(super) fn wants_of_step(step: &TraceStep<'_>) -> Self {
-        if step.asked.minor_version == 0 { Self::default() } else { Self::recorded(step) }
+        if step.procedure.minor_version == 0 { Self::default() } else { Self::recorded(step) }
     }
 
     /// Reads the recorded Reply of a step of any minor version.

@@ -113,7 +113,7 @@ impl ExpectedFinalTree {
             return;
         }
         // Only the text of symbolic links is read here, no file data.
-        let has_text = parts.has_link_text(step.asked.find_description());
+        let has_text = parts.has_link_text(step.procedure.find_description());
         let mut texts = |message: &TraceMessage<'_>| -> Vec<Option<Vec<u8>>> {
             let payloads = message.payloads.iter().filter(|_| has_text);
             let text = |payload: TracePayload| {
@@ -214,7 +214,7 @@ impl ExpectedFinalTree {
         count: usize,
     ) {
         // Calls of MOUNT, NLM and the port mapper change no files.
-        if ![Program::NFS.0, Program::NFSACL.0].contains(&step.asked.program) {
+        if ![Program::NFS.0, Program::NFSACL.0].contains(&step.procedure.program) {
             return;
         }
         let is_readable = step.call.is_complete() && !parts.effects.is_empty();
@@ -223,7 +223,7 @@ impl ExpectedFinalTree {
         }
         let step_key = (step.caller.server, step.origin.id);
         // CREATE of NFSv3 may truncate a file that is there.
-        let may_truncate = parts.set_size_bytes.is_some() || step.asked.version == 3;
+        let may_truncate = parts.set_size_bytes.is_some() || step.procedure.version == 3;
         let mut is_whole = !is_readable;
         for (at, effect) in parts.effects.iter().enumerate().take(count) {
             let file = affected_handle(step, parts, at);
@@ -238,7 +238,7 @@ impl ExpectedFinalTree {
                 OperationEffect::Open(None, _) if !may_truncate => {}
                 OperationEffect::Write(from, length) => {
                     let is_of_operation =
-                        |payload: &TracePayload| payload.operation as usize == at || step.asked.version == 3;
+                        |payload: &TracePayload| payload.operation as usize == at || step.procedure.version == 3;
                     let payload =
                         || step.call.payloads.iter().find(is_of_operation).map(|payload| payload.length.into());
                     let end = length.or_else(payload).map_or(u64::MAX, |length| from.saturating_add(length));
@@ -303,7 +303,7 @@ fn step_input<'s>(
         id: step.origin.id,
         server: step.caller.server,
         is_reverse: step.caller.is_reverse,
-        asked: &step.asked,
+        procedure: &step.procedure,
         call: &step.call,
         reply: &step.reply,
         contents,

@@ -173,7 +173,7 @@ impl LiveVariableValues {
     /// Binds the value of a slot in a live Reply, if it has one there. Returns `false` if a limit is reached.
     pub(super) fn bind(&mut self, slot: &SubstitutableMessageSlot, value: Option<&[u8]>) -> bool {
         let Some(value) = value else { return true };
-        let counts = match slot.holds {
+        let counts = match slot.value_kind {
             TraceSlotValueKind::STATEID_SEQID => &mut self.stateid_seqids,
             TraceSlotValueKind::CREATE_SEQUENCE => &mut self.create_sequences,
             kind if kind.is_count() => return true,
@@ -330,7 +330,7 @@ fn increments_seqid(status: u32) -> bool {
 
 impl MessageSlotValueSource for LiveVariableValues {
     fn value(&mut self, slot: &SubstitutableMessageSlot, captured: &[u8]) -> Option<&[u8]> {
-        let number = match slot.holds {
+        let number = match slot.value_kind {
             // sa_sequenceid may precede sa_slotid, whose value is known from the step.
             TraceSlotValueKind::SEQUENCE_ID => self.counts.slot.map_or(1, |slot| self.next_sequence(slot)),
             TraceSlotValueKind::SLOT_ID => self.counts.slot.map_or(0, |(_, slot)| slot),
@@ -339,7 +339,7 @@ impl MessageSlotValueSource for LiveVariableValues {
                 leading_number(captured).unwrap_or(0).min(count.saturating_sub(1))
             }
             TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID => {
-                self.owner_seqid(slot.holds == TraceSlotValueKind::LOCK_SEQID, slot, captured)
+                self.owner_seqid(slot.value_kind == TraceSlotValueKind::LOCK_SEQID, slot, captured)
             }
             TraceSlotValueKind::CREATE_SEQUENCE => *self.create_sequences.get(&slot.variable)?,
             TraceSlotValueKind::STATEID_SEQID if captured.iter().all(|byte| *byte == 0) => return None,
@@ -379,11 +379,11 @@ mod tests {
     use super::*;
     use crate::trace::step::VariableUseKind;
 
-    fn slot(holds: TraceSlotValueKind, variable: u32) -> SubstitutableMessageSlot {
+    fn slot(value_kind: TraceSlotValueKind, variable: u32) -> SubstitutableMessageSlot {
         SubstitutableMessageSlot {
             at: 100,
             length: 4,
-            holds,
+            value_kind,
             part: VariableUseKind::USED,
             is_counted: false,
             operation: 0,

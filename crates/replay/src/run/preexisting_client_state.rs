@@ -157,11 +157,11 @@ fn missing_state(
     let mut objects: FxHashSet<u32> = FxHashSet::default();
     trace.for_each_undefined(|value| {
         if matches!(
-            value.holds,
+            value.value_kind,
             TraceSlotValueKind::SESSION | TraceSlotValueKind::CLIENTID | TraceSlotValueKind::STATEID
         ) && undefined_values.len() < MAX_VALUES
         {
-            undefined_values.insert(value.variable, (value.holds, value.object, value.access));
+            undefined_values.insert(value.variable, (value.value_kind, value.object, value.access));
             objects.insert(value.object);
         }
     })?;
@@ -179,12 +179,12 @@ fn missing_state(
         }
     })?;
     trace.for_each_step(|step| {
-        if step.asked.minor_version == NONE || step.caller.is_reverse {
+        if step.procedure.minor_version == NONE || step.caller.is_reverse {
             return;
         }
-        for slot in step.call.slots.iter().filter(|slot| !slot.holds.is_count()) {
+        for slot in step.call.slots.iter().filter(|slot| !slot.value_kind.is_count()) {
             let Some((kind, object, access)) = undefined_values.remove(&slot.variable) else { continue };
-            let minor_version = step.asked.minor_version;
+            let minor_version = step.procedure.minor_version;
             let client = ClientOfMinorVersion { client: step.caller.client, minor_version };
             let missing = clients.entry(client).or_default();
             match kind {

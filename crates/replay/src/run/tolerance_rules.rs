@@ -20,12 +20,12 @@ pub struct BuiltInToleranceRule {
     /// Name in reports and in files of rules.
     pub name: &'static str,
     /// Justification.
-    pub why: &'static str,
+    pub reason: &'static str,
 }
 
 macro_rules! rules {
-    ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $why:literal;)*) => {
-        $($(#[doc = $doc])+ pub const $rule: BuiltInToleranceRule = BuiltInToleranceRule { name: $name, why: $why };)*
+    ($($(#[doc = $doc:literal])+ $rule:ident = $name:literal, $reason:literal;)*) => {
+        $($(#[doc = $doc])+ pub const $rule: BuiltInToleranceRule = BuiltInToleranceRule { name: $name, reason: $reason };)*
 
         /// All rules.
         pub const ALL: &[BuiltInToleranceRule] = &[$($rule),*];
@@ -357,8 +357,8 @@ mod tests {
     #[test]
     fn the_document_has_every_rule() {
         let document = include_str!("../../../../docs/replay.md");
-        for BuiltInToleranceRule { name, why } in ALL {
-            assert!(document.contains(&format!("| `{name}` | {why} |")), "{name}");
+        for BuiltInToleranceRule { name, reason } in ALL {
+            assert!(document.contains(&format!("| `{name}` | {reason} |")), "{name}");
         }
     }
 

@@ -147,7 +147,7 @@ impl ReplayPlanSummary {
             dropped_variables: 0,
         };
         trace.for_each_step(|step| plan.add(step, judge.plan_step(step)))?;
-        trace.for_each_undefined(|line| *plan.undefined.entry(line.holds).or_default() += 1)?;
+        trace.for_each_undefined(|line| *plan.undefined.entry(line.value_kind).or_default() += 1)?;
         trace.for_each_extent(|extent| {
             let length = u64::from(extent.length);
             match extent.content {
@@ -197,7 +197,7 @@ fn count(steps: &mut PlanStepCounts, at: usize) {
 
 /// Returns the label of a step's operation, e.g. `NFS 4.2 READ` or `MOUNT 3 MNT`.
 pub fn operation(step: &TraceStep<'_>) -> String {
-    let asked = &step.asked;
+    let asked = &step.procedure;
     if asked.program == NONE {
         return "Reply without its Call".to_owned();
     }
@@ -226,8 +226,8 @@ pub fn operation(step: &TraceStep<'_>) -> String {
     };
     let what = match named.or(procedure.map(Procedure::name)) {
         Some(name) => format!(" {name}"),
-        None if asked.procedure == NONE => ", procedure not captured".to_owned(),
-        None => format!(" procedure {}", asked.procedure),
+        None if asked.number == NONE => ", procedure not captured".to_owned(),
+        None => format!(" procedure {}", asked.number),
     };
     format!("{name}{version}{what}")
 }

@@ -63,11 +63,12 @@ pub(super) fn is_delayed_change(step: &TraceStep<'_>) -> bool {
     if !words.any(|word| word.try_into().map(u32::from_be_bytes).is_ok_and(is_delay)) {
         return false;
     }
-    let is_needed = step.reply.slots.iter().any(|slot| slot.part == VariableUseKind::DEFINED && !slot.holds.is_count());
+    let is_needed =
+        step.reply.slots.iter().any(|slot| slot.part == VariableUseKind::DEFINED && !slot.value_kind.is_count());
     if is_needed {
         return false;
     }
-    match step.asked.find_description() {
+    match step.procedure.find_description() {
         Some(Procedure::Compound) => is_delayed_compound(step),
         Some(procedure @ Procedure::V3(of)) => {
             let changes_names = matches!(

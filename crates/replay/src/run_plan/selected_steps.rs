@@ -135,13 +135,13 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut La
     if ids.contains(step.origin.id) {
         let used = step.call.slots.iter().filter(|slot| slot.part.uses_value());
         // The objects of filehandles that the Reply repeats must exist by then.
-        let again = step.reply.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
-        for slot in used.chain(again).filter(|slot| !slot.holds.is_count() && slot.definition != 0) {
+        let again = step.reply.slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE);
+        for slot in used.chain(again).filter(|slot| !slot.value_kind.is_count() && slot.definition != 0) {
             ids.add(slot.definition);
         }
         // An unconfirmed open is unusable (RFC 7530 section 16.18).
         let is_new = |slot: &SubstitutableMessageSlot| {
-            slot.holds == TraceSlotValueKind::STATEID && slot.part == VariableUseKind::DEFINED
+            slot.value_kind == TraceSlotValueKind::STATEID && slot.part == VariableUseKind::DEFINED
         };
         let opened = step.reply.slots.iter().filter(is_new);
         opened.filter_map(|slot| behind.confirming_steps.get(&slot.variable)).for_each(|confirm| {
@@ -170,7 +170,7 @@ enum StepEffectOnNames {
 
 impl StepEffectOnNames {
     fn for_step(step: &TraceStep<'_>) -> Self {
-        match step.asked.find_description() {
+        match step.procedure.find_description() {
             Some(Procedure::Compound) => {
                 operations(step).into_iter().map(Self::of_operation).max().unwrap_or(Self::None)
             }
@@ -224,7 +224,7 @@ fn is_client_setup(step: &TraceStep<'_>) -> bool {
 
 /// Returns the first eight operations of a COMPOUND; empty for any other procedure and for callbacks.
 fn operations(step: &TraceStep<'_>) -> Vec<Operation> {
-    if !matches!(step.asked.find_description(), Some(Procedure::Compound)) || step.caller.is_reverse {
+    if !matches!(step.procedure.find_description(), Some(Procedure::Compound)) || step.caller.is_reverse {
         return Vec::new();
     }
     let call = v4::CompoundCall::decode(&mut step.call.body_cursor(), &mut NullFieldObserver).ok();

@@ -102,7 +102,7 @@ impl StepReplayabilityAnalyzer {
         let mut judge = Self::default();
         trace.for_each_undefined(|line| {
             let object = wanted.get(&line.object);
-            judge.undefined.insert(line.variable, reason_for_undefined(line.holds, object, line.access));
+            judge.undefined.insert(line.variable, reason_for_undefined(line.value_kind, object, line.access));
         })?;
         Ok(judge)
     }
@@ -130,8 +130,8 @@ impl StepReplayabilityAnalyzer {
     }
 
     fn decide(&self, step: &TraceStep<'_>) -> PlanDecision {
-        let is_signed = step.asked.flavor == Flavor::RPCSEC_GSS.0;
-        let early = match (step.call.seen, step.asked.protection) {
+        let is_signed = step.procedure.flavor == Flavor::RPCSEC_GSS.0;
+        let early = match (step.call.completeness, step.procedure.protection) {
             _ if step.caller.is_reverse => Some(PlanReason::Callback),
             _ if self.selected_steps.as_ref().is_some_and(|chosen| !chosen.contains(step.origin.id)) => {
                 Some(PlanReason::Filtered)
@@ -143,8 +143,8 @@ impl StepReplayabilityAnalyzer {
             _ if step.origin.repeats != 0 => Some(PlanReason::Repeated),
             _ if is_delayed_change(step) => Some(PlanReason::Delayed),
             _ if step.carried.reply == TraceMessageWireForm::ERROR => Some(PlanReason::TransportError),
-            _ if !is_replayed(&step.asked) => Some(PlanReason::OtherProgram),
-            _ => match step.asked.find_description().map(|procedure| check_arguments(procedure, &step.call)) {
+            _ if !is_replayed(&step.procedure) => Some(PlanReason::OtherProgram),
+            _ => match step.procedure.find_description().map(|procedure| check_arguments(procedure, &step.call)) {
                 None | Some(Err(XdrError::Unknown { .. })) => Some(PlanReason::NotDescribed),
                 Some(Err(_)) => Some(PlanReason::Unreadable),
                 Some(Ok(())) if is_signed && self.gss == GssCallReplayPolicy::Skip => Some(PlanReason::SecuredSkipped),
@@ -154,7 +154,7 @@ impl StepReplayabilityAnalyzer {
         if early.is_some() {
             return early.into();
         }
-        let used = step.call.slots.iter().filter(|slot| slot.part.uses_value() && !slot.holds.is_count());
+        let used = step.call.slots.iter().filter(|slot| slot.part.uses_value() && !slot.value_kind.is_count());
         let mut worst = (is_signed && self.gss == GssCallReplayPolicy::Sys).then_some(PlanReason::Secured);
         for slot in used {
             if let Some(needs) = self.unavailable_variables.get(&slot.variable) {
@@ -164,17 +164,20 @@ impl StepReplayabilityAnalyzer {
         }
         let lacks_data = step.call.payloads.iter().any(|payload| payload.content == PayloadContentState::UNKNOWN);
         worst = worse(worst, lacks_data.then_some(PlanReason::DataUnknown));
-        worst = worse(worst, (step.reply.seen != MessageCaptureCompleteness::WHOLE).then_some(PlanReason::ReplyLost));
+        worst = worse(
+            worst,
+            (step.reply.completeness != MessageCaptureCompleteness::WHOLE).then_some(PlanReason::ReplyLost),
+        );
         worst.into()
     }
 
     fn missing_definition_reason(&self, slot: &SubstitutableMessageSlot) -> Option<PlanReason> {
-        let is_missing = slot.definition == 0 && slot.holds.is_assigned_by_server();
+        let is_missing = slot.definition == 0 && slot.value_kind.is_assigned_by_server();
         match self.undefined.get(&slot.variable) {
             _ if !is_missing => None,
             Some(reason) => Some(*reason),
             // The table was too small for the variable.
-            None => Some(reason_for_undefined(slot.holds, None, 0)),
+            None => Some(reason_for_undefined(slot.value_kind, None, 0)),
         }
     }
 }
@@ -183,7 +186,7 @@ fn is_replayed(asked: &TraceProcedure) -> bool {
     match (Program(asked.program), asked.version) {
         (Program::NFS, version) => matches!(version, 3 | 4),
         (Program::NFSACL, version) => version == 3,
-        (program, version) => is_limited_to_files(program, version, asked.procedure),
+        (program, version) => is_limited_to_files(program, version, asked.number),
     }
 }
 
@@ -197,9 +200,13 @@ fn worse(one: Option<PlanReason>, other: Option<PlanReason>) -> Option<PlanReaso
 }
 
 /// Returns the reason for a Call that uses an undefined variable.
-fn reason_for_undefined(holds: TraceSlotValueKind, object: Option<&PlanObjectKnowledge>, access: u32) -> PlanReason {
+fn reason_for_undefined(
+    value_kind: TraceSlotValueKind,
+    object: Option<&PlanObjectKnowledge>,
+    access: u32,
+) -> PlanReason {
     let is_found = object.is_some_and(|object| object.is_named || object.has_type);
-    match holds {
+    match value_kind {
         TraceSlotValueKind::FILEHANDLE => match object {
             Some(PlanObjectKnowledge { is_named: true, .. }) => PlanReason::NamedBefore,
             Some(PlanObjectKnowledge { has_type: true, .. }) => PlanReason::Nameless,
@@ -226,7 +233,7 @@ fn reason_for_undefined(holds: TraceSlotValueKind, object: Option<&PlanObjectKno
 /// that handle locks keep their reason.
 fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &SubstitutableMessageSlot) -> PlanReason {
     // A file is opened before the first step by its filehandle, which NFSv4.0 does not support.
-    if step.asked.minor_version == 0 && matches!(reason, PlanReason::OpenBefore | PlanReason::LockBefore) {
+    if step.procedure.minor_version == 0 && matches!(reason, PlanReason::OpenBefore | PlanReason::LockBefore) {
         return PlanReason::StateUnknown;
     }
     if reason != PlanReason::LockBefore {

@@ -123,7 +123,7 @@ xdr! { "trace";
         /// Number of the variable.
         variable: u32,
         /// The kind of value.
-        holds: TraceSlotValueKind,
+        value_kind: TraceSlotValueKind,
         /// Value in the capture.
         value: Opaque<'a>,
         /// Step of the first use.

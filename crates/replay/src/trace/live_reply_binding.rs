@@ -13,7 +13,7 @@ use super::value_substitution::value_in_field;
 impl TraceProcedure {
     /// Returns the description of the procedure; `None` if there is none.
     pub fn find_description(&self) -> Option<Procedure> {
-        Procedure::from_numbers(Program(self.program), self.version, self.procedure)
+        Procedure::from_numbers(Program(self.program), self.version, self.number)
     }
 }
 
@@ -50,7 +50,7 @@ pub fn bind_slots(
     message: &[u8],
     mut visit: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
 ) {
-    let field_key = |field: &LocatedSubstitutableField| (field.place, field.operation, field.holds);
+    let field_key = |field: &LocatedSubstitutableField| (field.place, field.operation, field.value_kind);
     // A listing has thousands of fields. Other Replies have a few, mostly in the same order.
     let is_long = visitor.slot_fields.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {
@@ -58,7 +58,7 @@ pub fn bind_slots(
         false => FxHashMap::default(),
     };
     for slot in step.reply.slots.iter() {
-        let key = (slot.place, slot.operation, slot.holds);
+        let key = (slot.place, slot.operation, slot.value_kind);
         let field = match is_long {
             true => by_place.get(&key).copied(),
             false => visitor.slot_fields.iter().find(|field| field_key(field) == key),

@@ -26,7 +26,7 @@ pub struct LocatedSubstitutableField {
     /// Byte range as the decoder counts. Data with a length prefix includes that prefix and the XDR padding.
     pub range: Range<usize>,
     /// The kind of value.
-    pub holds: TraceSlotValueKind,
+    pub value_kind: TraceSlotValueKind,
     /// `true` if a length precedes the value.
     pub is_counted: bool,
     /// Index of the operation in the COMPOUND, from 0.
@@ -221,7 +221,7 @@ impl SubstitutableFieldVisitor<'_> {
         let operation = self.operation_index();
         self.slot_fields.push(LocatedSubstitutableField {
             range,
-            holds: kind,
+            value_kind: kind,
             is_counted,
             operation,
             place,
@@ -236,7 +236,8 @@ impl SubstitutableFieldVisitor<'_> {
         let Some(name) = self.entry_name_hash.take() else { return };
         if [&b"."[..], b".."].into_iter().any(|dots| name == fnv1a(FNV_OFFSET_BASIS, dots)) {
             let entry = self.slot_fields.split_off(self.scope_start.min(self.slot_fields.len()));
-            self.slot_fields.extend(entry.into_iter().filter(|field| field.holds != TraceSlotValueKind::FILEHANDLE));
+            self.slot_fields
+                .extend(entry.into_iter().filter(|field| field.value_kind != TraceSlotValueKind::FILEHANDLE));
         }
         for field in self.slot_fields.get_mut(self.scope_start..).unwrap_or_default() {
             field.place = field.place.rotate_left(17) ^ name;

@@ -99,7 +99,7 @@ xdr! { "trace";
         /// Length in the head, in bytes. Data with a length prefix includes that prefix and the XDR padding.
         length: u32,
         /// The kind of value.
-        holds: TraceSlotValueKind,
+        value_kind: TraceSlotValueKind,
         /// The use of the variable.
         part: VariableUseKind,
         /// `true` if a length precedes the value (RFC 4506 section 4.10).
@@ -166,7 +166,7 @@ xdr! { "trace";
     /// A Call or a Reply.
     struct TraceMessage<'a> {
         /// The captured part.
-        seen: MessageCaptureCompleteness,
+        completeness: MessageCaptureCompleteness,
         /// The RPC message without the content and padding of its detached `payloads`, but with their lengths.
         head: Opaque<'a>,
         /// Offset of the arguments or results in the head.
@@ -251,7 +251,7 @@ xdr! { "trace";
         /// The minor version of a COMPOUND; [`NONE`] for any other procedure.
         minor_version: u32,
         /// The procedure number.
-        procedure: u32,
+        number: u32,
         /// The flavor of the credential. RFC 5531 section 8.2.
         flavor: u32,
         /// The protection of arguments and results.
@@ -291,9 +291,9 @@ xdr! { "trace";
         /// First frame of the Reply; 0 if it was not captured.
         reply_frame: u64,
         /// Time of the Call, in nanoseconds since 1970; without a Call, the time of the Reply.
-        time: u64,
+        time_ns: u64,
         /// Nanoseconds from then to the last frame of the Reply; 0 if that was not captured.
-        latency: u64,
+        latency_ns: u64,
         /// In the recording of a run, the `id` of the replayed step; 0 if there is none.
         run_of: u64,
     }
@@ -305,7 +305,7 @@ xdr! { "trace";
         /// The caller.
         caller: TraceCallConnectionAndSession,
         /// The procedure.
-        asked: TraceProcedure,
+        procedure: TraceProcedure,
         /// The Call.
         call: TraceMessage<'a>,
         /// The Reply.
@@ -335,7 +335,7 @@ impl<'a> TraceMessage<'a> {
 
     /// Returns the variables of the slots of a kind.
     pub fn variables(&self, kind: TraceSlotValueKind) -> impl Iterator<Item = u32> + '_ {
-        self.slots.iter().filter(move |slot| slot.holds == kind).map(|slot| slot.variable)
+        self.slots.iter().filter(move |slot| slot.value_kind == kind).map(|slot| slot.variable)
     }
 
     /// Returns the variable of the first slot of a kind.
@@ -369,7 +369,7 @@ impl<'a> TraceMessage<'a> {
 
     /// Returns `true` if all bytes of the RPC message were captured.
     pub fn is_complete(&self) -> bool {
-        self.seen == MessageCaptureCompleteness::WHOLE
+        self.completeness == MessageCaptureCompleteness::WHOLE
     }
 }
 

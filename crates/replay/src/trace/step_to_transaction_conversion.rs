@@ -74,7 +74,7 @@ impl StepToTransactionConverter {
     /// Returns `true` if the server opened the connection to call the client, as in NFSv4.0 and NLM. Later minor
     /// versions send callbacks on a connection of the client.
     fn is_opened_by_server(&self, step: &TraceStep<'_>) -> bool {
-        let is_later = !matches!(step.asked.minor_version, 0 | NONE);
+        let is_later = !matches!(step.procedure.minor_version, 0 | NONE);
         step.caller.is_reverse && !is_later && !self.forward.contains(&step.caller.connection)
     }
 
@@ -123,7 +123,7 @@ impl StepToTransactionConverter {
         let writes = writes.map(|(at, chunk)| (lengths(&chunk), returned.get(at).copied().unwrap_or(0)));
         let (reply_message, writes) = reply.split_write_chunks(writes);
         let origin = &step.origin;
-        let end = origin.time.saturating_add(origin.latency);
+        let end = origin.time_ns.saturating_add(origin.latency_ns);
         let wire_message =
             |completeness: MessageCaptureCompleteness, at: usize, frame: u64, times: [u64; 2], message: Vec<u8>| {
                 let form = if at == 0 { step.carried.call } else { step.carried.reply };
@@ -145,8 +145,8 @@ impl StepToTransactionConverter {
             repeats: origin.repeats,
             connection,
             direction: if is_reverse { CallDirection::Reverse } else { CallDirection::Forward },
-            call: wire_message(step.call.seen, 0, origin.call_frame, [origin.time; 2], call_message),
-            reply: wire_message(step.reply.seen, 1, origin.reply_frame, [end; 2], reply_message),
+            call: wire_message(step.call.completeness, 0, origin.call_frame, [origin.time_ns; 2], call_message),
+            reply: wire_message(step.reply.completeness, 1, origin.reply_frame, [end; 2], reply_message),
             call_chunk: lengths(&step.shape.call),
             reads,
             writes,

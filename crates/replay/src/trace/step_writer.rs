@@ -87,11 +87,11 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         step.encode(&mut encoder);
         let (bytes, _) = encoder.finish();
         self.end.steps += 1;
-        self.end.first = self.end.first.min(step.origin.time);
-        self.end.last = self.end.last.max(step.origin.time);
-        self.end.late += u64::from(step.origin.time < self.last_written_time_ns);
+        self.end.first = self.end.first.min(step.origin.time_ns);
+        self.end.last = self.end.last.max(step.origin.time_ns);
+        self.end.late += u64::from(step.origin.time_ns < self.last_written_time_ns);
         self.pending_bytes += bytes.len() + PENDING_STEP_BYTES;
-        self.pending_steps.push(Reverse((step.origin.time, step.origin.id, bytes.into_boxed_slice())));
+        self.pending_steps.push(Reverse((step.origin.time_ns, step.origin.id, bytes.into_boxed_slice())));
         while self.pending_bytes > self.max_pending_bytes {
             self.write_next_step()?;
         }

@@ -24,7 +24,7 @@ pub struct TreeInferenceStepInput<'s> {
     /// `true` if the server sent the Call.
     pub is_reverse: bool,
     /// The procedure of the Call.
-    pub asked: &'s TraceProcedure,
+    pub procedure: &'s TraceProcedure,
     /// The Call.
     pub call: &'s TraceMessage<'s>,
     /// The Reply.
@@ -90,13 +90,13 @@ impl InferredTree {
         contents.clear();
         let mut handles = FxHashMap::default();
         for message in [input.call, input.reply] {
-            for slot in message.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE) {
+            for slot in message.slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE) {
                 if let Some(handle) = captured_value(message.head.0, &slot) {
                     handles.insert(handle, slot.variable);
                 }
             }
         }
-        let call_handles = input.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
+        let call_handles = input.call.slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE);
         for slot in call_handles {
             if let Some(id) = self.find_or_add_by_handle(slot.variable, input.server, input.id) {
                 self.record_use(id, input.id);
@@ -115,7 +115,7 @@ impl InferredTree {
         let [call, reply] = [(input.call, &calls), (input.reply, &replies)]
             .map(|(message, items)| message.body_cursor().with_chunks(items));
         let mut context = TreeInferenceStepContext { tree: self, facts: input, handles, contents };
-        match input.asked.find_description() {
+        match input.procedure.find_description() {
             Some(Procedure::Compound) => context.infer_from_compound(call, reply),
             Some(Procedure::V3(procedure)) => context.infer_from_nfs3(procedure, call, reply),
             Some(Procedure::Mount3(procedure)) => context.infer_from_mount(procedure, call, reply),

@@ -41,7 +41,7 @@ fn slots(head: &[u8]) -> Vec<SubstitutableMessageSlot> {
         Some(SubstitutableMessageSlot {
             at: at as u32,
             length: handle.len() as u32,
-            holds: TraceSlotValueKind::FILEHANDLE,
+            value_kind: TraceSlotValueKind::FILEHANDLE,
             part: VariableUseKind::USED,
             is_counted: false,
             operation: 0,
@@ -58,7 +58,7 @@ fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Enc
     let bodies = bodies.map(|body| body.finish().0);
     let slots = [0, 1].map(|at| slots(&bodies[at]));
     let [call, reply] = [0, 1].map(|at| TraceMessage {
-        seen: MessageCaptureCompleteness::WHOLE,
+        completeness: MessageCaptureCompleteness::WHOLE,
         head: Opaque(&bodies[at]),
         body: 0,
         end: bodies[at].len() as u32,
@@ -69,7 +69,7 @@ fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Enc
         program: 100_003,
         version,
         minor_version: if version == 4 { 2 } else { NONE },
-        procedure,
+        number: procedure,
         flavor: 1,
         protection: GssProtection::PLAIN,
     };
@@ -78,7 +78,7 @@ fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Enc
         id: 2,
         server: 0,
         is_reverse: false,
-        asked: &asked,
+        procedure: &asked,
         call: &call,
         reply: &reply,
         contents: [&none, &none],

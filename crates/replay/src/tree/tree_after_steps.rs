@@ -41,7 +41,7 @@ impl InferredTree {
     /// Marks the objects that a step names as uncertain, because its effect on them is unknown.
     pub fn mark_uncertain(&mut self, input: &TreeInferenceStepInput<'_>) {
         for slot in input.call.slots.iter().chain(input.reply.slots.iter()) {
-            if slot.holds != TraceSlotValueKind::FILEHANDLE {
+            if slot.value_kind != TraceSlotValueKind::FILEHANDLE {
                 continue;
             }
             let id = self.find_or_add_by_handle(slot.variable, input.server, input.id);

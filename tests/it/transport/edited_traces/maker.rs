@@ -7,7 +7,7 @@ struct Draft {
     head: Vec<u8>,
     slots: Vec<SubstitutableMessageSlot>,
     payloads: Vec<TracePayload>,
-    asked: TraceProcedure,
+    procedure: TraceProcedure,
     has_session: bool,
 }
 
@@ -80,9 +80,16 @@ impl Maker<'_> {
             offset: 0,
         });
         let (program, version, procedure) = asked;
-        let asked =
-            TraceProcedure { program, version, minor_version, procedure, flavor: 1, protection: GssProtection::PLAIN };
-        let mut draft = Draft { slots: Vec::new(), payloads: payloads.collect(), asked, has_session: false, head };
+        let asked = TraceProcedure {
+            program,
+            version,
+            minor_version,
+            number: procedure,
+            flavor: 1,
+            protection: GssProtection::PLAIN,
+        };
+        let mut draft =
+            Draft { slots: Vec::new(), payloads: payloads.collect(), procedure: asked, has_session: false, head };
         // Most positions have slots, as in a compiled trace.
         for variable in 0..OBJECTS + 3 {
             self.tell(&mut draft, &captured(variable), (TraceSlotValueKind::FILEHANDLE, variable as u32), true);
@@ -97,7 +104,7 @@ impl Maker<'_> {
         &mut self,
         draft: &mut Draft,
         value: &[u8],
-        (holds, variable): (TraceSlotValueKind, u32),
+        (value_kind, variable): (TraceSlotValueKind, u32),
         is_counted: bool,
     ) {
         let places: Vec<usize> = draft
@@ -114,12 +121,12 @@ impl Maker<'_> {
             draft.slots.push(SubstitutableMessageSlot {
                 at: (at - length) as u32,
                 length: (length + value.len().next_multiple_of(4)) as u32,
-                holds,
+                value_kind,
                 part: VariableUseKind::USED,
                 is_counted,
                 operation: 0,
                 variable,
-                definition: u64::from(holds == TraceSlotValueKind::FILEHANDLE),
+                definition: u64::from(value_kind == TraceSlotValueKind::FILEHANDLE),
                 place: 0,
             });
         }
@@ -336,7 +343,7 @@ impl Maker<'_> {
             (0..3, Some(slot)) => slot.at = *self.random.of(&[60, 4, 12, at as u32, slot.at.saturating_add(4)]),
             (3, Some(slot)) => slot.length = *self.random.of(&[0, 4, 8, slot.length.saturating_add(4), u32::MAX]),
             (4, Some(slot)) => {
-                slot.holds = *self.random.of(&[
+                slot.value_kind = *self.random.of(&[
                     TraceSlotValueKind::COOKIE,
                     TraceSlotValueKind::CHANGE,
                     TraceSlotValueKind::OWNER,
@@ -382,7 +389,7 @@ impl Maker<'_> {
                     });
                 }
             }
-            _ => draft.asked.procedure = self.random.below(24) as u32,
+            _ => draft.procedure.number = self.random.below(24) as u32,
         }
         draft.slots.sort_by_key(|slot| slot.at);
     }
@@ -393,7 +400,7 @@ impl Maker<'_> {
         let slots = (0..count).map(|_| SubstitutableMessageSlot {
             at: *self.random.of(&[24, 28, 32, 120]),
             length: *self.random.of(&[16, 20, 32]),
-            holds: *self.random.of(&[
+            value_kind: *self.random.of(&[
                 TraceSlotValueKind::FILEHANDLE,
                 TraceSlotValueKind::FILEHANDLE,
                 TraceSlotValueKind::SESSION,
@@ -421,12 +428,12 @@ impl Maker<'_> {
                 self.edit(&mut draft);
             }
             has_session |= draft.has_session;
-            is_v4 |= draft.asked.version == 4;
+            is_v4 |= draft.procedure.version == 4;
             let given = self.given();
             let none = || ChunkSegmentLengths { lengths: XdrArray::default() };
             let reply = [0u8; 160];
             let call = TraceMessage {
-                seen: MessageCaptureCompleteness::WHOLE,
+                completeness: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(&draft.head),
                 body: 60,
                 end: draft.head.len() as u32,
@@ -440,8 +447,8 @@ impl Maker<'_> {
                     repeats: 0,
                     call_frame: at + 1,
                     reply_frame: 0,
-                    time: at,
-                    latency: 0,
+                    time_ns: at,
+                    latency_ns: 0,
                     run_of: 0,
                 },
                 caller: TraceCallConnectionAndSession {
@@ -455,10 +462,10 @@ impl Maker<'_> {
                     sequence: NONE,
                     owner: NONE,
                 },
-                asked: draft.asked.clone(),
+                procedure: draft.procedure.clone(),
                 call,
                 reply: TraceMessage {
-                    seen: if self.random.once_in(3) {
+                    completeness: if self.random.once_in(3) {
                         MessageCaptureCompleteness::WHOLE
                     } else {
                         MessageCaptureCompleteness::NOTHING
@@ -496,11 +503,12 @@ impl Maker<'_> {
         };
         let mut tables = writer.begin_tables(&about).unwrap();
         if has_session {
-            for (variable, holds) in [(SESSION, TraceSlotValueKind::SESSION), (CLIENTID, TraceSlotValueKind::CLIENTID)]
+            for (variable, value_kind) in
+                [(SESSION, TraceSlotValueKind::SESSION), (CLIENTID, TraceSlotValueKind::CLIENTID)]
             {
                 let line = TraceVariableWithoutDefiningStep {
                     variable,
-                    holds,
+                    value_kind,
                     value: Opaque(b""),
                     step: 1,
                     uses: 1,

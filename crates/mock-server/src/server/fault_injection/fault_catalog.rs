@@ -308,7 +308,7 @@ const REFUSALS: [AcceptStat; 3] = [AcceptStat::PROC_UNAVAIL, AcceptStat::GARBAGE
 /// Returns all faults, in the order of the tables.
 pub fn all() -> Vec<MockServerFault> {
     let mut catalog = Vec::new();
-    let mut add = |version, operation, kind| catalog.push(MockServerFault { version, operation, what: kind });
+    let mut add = |version, operation, kind| catalog.push(MockServerFault { version, operation, kind });
     let rows = [
         (RESULT_FAULTS, MockServerFaultKind::WrongResult as fn(_, _) -> _),
         (ARGUMENT_FAULTS, MockServerFaultKind::WrongArgument),

@@ -69,7 +69,7 @@ impl MockFaultInjector {
         chunks: &[ChunkedDataItem<'_>],
         has_write_chunk: bool,
     ) -> Option<MockTransportFault> {
-        let MockServerFaultKind::WrongTransport(fault) = self.fault.what else { return None };
+        let MockServerFaultKind::WrongTransport(fault) = self.fault.kind else { return None };
         let is_target = (has_write_chunk || !fault.affects_write_chunks())
             && MockCallOperations::from_call(message, chunks).is_some_and(|call| self.is_occasion(&call));
         self.injections += u64::from(is_target);

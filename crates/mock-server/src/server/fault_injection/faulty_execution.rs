@@ -19,7 +19,7 @@ impl MockFaultInjector {
         chunks: &[ChunkedDataItem<'_>],
         reply: &mut MockReply,
     ) {
-        let is_transport_fault = matches!(self.fault.what, MockServerFaultKind::WrongTransport(_));
+        let is_transport_fault = matches!(self.fault.kind, MockServerFaultKind::WrongTransport(_));
         let call =
             MockCallOperations::from_call(message, chunks).filter(|call| !is_transport_fault && self.is_occasion(call));
         let serve_correctly = |server: &mut MockServer, reply: &mut MockReply| {
@@ -27,7 +27,7 @@ impl MockFaultInjector {
         };
         let Some(call) = call else { return serve_correctly(server, reply) };
         let operation = self.fault.operation;
-        let is_injected = match self.fault.what {
+        let is_injected = match self.fault.kind {
             MockServerFaultKind::WrongTransport(_) => {
                 serve_correctly(server, reply);
                 false

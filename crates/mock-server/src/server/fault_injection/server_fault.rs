@@ -14,7 +14,7 @@ pub struct MockServerFault {
     /// The procedure, or the operation of a COMPOUND.
     pub operation: &'static str,
     /// The kind of the fault.
-    pub what: MockServerFaultKind,
+    pub kind: MockServerFaultKind,
 }
 
 /// The kind of a fault.
@@ -76,7 +76,7 @@ pub enum MockFileTreeFault {
 impl fmt::Display for MockServerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "NFSv{} {}: ", self.version, self.operation)?;
-        match self.what {
+        match self.kind {
             MockServerFaultKind::WrongResult(field, change) => write!(f, "says {} {change}", field.join(".")),
             MockServerFaultKind::WrongArgument(field, change) => {
                 write!(f, "takes {} {change}", field.join("."))

@@ -5,8 +5,8 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CapturedStepInterval {
-    end: u64,
-    start: u64,
+    end_ns: u64,
+    start_ns: u64,
     window_index: u32,
 }
 
@@ -19,8 +19,11 @@ pub(super) struct UnfinishedStepIntervals {
     reads: Vec<CapturedStepInterval>,
 }
 
-fn intervals_ended_by(intervals: &[CapturedStepInterval], start: u64) -> impl Iterator<Item = &CapturedStepInterval> {
-    let count = intervals.partition_point(|interval| interval.end <= start);
+fn intervals_ended_by(
+    intervals: &[CapturedStepInterval],
+    start_ns: u64,
+) -> impl Iterator<Item = &CapturedStepInterval> {
+    let count = intervals.partition_point(|interval| interval.end_ns <= start_ns);
     intervals.get(..count).unwrap_or_default().iter().rev()
 }
 
@@ -28,34 +31,34 @@ impl UnfinishedStepIntervals {
     /// Adds a step. Calls `wait` for each step that it waits for.
     pub(super) fn add(
         &mut self,
-        (start, end): (u64, u64),
+        (start_ns, end_ns): (u64, u64),
         window_index: u32,
         changes: bool,
         mut wait: impl FnMut(u32),
     ) {
         // The latest one has waited for those that ended before it began.
         let mut latest = 0;
-        for interval in intervals_ended_by(&self.changes, start) {
-            if interval.end <= latest {
+        for interval in intervals_ended_by(&self.changes, start_ns) {
+            if interval.end_ns <= latest {
                 break;
             }
-            latest = latest.max(interval.start);
+            latest = latest.max(interval.start_ns);
             wait(interval.window_index);
         }
         if changes {
-            intervals_ended_by(&self.reads, start)
-                .take_while(|interval| interval.end > latest)
+            intervals_ended_by(&self.reads, start_ns)
+                .take_while(|interval| interval.end_ns > latest)
                 .for_each(|interval| wait(interval.window_index));
         }
         let intervals = if changes { &mut self.changes } else { &mut self.reads };
-        let at = intervals.partition_point(|interval| interval.end <= end);
-        intervals.insert(at, CapturedStepInterval { end, start, window_index });
+        let at = intervals.partition_point(|interval| interval.end_ns <= end_ns);
+        intervals.insert(at, CapturedStepInterval { end_ns, start_ns, window_index });
     }
 
-    pub(super) fn remove(&mut self, end: u64, window_index: u32) {
+    pub(super) fn remove(&mut self, end_ns: u64, window_index: u32) {
         for intervals in [&mut self.changes, &mut self.reads] {
-            let from = intervals.partition_point(|interval| interval.end < end);
-            let mut rest = intervals.iter().skip(from).take_while(|interval| interval.end == end);
+            let from = intervals.partition_point(|interval| interval.end_ns < end_ns);
+            let mut rest = intervals.iter().skip(from).take_while(|interval| interval.end_ns == end_ns);
             if let Some(at) = rest.position(|interval| interval.window_index == window_index) {
                 intervals.remove(from + at);
                 return;
@@ -91,7 +94,7 @@ mod tests {
         assert_eq!(waits(&mut spans, (32, 40), 4, true), [1, 0], "the third is done and says nothing any more");
         [(20, 0), (24, 1), (40, 3), (40, 4)]
             .into_iter()
-            .for_each(|(end, window_index)| spans.remove(end, window_index));
+            .for_each(|(end_ns, window_index)| spans.remove(end_ns, window_index));
         assert!(spans.is_empty());
     }
 

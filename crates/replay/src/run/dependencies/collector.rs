@@ -93,7 +93,7 @@ impl DependencyCollector {
         }
         self.share(DependencyResource::All);
         self.add_slots(step, parts);
-        match step.asked.find_description() {
+        match step.procedure.find_description() {
             Some(Procedure::Compound) => self.add_compound(step, parts, is_directory),
             Some(Procedure::V3(_)) => self.add_v3(step, parts, is_directory),
             Some(Procedure::Nfsacl3(_)) => {
@@ -112,13 +112,13 @@ impl DependencyCollector {
 
     /// Adds the dependencies of the values in the Call and the Reply.
     fn add_slots(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
-        let has_seqids = step.asked.minor_version == 0;
+        let has_seqids = step.procedure.minor_version == 0;
         for slot in step.call.slots.iter() {
-            let is_lock_owner = slot.holds == TraceSlotValueKind::LOCK_SEQID;
-            if slot.holds.is_assigned_by_server() {
+            let is_lock_owner = slot.value_kind == TraceSlotValueKind::LOCK_SEQID;
+            if slot.value_kind.is_assigned_by_server() {
                 self.dependencies.push(StepDependency::Need(slot.variable));
             }
-            match slot.holds {
+            match slot.value_kind {
                 TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID if has_seqids => {
                     self.exclude_others(DependencyResource::Owner(slot.variable, is_lock_owner));
                 }
@@ -129,13 +129,13 @@ impl DependencyCollector {
                 _ => {}
             }
         }
-        for slot in step.reply.slots.iter().filter(|slot| slot.holds.is_assigned_by_server()) {
+        for slot in step.reply.slots.iter().filter(|slot| slot.value_kind.is_assigned_by_server()) {
             if slot.part == VariableUseKind::DEFINED {
                 self.dependencies.push(StepDependency::Define(slot.variable));
-            } else if slot.holds == TraceSlotValueKind::STATEID {
+            } else if slot.value_kind == TraceSlotValueKind::STATEID {
                 self.exclude_others(DependencyResource::Stateid(slot.variable));
             }
-            if slot.holds == TraceSlotValueKind::FILEHANDLE {
+            if slot.value_kind == TraceSlotValueKind::FILEHANDLE {
                 self.share(DependencyResource::Object(self.names.object(slot.variable)));
             }
         }
@@ -148,7 +148,7 @@ impl DependencyCollector {
                 self.record_lock_open(step, at);
             }
         }
-        for slot in step.call.slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::STATEID) {
+        for slot in step.call.slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::STATEID) {
             let is_end = matches!(
                 parts.operations.get(slot.operation as usize),
                 Some(&(Operation::CLOSE | Operation::DELEGRETURN | Operation::FREE_STATEID))
@@ -210,7 +210,9 @@ impl DependencyCollector {
     /// granted the same one (RFC 8881 section 9.9).
     fn add_open_end(&mut self, step: &TraceStep<'_>, at: u32, operation: Option<Operation>, file: u32) {
         let is_new = |slot: SubstitutableMessageSlot| {
-            slot.holds == TraceSlotValueKind::STATEID && slot.operation == at && slot.part == VariableUseKind::DEFINED
+            slot.value_kind == TraceSlotValueKind::STATEID
+                && slot.operation == at
+                && slot.part == VariableUseKind::DEFINED
         };
         let ends = DependencyResource::OpenEnds(file, step.caller.client);
         match operation {
@@ -223,8 +225,9 @@ impl DependencyCollector {
 
     fn record_lock_open(&mut self, step: &TraceStep<'_>, at: u32) {
         let stateid = |message: &TraceMessage<'_>| {
-            let is_stateid =
-                |slot: &SubstitutableMessageSlot| slot.holds == TraceSlotValueKind::STATEID && slot.operation == at;
+            let is_stateid = |slot: &SubstitutableMessageSlot| {
+                slot.value_kind == TraceSlotValueKind::STATEID && slot.operation == at
+            };
             message.slots.iter().find(is_stateid).map(|slot| slot.variable)
         };
         if let (Some(open), Some(lock)) = (stateid(&step.call), stateid(&step.reply))
@@ -389,7 +392,7 @@ impl DependencyCollector {
 fn recorded_size(step: &TraceStep<'_>) -> Option<u64> {
     let mut cursor = Cursor::new(step.reply.head.0).with_chunks(&[]);
     rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    match step.asked.find_description()? {
+    match step.procedure.find_description()? {
         Procedure::Compound => {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             reply.operations().map_while(Result::ok).find_map(|results| match results {

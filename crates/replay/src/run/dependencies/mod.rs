@@ -45,7 +45,7 @@ struct DependencyNode {
     pending_count: u32,
     waiters: Vec<u32>,
     acquired: Vec<ResourceHeldByStep>,
-    end_time: u64,
+    end_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ impl DependencyGraph {
             }
         }
         if let Some(node) = self.nodes.get_mut(at) {
-            (node.pending_count, node.acquired, node.end_time) = (pending_count, acquired, span.1);
+            (node.pending_count, node.acquired, node.end_ns) = (pending_count, acquired, span.1);
         }
         pending_count == 0
     }
@@ -124,7 +124,7 @@ impl DependencyGraph {
     /// Removes a finished step. Appends the steps that become ready to `ready`.
     pub(super) fn finish(&mut self, window_index: u32, ready: &mut Vec<u32>) {
         let Some(node) = self.nodes.get_mut(window_index as usize) else { return };
-        let (mut acquired, end) = (std::mem::take(&mut node.acquired), node.end_time);
+        let (mut acquired, end) = (std::mem::take(&mut node.acquired), node.end_ns);
         let mut woken_steps = std::mem::take(&mut self.woken_steps);
         woken_steps.append(&mut node.waiters);
         for dependency in acquired.drain(..) {

@@ -44,15 +44,15 @@ impl Made {
         self
     }
 
-    fn with(mut self, holds: TraceSlotValueKind, variable: u32) -> Self {
+    fn with(mut self, value_kind: TraceSlotValueKind, variable: u32) -> Self {
         let at = self.operations.len() as u32 - 1;
-        self.call.push((at, holds, VariableUseKind::USED, variable));
+        self.call.push((at, value_kind, VariableUseKind::USED, variable));
         self
     }
 
-    fn gives(mut self, holds: TraceSlotValueKind, part: VariableUseKind, variable: u32) -> Self {
+    fn gives(mut self, value_kind: TraceSlotValueKind, part: VariableUseKind, variable: u32) -> Self {
         let at = self.operations.len() as u32 - 1;
-        self.reply.push((at, holds, part, variable));
+        self.reply.push((at, value_kind, part, variable));
         self
     }
 
@@ -211,11 +211,11 @@ impl Book {
         CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: made.minor }, &made.operations)
             .encode(&mut encoder);
         let (head, splices) = encoder.finish();
-        let slot = |(operation, holds, part, variable): &(u32, TraceSlotValueKind, VariableUseKind, u32)| {
+        let slot = |(operation, value_kind, part, variable): &(u32, TraceSlotValueKind, VariableUseKind, u32)| {
             SubstitutableMessageSlot {
                 at: 0,
                 length: 0,
-                holds: *holds,
+                value_kind: *value_kind,
                 part: *part,
                 is_counted: false,
                 operation: *operation,
@@ -248,8 +248,8 @@ impl Book {
                 repeats: 0,
                 call_frame: 0,
                 reply_frame: 0,
-                time: start,
-                latency: end - start,
+                time_ns: start,
+                latency_ns: end - start,
                 run_of: 0,
             },
             caller: TraceCallConnectionAndSession {
@@ -263,16 +263,16 @@ impl Book {
                 sequence: NONE,
                 owner: NONE,
             },
-            asked: TraceProcedure {
+            procedure: TraceProcedure {
                 program: if made.nlm.is_some() { 100_021 } else { 100_003 },
                 version: made.nlm.map_or(4, |(version, _)| version),
                 minor_version: if made.nlm.is_some() { NONE } else { made.minor },
-                procedure: made.nlm.map_or(1, |(_, procedure)| procedure),
+                number: made.nlm.map_or(1, |(_, procedure)| procedure),
                 flavor: 1,
                 protection: GssProtection::PLAIN,
             },
             call: TraceMessage {
-                seen: MessageCaptureCompleteness::WHOLE,
+                completeness: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(&head),
                 body: 0,
                 end: head.len() as u32,
@@ -280,7 +280,7 @@ impl Book {
                 payloads: XdrArray::from(&payloads[..]),
             },
             reply: TraceMessage {
-                seen: MessageCaptureCompleteness::WHOLE,
+                completeness: MessageCaptureCompleteness::WHOLE,
                 head: Opaque(b""),
                 body: 0,
                 end: 0,

@@ -41,7 +41,7 @@ pub(super) struct CapturedCbGetattrAnswers {
 /// Returns the age of a time at the Call of a step.
 fn age(step: &TraceStep<'_>, time: &Nfstime4) -> Duration {
     let since_1970 = Duration::new(time.seconds.max(0).cast_unsigned(), time.nseconds.min(999_999_999));
-    Duration::from_nanos(step.origin.time).saturating_sub(since_1970)
+    Duration::from_nanos(step.origin.time_ns).saturating_sub(since_1970)
 }
 
 fn time(since_1970: Duration) -> Nfstime4 {
@@ -51,7 +51,7 @@ fn time(since_1970: Duration) -> Nfstime4 {
 impl CapturedCbGetattrAnswers {
     /// Records the answers to a Call of the captured server.
     pub(super) fn record_answers(&mut self, step: &TraceStep<'_>) {
-        if step.asked.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
+        if step.procedure.find_description() != Some(Procedure::CbCompound) || self.count >= MAX_ANSWERS {
             return;
         }
         let (Ok(call), Ok(reply)) = (

@@ -103,7 +103,7 @@ fn must_have_file(tree: &ExpectedFinalTree, step: &TraceStep<'_>) -> bool {
 fn must_have_name(tree: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
     let items = step.call.items();
     let mut cursor = step.call.body_cursor().with_chunks(&items);
-    match step.asked.find_description() {
+    match step.procedure.find_description() {
         Some(Procedure::Compound) => {
             let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) else {
                 return false;
@@ -167,7 +167,7 @@ pub(super) fn is_data_unchanged_except<R: Read + Seek>(
 /// Returns the data of a READ in a live Reply; `operation` is its index in a COMPOUND.
 fn read_data<'a>(step: &TraceStep<'_>, live: LiveReply<'a>, operation: u32) -> Option<&'a [u8]> {
     let mut cursor = successful_results(live.cursor())?;
-    match step.asked.find_description()? {
+    match step.procedure.find_description()? {
         Procedure::Compound => {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             match reply.operations().map_while(Result::ok).nth(operation as usize)? {

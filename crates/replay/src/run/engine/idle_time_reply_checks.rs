@@ -104,10 +104,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         findings: &UncheckedLiveReplyFacts,
     ) -> Result<StepOutcome, TraceError> {
         let outcome = self.verification.check(entry, step, live, findings, self.contents)?;
-        if step.origin.latency > 0 {
+        if step.origin.latency_ns > 0 {
             let live_ns = u64::try_from(findings.latency.as_nanos()).unwrap_or(u64::MAX);
             let operation = self.report.steps.operation(entry.description.title());
-            for (latencies, value) in operation.latencies.iter_mut().zip([step.origin.latency, live_ns]) {
+            for (latencies, value) in operation.latencies.iter_mut().zip([step.origin.latency_ns, live_ns]) {
                 latencies.add(value);
             }
         }
@@ -123,7 +123,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     ) -> Option<TraceSlotValueKind> {
         let (checker, recorded) = (&self.verification.checker, step.reply.head.0);
         self.call_builder.bind_values(step, reply, outcome, || {
-            checker.has_same_layout(step.asked.find_description(), recorded, reply.message)
+            checker.has_same_layout(step.procedure.find_description(), recorded, reply.message)
         })
     }
 

@@ -95,7 +95,7 @@ impl LiveCallBuilder {
         let max_bytes =
             if max_bytes >= PIECE_ALIGNMENT_BYTES { max_bytes - max_bytes % PIECE_ALIGNMENT_BYTES } else { max_bytes };
         let length = total.saturating_sub(last.done_bytes).min(max_bytes);
-        let is_whole = step.asked.protection == GssProtection::PLAIN;
+        let is_whole = step.procedure.protection == GssProtection::PLAIN;
         if length == 0 || !is_whole || self.set_io_range(step, parts, last.done_bytes, length).is_none() {
             let unit = if is_read { "bytes in a READ" } else { "bytes in a WRITE" };
             return Err(limit_exceeded_state(max_bytes, unit));
@@ -118,7 +118,7 @@ impl LiveCallBuilder {
         let (header, mut cursor) = split_header(&self.call_buffer, &items)?;
         let mut encoder = Encoder::new();
         encoder.raw(header);
-        match step.asked.find_description()? {
+        match step.procedure.find_description()? {
             Procedure::Compound if is_repeatable(&parts.operations) => {
                 let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 let mut transfer_count = 0;
@@ -197,7 +197,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         mut piece: SplitIoPiece,
         reply: &TransportReply<'_>,
     ) -> SplitIoProgress {
-        let procedure = entry.step.trace_step().and_then(|step| step.asked.find_description());
+        let procedure = entry.step.trace_step().and_then(|step| step.procedure.find_description());
         let Some(ReadOrWriteResult { data, bytes, is_end, committed }) = io_result(procedure, reply.cursor()) else {
             return SplitIoProgress::Failed;
         };

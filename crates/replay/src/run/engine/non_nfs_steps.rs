@@ -46,7 +46,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         auxiliary: &mut AuxiliaryRpcConnections,
     ) -> Result<StepOutcome, StepSendObstacle> {
         let xid = auxiliary.next_xid();
-        let (program, version) = (Program(step.asked.program), step.asked.version);
+        let (program, version) = (Program(step.procedure.program), step.procedure.version);
         let is_emitted = self.call_builder.emit_call(step, replacement_header(step, xid), xid, None);
         if let Some(reason) = self.call_builder.missing_value_reason(is_emitted) {
             return Err(StepSendObstacle::unreplayable(reason));

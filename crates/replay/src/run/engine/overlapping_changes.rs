@@ -11,7 +11,7 @@ pub(super) struct CapturedStepOverlaps {
     /// Captured reply time, window index and turn of each step.
     open: Vec<(u64, u32, u64)>,
     /// Latest captured reply time of the changes so far.
-    latest_change_end: u64,
+    latest_change_end_ns: u64,
 }
 
 impl CapturedStepOverlaps {
@@ -29,9 +29,9 @@ impl CapturedStepOverlaps {
         if is_change {
             self.open.iter().for_each(|(_, window_index, turn)| mark(*window_index, *turn));
         }
-        let is_racing = start < self.latest_change_end;
+        let is_racing = start < self.latest_change_end_ns;
         if is_change {
-            self.latest_change_end = self.latest_change_end.max(end);
+            self.latest_change_end_ns = self.latest_change_end_ns.max(end);
         }
         if end > start && self.open.len() < MAX_OVERLAPPING {
             self.open.push((end, window_index, turn));

@@ -99,7 +99,7 @@ impl LiveCallBuilder {
         }
         let kinds = [TraceSlotValueKind::SESSION, TraceSlotValueKind::CLIENTID, TraceSlotValueKind::STATEID];
         let is_lost = step.call.slots.iter().any(|slot| {
-            kinds.contains(&slot.holds)
+            kinds.contains(&slot.value_kind)
                 && self.unrecovered.contains(&slot.variable)
                 && self.values.get(slot.variable).is_none()
         });

@@ -10,7 +10,7 @@ use crate::trace::step::{GssProtection, TraceStep};
 /// number before the results, and the checksum after them.
 pub(super) fn unprotected_reply<'a>(step: &TraceStep<'a>) -> Cow<'a, [u8]> {
     let reply = &step.reply;
-    if step.asked.protection != GssProtection::INTEGRITY {
+    if step.procedure.protection != GssProtection::INTEGRITY {
         return Cow::Borrowed(reply.head.0);
     }
     let header = (reply.body as usize).checked_sub(8).and_then(|end| reply.head.0.get(..end));
@@ -27,7 +27,7 @@ pub(super) fn recorded_items<'s>(
     step: &TraceStep<'_>,
     content: impl Fn(usize) -> Option<&'s [u8]>,
 ) -> Vec<ChunkedDataItem<'s>> {
-    let prefix_bytes = if step.asked.protection == GssProtection::INTEGRITY { 8 } else { 0 };
+    let prefix_bytes = if step.procedure.protection == GssProtection::INTEGRITY { 8 } else { 0 };
     let body = step.reply.body.saturating_sub(prefix_bytes);
     let items = step.reply.items().into_iter().enumerate();
     items

@@ -77,7 +77,7 @@ impl LiveCallBuilder {
             return None;
         }
         let is_in_place = step.reply.slots.iter().all(|slot| may_bind_later(&slot))
-            && step.asked.protection != GssProtection::INTEGRITY
+            && step.procedure.protection != GssProtection::INTEGRITY
             && has_same_layout();
         if is_in_place {
             for slot in step.reply.slots.iter() {
@@ -86,11 +86,13 @@ impl LiveCallBuilder {
             }
             return None;
         }
-        let (visitor, _) = live_reply_binding::visit_reply(&step.asked, reply.cursor());
-        let last = visitor.slot_fields.iter().rev().find(|field| field.holds == TraceSlotValueKind::COOKIE);
+        let (visitor, _) = live_reply_binding::visit_reply(&step.procedure, reply.cursor());
+        let last = visitor.slot_fields.iter().rev().find(|field| field.value_kind == TraceSlotValueKind::COOKIE);
         let last = last.and_then(|field| live_reply_binding::field_value(reply.message, field));
-        let open_stateid =
-            visitor.slot_fields.iter().find(|field| field.holds == TraceSlotValueKind::STATEID && !field.is_constant);
+        let open_stateid = visitor
+            .slot_fields
+            .iter()
+            .find(|field| field.value_kind == TraceSlotValueKind::STATEID && !field.is_constant);
         let open_stateid = open_stateid
             .and_then(|field| Some((field.operation, live_reply_binding::field_value(reply.message, field)?)));
         let (values, ungranted, mut dropped) = (&mut self.values, &mut self.ungranted_delegations, 0);
@@ -100,13 +102,13 @@ impl LiveCallBuilder {
         let mut missing = None;
         live_reply_binding::bind_slots(step, &visitor, reply.message, |slot, value| {
             // If the live directory lacks a name in this part, the next part continues where this one ended.
-            let value = if slot.holds == TraceSlotValueKind::COOKIE { value.or(last) } else { value };
+            let value = if slot.value_kind == TraceSlotValueKind::COOKIE { value.or(last) } else { value };
             // The live server did not grant the delegation; the open's own stateid stands in for it.
             let replacement = open_stateid.filter(|(operation, _)| {
-                slot.holds == TraceSlotValueKind::STATEID && value.is_none() && *operation == slot.operation
+                slot.value_kind == TraceSlotValueKind::STATEID && value.is_none() && *operation == slot.operation
             });
             // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
-            let is_established = slot.holds == TraceSlotValueKind::CREATE_SEQUENCE
+            let is_established = slot.value_kind == TraceSlotValueKind::CREATE_SEQUENCE
                 && outcome.has_confirmed_client
                 && values.has_create_sequence(slot.variable);
             let value = match replacement {
@@ -122,7 +124,7 @@ impl LiveCallBuilder {
                 None => value,
             };
             if value.is_none() && !is_listing && is_required(slot) {
-                missing.get_or_insert(slot.holds);
+                missing.get_or_insert(slot.value_kind);
             }
             dropped += u64::from(!values.bind(slot, value));
         });
@@ -220,7 +222,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         step: &TraceStep<'_>,
         reply: &TransportReply<'_>,
     ) -> Result<StepReplyDisposition, ReplayRunError> {
-        let procedure = step.asked.find_description();
+        let procedure = step.procedure.find_description();
         let (outcome, structure) = ReplyStatusesAndSessionGrants::with_structure(procedure, reply.cursor());
         let operations = &entry.description.operations;
         let violation = structure.and_then(|structure| structure.violation(operations));
@@ -237,7 +239,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let message = unprotected_reply(step);
         let recorded = LazyCell::new(|| recorded_outcome(step, &message));
         let was_delayed_in_capture =
-            (step.asked.program == Program::NLM.0 || may_contain_delay(&message)) && recorded.is_delayed();
+            (step.procedure.program == Program::NLM.0 || may_contain_delay(&message)) && recorded.is_delayed();
         if !outcome.is_delayed() {
             self.connections.delayed_since = None;
         } else if !was_delayed_in_capture && self.may_retry_delayed(entry) {
@@ -265,7 +267,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && entry.resend.denials < MAX_RESENDS
             && !recorded.is_connection_unbound()
             && let Some(session) = step.call.variables(TraceSlotValueKind::SESSION).next()
-            && self.connections.queue_binding(reply.connection, session, step.asked.minor_version)
+            && self.connections.queue_binding(reply.connection, session, step.procedure.minor_version)
         {
             // The run requests no state protection for Calls that it does not sign.
             if entry.call.signature.is_none() {
@@ -322,7 +324,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.call_builder.begin_session(step, granted, captured);
             let session = step.reply.variable(TraceSlotValueKind::SESSION).filter(|_| outcome.has_backchannel);
             if let Some(session) = session {
-                let binding = ConnectionSessionBinding::of_backchannel(session, step.asked.minor_version);
+                let binding = ConnectionSessionBinding::of_backchannel(session, step.procedure.minor_version);
                 let is_recorded = self.connections.record_binding(reply.connection, binding);
                 self.report.dropped_values += u64::from(!is_recorded);
             }
@@ -426,7 +428,7 @@ fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
 /// Returns `true` if the run uses the value of a reply slot. Counts that the session keeps itself, and the session ID
 /// that SEQUENCE repeats, give nothing new.
 fn is_used(slot: &SubstitutableMessageSlot) -> bool {
-    match slot.holds {
+    match slot.value_kind {
         TraceSlotValueKind::STATEID_SEQID | TraceSlotValueKind::CREATE_SEQUENCE => true,
         TraceSlotValueKind::SESSION => slot.part == VariableUseKind::DEFINED,
         kind => !kind.is_count(),
@@ -436,7 +438,7 @@ fn is_used(slot: &SubstitutableMessageSlot) -> bool {
 /// Returns `true` if the slot's value can be bound later, before a Call is sent with it.
 fn may_bind_later(slot: &SubstitutableMessageSlot) -> bool {
     matches!(
-        slot.holds,
+        slot.value_kind,
         TraceSlotValueKind::FILEHANDLE | TraceSlotValueKind::CHANGE | TraceSlotValueKind::WRITE_VERIFIER
     ) || !is_used(slot)
 }
@@ -445,7 +447,7 @@ fn may_bind_later(slot: &SubstitutableMessageSlot) -> bool {
 /// need not grant a delegation, or may copy synchronously.
 fn is_required(slot: &SubstitutableMessageSlot) -> bool {
     let is_name = matches!(
-        slot.holds,
+        slot.value_kind,
         TraceSlotValueKind::FILEHANDLE | TraceSlotValueKind::CLIENTID | TraceSlotValueKind::SESSION
     );
     is_name && slot.part == VariableUseKind::DEFINED
@@ -453,5 +455,5 @@ fn is_required(slot: &SubstitutableMessageSlot) -> bool {
 
 fn recorded_outcome(step: &TraceStep<'_>, message: &[u8]) -> ReplyStatusesAndSessionGrants {
     let items = recorded_items(step, |_| None);
-    ReplyStatusesAndSessionGrants::of(step.asked.find_description(), Cursor::new(message).with_chunks(&items))
+    ReplyStatusesAndSessionGrants::of(step.procedure.find_description(), Cursor::new(message).with_chunks(&items))
 }

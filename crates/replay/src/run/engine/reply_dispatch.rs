@@ -161,7 +161,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             resends => format!("{reason} (sent again {resends} times)"),
         };
         let mut state = self.unanswered_state(&entry, &reason)?;
-        let completeness = entry.step.trace_step().map(|step| step.reply.seen);
+        let completeness = entry.step.trace_step().map(|step| step.reply.completeness);
         if completeness.is_none_or(|completeness| completeness == MessageCaptureCompleteness::NOTHING) {
             state = StepOutcome::Substituted(PlanReason::ReplyLost.code());
         }

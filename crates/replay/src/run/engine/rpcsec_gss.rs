@@ -74,7 +74,7 @@ impl GssCallSigner {
             let Some(handle) = context_handle(step) else { return };
             if by_handle.len() < MAX_CONTEXTS && !by_handle.contains_key(handle) {
                 by_handle.insert(handle.to_vec(), versions.len());
-                versions.push(step.asked.version);
+                versions.push(step.procedure.version);
             }
             if !machines.contains_key(&step.caller.client)
                 && let Some(machine) = machine_credential(step, by_handle.get(handle).copied().unwrap_or_default())
@@ -120,7 +120,7 @@ impl GssCallSigner {
     ) -> Result<(), GssMechanismError> {
         let mut cursor = Cursor::new(message);
         let body = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_or(0, |_| cursor.position());
-        let (service, arguments) = match step.asked.protection {
+        let (service, arguments) = match step.procedure.protection {
             // Protected data is part of the message, as the checksum covers all of it.
             GssProtection::INTEGRITY => {
                 whole(message, placed, contents, &mut self.message_with_payloads);
@@ -128,7 +128,7 @@ impl GssCallSigner {
             }
             _ => (RpcGssService::rpc_gss_svc_none, message.get(body..)),
         };
-        let procedure = (Program(step.asked.program), step.asked.version, step.asked.procedure);
+        let procedure = (Program(step.procedure.program), step.procedure.version, step.procedure.number);
         let call = GssSealInput { xid, procedure, service, arguments: arguments.unwrap_or_default() };
         let context = self.context_index(step);
         let Some(renewable) = self.contexts.get_mut(context) else { return Ok(()) };
@@ -194,7 +194,7 @@ impl GssCallSigner {
 
 /// Returns the machine credential of a client, if the step is its EXCHANGE_ID or SETCLIENTID.
 fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCredentialGssContext> {
-    let service = match step.asked.protection {
+    let service = match step.procedure.protection {
         GssProtection::INTEGRITY => RpcGssService::rpc_gss_svc_integrity,
         _ => RpcGssService::rpc_gss_svc_none,
     };
@@ -208,12 +208,12 @@ fn machine_credential(step: &TraceStep<'_>, context: usize) -> Option<MachineCre
 }
 
 pub(super) fn is_signed(step: &TraceStep<'_>) -> bool {
-    step.asked.flavor == Flavor::RPCSEC_GSS.0
+    step.procedure.flavor == Flavor::RPCSEC_GSS.0
 }
 
 /// Returns the handle of the context that signed the captured Call.
 fn context_handle<'a>(step: &TraceStep<'a>) -> Option<&'a [u8]> {
-    let is_data = is_signed(step) && step.asked.protection != GssProtection::CONTROL;
+    let is_data = is_signed(step) && step.procedure.protection != GssProtection::CONTROL;
     let mut cursor = Cursor::new(step.call.head.0).assume_valid();
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok().filter(|_| is_data)?;
     Some(message.call()?.cred.gss()?.handle.0)

@@ -125,8 +125,8 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
             let has_session =
                 step.caller.session != NONE && entry.description.operations.first() == Some(&Operation::SEQUENCE);
             entry.captured = CapturedStepFacts {
-                call_time_ns: step.origin.time,
-                reply_time_ns: step.origin.time.saturating_add(step.origin.latency),
+                call_time_ns: step.origin.time_ns,
+                reply_time_ns: step.origin.time_ns.saturating_add(step.origin.latency_ns),
                 client: step.caller.client,
                 slot: has_session.then_some((step.caller.session, step.caller.slot)),
                 ..CapturedStepFacts::default()

@@ -63,7 +63,7 @@ impl LiveCallBuilder {
         } else if let Some(reason) = self.refused_opens.get(&slot.variable) {
             format!("no-value: a file that was opened before the capture: {reason}")
         } else {
-            format!("no-value: no Reply of this run returned the {}", slot.holds.display_name())
+            format!("no-value: no Reply of this run returned the {}", slot.value_kind.display_name())
         })
     }
 
@@ -110,7 +110,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(step) = stored_step.trace_step() else {
             return Err(unreadable_state().into());
         };
-        if !matches!(Program(step.asked.program), Program::NFS | Program::NFSACL) {
+        if !matches!(Program(step.procedure.program), Program::NFS | Program::NFSACL) {
             return Err(self.call_auxiliary(entry));
         }
         if let Some(reason) = self.call_builder.recreates_refused_object(&step, parts) {
@@ -271,7 +271,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let message = &step.call;
         // A captured client without a callback address was granted no delegation.
         let is_listening = message.slots.iter().any(|slot| {
-            let is_host = slot.holds == TraceSlotValueKind::HOST && slot.at >= message.body;
+            let is_host = slot.value_kind == TraceSlotValueKind::HOST && slot.at >= message.body;
             let text = captured_value(message.head.0, &slot).filter(|_| is_host);
             let address = text.and_then(universal_address::parse);
             address.is_some_and(|address| address.port() != 0 && !address.ip().is_unspecified())
@@ -319,7 +319,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             *payload =
                 DdpEligibleArgument { position: placed.position, source: PayloadContentLocation::Copied(content) };
         }
-        let is_whole = is_signed && step.asked.protection == GssProtection::INTEGRITY;
+        let is_whole = is_signed && step.procedure.protection == GssProtection::INTEGRITY;
         let max_payloads = if is_whole { 0 } else { OutgoingRpcCall::MAX_PAYLOADS };
         self.call_builder.needs.clear();
         let piece_bytes = piece.map_or(u32::MAX, |piece| piece.length_bytes);
@@ -411,11 +411,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 /// Returns an AUTH_SYS header for a Call that had RPCSEC_GSS with a context of the capture. The Call is sent with it or
 /// signed again.
 pub(super) fn replacement_header(step: &TraceStep<'_>, xid: Xid) -> Option<Vec<u8>> {
-    let is_secured = step.asked.flavor == Flavor::RPCSEC_GSS.0 || step.asked.protection != GssProtection::PLAIN;
+    let is_secured = step.procedure.flavor == Flavor::RPCSEC_GSS.0 || step.procedure.protection != GssProtection::PLAIN;
     is_secured.then(|| {
         let mut encoder = Encoder::new();
-        let TraceProcedure { program, version, procedure, .. } = step.asked;
-        unsigned_header((Program(program), version, procedure), xid, &mut encoder);
+        let TraceProcedure { program, version, number, .. } = step.procedure;
+        unsigned_header((Program(program), version, number), xid, &mut encoder);
         encoder.finish().0
     })
 }

@@ -241,7 +241,7 @@ fn list_position<T, const BOUND: u32>(list: &XdrArray<'_, T, BOUND>) -> (usize, 
 
 fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
     let message = |source: &TraceMessage<'_>| TraceMessage {
-        seen: source.seen,
+        completeness: source.completeness,
         head: Opaque(&[]),
         body: source.body,
         end: source.end,
@@ -252,7 +252,7 @@ fn bare(step: &TraceStep<'_>) -> TraceStep<'static> {
     TraceStep {
         origin: step.origin.clone(),
         caller: step.caller.clone(),
-        asked: step.asked.clone(),
+        procedure: step.procedure.clone(),
         call: message(&step.call),
         reply: message(&step.reply),
         shape: TraceCallChunks {

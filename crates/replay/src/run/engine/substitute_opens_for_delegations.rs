@@ -67,13 +67,13 @@ impl LiveCallBuilder {
             return Vec::new();
         }
         let slots = step.call.slots.iter().filter(|slot| {
-            slot.holds == TraceSlotValueKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
+            slot.value_kind == TraceSlotValueKind::STATEID && self.ungranted_delegations.contains(&slot.variable)
         });
         let from_slot = |slot: SubstitutableMessageSlot| OperationWithSubstituteOpenStateid {
             operation: slot.operation as usize,
             has_own_owner: self.substitutes.active.contains(&slot.variable),
             variable: slot.variable,
-            seqid: match step.asked.minor_version {
+            seqid: match step.procedure.minor_version {
                 0 => self.values.next_seqid((false, slot.variable)),
                 _ => 0,
             },

@@ -218,18 +218,18 @@ impl<'r> LiveReplyVerificationState<'r> {
     ) -> Result<(StepOutcome, ExecutedStepFidelity), TraceError> {
         let outcome = &findings.outcome;
         let message = unprotected_reply(step);
-        if step.reply.seen != MessageCaptureCompleteness::WHOLE {
+        if step.reply.completeness != MessageCaptureCompleteness::WHOLE {
             return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), ExecutedStepFidelity::AsRecorded));
         }
         // The client's next Call shows what the captured server decided.
         let is_decided = outcome.is_success() || outcome.is_refused();
         let is_delayed_in_capture = findings.was_delayed_in_capture && is_decided;
         // A reply of NLM has nothing else to compare.
-        if is_delayed_in_capture && step.asked.program == Program::NLM.0 && !self.options.strict {
+        if is_delayed_in_capture && step.procedure.program == Program::NLM.0 && !self.options.strict {
             return Ok((StepOutcome::Tolerated(tolerance_rules::DELAYED), ExecutedStepFidelity::Differently));
         }
         let key = contents.summary().key;
-        let is_text = entry.description.reads_link(step.asked.find_description());
+        let is_text = entry.description.reads_link(step.procedure.find_description());
         let payloads = || step.reply.payloads.iter().filter(|payload| !payload.is_inside);
         // Only the text of symbolic links is read; for file data the hash suffices.
         let mut texts: Vec<Option<Vec<u8>>> = Vec::new();
@@ -271,7 +271,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             step: entry.id.step,
             frames: entry.id.frames,
             title: entry.description.title(),
-            procedure: step.asked.find_description(),
+            procedure: step.procedure.find_description(),
             recorded: Cursor::new(&message).with_chunks(&items),
             known: &self.expected_data,
             live: live.cursor(),
@@ -283,7 +283,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 parts,
                 slots: [step.call.slots, step.reply.slots],
                 step_turn: entry.turn,
-                call_time_ns: step.origin.time,
+                call_time_ns: step.origin.time_ns,
                 times: [sent, sent + findings.latency],
                 has_no_overlap: !entry.captured.overlaps_change
                     && !entry.call.overlaps_change
@@ -382,7 +382,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 StepOutcome::Tolerated(tolerance_rules::DELAYED)
             }
             ReplyCheckResult::Mismatched(differences)
-                if step.asked.flavor == Flavor::RPCSEC_GSS.0
+                if step.procedure.flavor == Flavor::RPCSEC_GSS.0
                     && !self.signs_calls
                     && self.checker.are_only_access_rights(&differences) =>
             {
@@ -497,7 +497,7 @@ fn written_bytes(step: &TraceStep<'_>, operation: usize) -> u64 {
 
 /// Returns the listed directory, and `true` if the listing starts at its beginning.
 fn listed_directory(step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<(u32, bool)> {
-    if !parts.lists(step.asked.find_description()) {
+    if !parts.lists(step.procedure.find_description()) {
         return None;
     }
     let is_first = step.call.variable(TraceSlotValueKind::COOKIE).is_none();

@@ -512,7 +512,7 @@ impl RecoverableState {
     pub(in crate::run) fn client_of(&self, step: &TraceStep<'_>, values: &LiveVariableValues) -> Option<Clientid4> {
         step.call.slots.iter().find_map(|slot| {
             let value = values.get(slot.variable)?;
-            match slot.holds {
+            match slot.value_kind {
                 TraceSlotValueKind::SESSION => {
                     self.sessions.get(value.first_chunk::<16>()?).map(|session| session.client)
                 }
@@ -581,14 +581,15 @@ pub(in crate::run) fn substitute_owner(variable: u32) -> Vec<u8> {
 /// Returns the variable of this kind of an operation's slots, or [`NONE`].
 pub(in crate::run) fn slot_variable(message: &TraceMessage<'_>, kind: TraceSlotValueKind, operation: usize) -> u32 {
     let mut slots = message.slots.iter();
-    let slot = slots.find(|slot| slot.holds == kind && slot.operation as usize == operation);
+    let slot = slots.find(|slot| slot.value_kind == kind && slot.operation as usize == operation);
     slot.map_or(NONE, |slot| slot.variable)
 }
 
 /// Returns the variables of the stateids that an operation gave.
 fn stateid_variables(step: &TraceStep<'_>, at: usize) -> Vec<u32> {
     let slots = step.reply.slots.iter();
-    let stateid_slots = slots.filter(|slot| slot.holds == TraceSlotValueKind::STATEID && slot.operation as usize == at);
+    let stateid_slots =
+        slots.filter(|slot| slot.value_kind == TraceSlotValueKind::STATEID && slot.operation as usize == at);
     stateid_slots.map(|slot| slot.variable).take(MAX_VARIABLES).collect()
 }
 

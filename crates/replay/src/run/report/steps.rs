@@ -123,7 +123,7 @@ impl StepResultsOfRun {
         *self.states.get_mut(state) += 1;
         *self.operation(operation).states.get_mut(state) += 1;
         if let StepOutcome::Tolerated(rule) = &outcome {
-            self.rules.entry(rule.name).or_insert(rule.why);
+            self.rules.entry(rule.name).or_insert(rule.reason);
         }
         let reason = outcome.reason().map(|reason| self.count_reason(state, reason, step, operation));
         if !matches!(state, FinalStepState::Matched | FinalStepState::Skipped)

@@ -107,8 +107,8 @@ fn parse_line(line: &str, rules: &mut Vec<ToleranceFileRule>) -> Result<(), Stri
             return Err(format!("more than {MAX_RULES} rules; merge some of them"));
         }
         // Rule names are `'static`, as reports also name built-in rules.
-        let [name, why] = [name, reason].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
-        rules.push(ToleranceFileRule { rule: BuiltInToleranceRule { name, why }, lines: Vec::new() });
+        let [name, reason] = [name, reason].map(|text| -> &'static str { Box::leak(text.to_owned().into()) });
+        rules.push(ToleranceFileRule { rule: BuiltInToleranceRule { name, reason }, lines: Vec::new() });
         return Ok(());
     }
     let words: Vec<&str> = content.split_whitespace().collect();
@@ -162,7 +162,7 @@ mod tests {
         )
         .unwrap();
         let allowed = |difference: &Difference| {
-            rules.iter().find(|rule| rule.allows(difference)).map(|rule| (rule.rule.name, rule.rule.why))
+            rules.iter().find(|rule| rule.allows(difference)).map(|rule| (rule.rule.name, rule.rule.reason))
         };
         let mode = difference(DifferenceKind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
         assert_eq!(allowed(&mode), Some(("modes", "it has none")));

@@ -274,7 +274,7 @@ impl AttributeRelationCheckState {
                 continue;
             }
             let is_of_operation = |slot: &SubstitutableMessageSlot| {
-                slot.holds == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == index
+                slot.value_kind == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == index
             };
             let root = context.slots[1].iter().find(is_of_operation).map(|slot| slot.variable);
             let is_new = |root: &u32| self.roots.len() < MAX_ROOT_HANDLES && !self.roots.contains(root);
@@ -302,7 +302,7 @@ impl AttributeRelationCheckState {
             let is_itself = entry.name == b".";
             let has_handle = |slot: &SubstitutableMessageSlot, handle: &Range<usize>| {
                 let (at, end) = (slot.at as usize, (slot.at + slot.length) as usize);
-                slot.holds == TraceSlotValueKind::FILEHANDLE && at <= handle.start && handle.end <= end
+                slot.value_kind == TraceSlotValueKind::FILEHANDLE && at <= handle.start && handle.end <= end
             };
             let object = if is_itself {
                 directory

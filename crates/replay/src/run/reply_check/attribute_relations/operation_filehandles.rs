@@ -25,7 +25,7 @@ impl<'a> OperationFilehandleVariables<'a> {
             _ => return None,
         };
         let [mut called, mut returned] = context.slots.map(|slots| {
-            let handles = slots.iter().filter(|slot| slot.holds == TraceSlotValueKind::FILEHANDLE);
+            let handles = slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE);
             handles.map(|slot| slot.variable)
         });
         Some(Self {
