@@ -7,8 +7,9 @@
 mod made;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use made::{Kind, Planned, made};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace};
+
+use made::{Kind, Planned, made};
 
 /// Number of steps of a run.
 const STEPS: u64 = 20_000;

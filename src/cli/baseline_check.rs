@@ -7,8 +7,17 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_analysis::baseline::{
+    BaselineComparator, BaselineReadError, BaselineRecorder, BaselineRecordingError, BaselineSettings,
+    CurrentCaptureBaseline, OpenBaselineFile,
+};
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
+use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
+use nfsrdma_analysis::memory_budget_shares::{BaselineCheckMemoryShares, CommandMemoryBudget};
 use nfsrdma_capture_file::os_error_text;
 use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
 use nfsrdma_rpc::url::ServerUrl;
 
 use super::bytes::BytesArg;
@@ -31,15 +40,6 @@ use crate::output::baseline_report::{
 use crate::output::comparison::json_line;
 use crate::output::junit;
 use crate::output::settings::ReportFormat;
-use nfsrdma_analysis::baseline::{
-    BaselineComparator, BaselineReadError, BaselineRecorder, BaselineRecordingError, BaselineSettings,
-    CurrentCaptureBaseline, OpenBaselineFile,
-};
-use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
-use nfsrdma_analysis::comparison::difference::Difference;
-use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
-use nfsrdma_analysis::memory_budget_shares::{BaselineCheckMemoryShares, CommandMemoryBudget};
-use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
 
 const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
 /// Default minimum percentage of steps replayed with `--server`.

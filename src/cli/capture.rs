@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CapturePacketCounters, NextFrame};
 use nfsrdma_dissectors::captured_frame::Timestamp;
+use nfsrdma_output_file::{OutputError, is_standard_output};
 
 use super::exit_status::ExitStatus;
 use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs};
@@ -18,7 +19,6 @@ use super::standard_streams::{SOURCE_WAIT, is_closed_pipe, report_error};
 use crate::interrupt;
 use crate::output::live_capture_writer::{CaptureFileDestination, CaptureFileRotation, LiveCaptureFileWriter};
 use crate::output::units;
-use nfsrdma_output_file::{OutputError, is_standard_output};
 
 /// Record packets from an interface as pcapng
 ///

@@ -6,6 +6,11 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
+use nfsrdma_analysis::comparison::difference_tally::FirstDifferences;
+use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
+use nfsrdma_analysis::comparison::{CaptureComparator, ComparisonSide};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 
 use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;
@@ -19,11 +24,6 @@ use crate::output::comparison::json_line;
 use crate::output::comparison::unformatted_comparison_report::ComparisonReportWriter;
 use crate::output::report::Report;
 use crate::output::settings::ReportFormat;
-use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
-use nfsrdma_analysis::comparison::difference_tally::FirstDifferences;
-use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
-use nfsrdma_analysis::comparison::{CaptureComparator, ComparisonSide};
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 
 const EXAMPLES: &str = "  nfsrdma-inspect compare before.pcap after.pcap       effects of an upgrade
   nfsrdma-inspect compare rdma.pcap tcp.pcap           operations, statuses and data, without chunks

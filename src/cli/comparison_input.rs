@@ -5,18 +5,6 @@ use std::io::{BufReader, BufWriter, Read};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use nfsrdma_capture_file::{CaptureFrameSource, ReadProgress, SourceError};
-use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
-use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_dissectors::rpcrdma::Dialect;
-
-use super::exit_status::ExitStatus;
-use super::progress::ProgressLine;
-use super::replay::target_server_options::open_trace_file;
-use super::standard_streams::write_error;
-use crate::output::ViewAndSummaryWriter;
-use crate::output::settings::OutputSettings;
 use nfsrdma_analysis::comparison::ClientAddressAndCallDirection;
 use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
 use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
@@ -24,9 +12,21 @@ use nfsrdma_analysis::comparison::record::{ComparableFinding, ComparableTransact
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+use nfsrdma_capture_file::{CaptureFrameSource, ReadProgress, SourceError};
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
+use nfsrdma_dissectors::flow::transaction::{CallDirection, EndpointRole};
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_replay::trace::file_format::MAGIC;
 use nfsrdma_replay::trace::step_to_transaction_conversion::StepToTransactionConverter;
 use nfsrdma_replay::trace::{self, TraceError};
+
+use super::exit_status::ExitStatus;
+use super::progress::ProgressLine;
+use super::replay::target_server_options::open_trace_file;
+use super::standard_streams::write_error;
+use crate::output::ViewAndSummaryWriter;
+use crate::output::settings::OutputSettings;
 
 /// Maximum number of complete Transactions that await late duplicates. They keep their file data until it is hashed, so
 /// the limit is lower than the default.

@@ -12,14 +12,14 @@ use std::io::{self, Write};
 
 use clap::builder::ValueHint;
 use clap::{Arg, Command};
+use nfsrdma_analysis::comparison::options::IgnoreKey;
+use nfsrdma_analysis::filter::catalog::FilterFieldCatalog;
 #[cfg(feature = "live")]
 use nfsrdma_capture_file::live::devices::{self, InterfaceTrafficVisibility};
 use nfsrdma_conformance::{RULES, ReportedFindingSeverity};
+use nfsrdma_replay::run::tolerance_rules;
 
 use super::exit_status::ExitStatus;
-use nfsrdma_analysis::comparison::options::IgnoreKey;
-use nfsrdma_analysis::filter::catalog::FilterFieldCatalog;
-use nfsrdma_replay::run::tolerance_rules;
 
 /// Environment variable that selects completion.
 pub(super) const REQUEST_VARIABLE: &str = "NFSRDMA_INSPECT_COMPLETE";

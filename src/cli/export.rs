@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_capture_file::{CaptureFrameSource, SourceError, os_error_text};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, write_advice};
 
 use super::exit_status::ExitStatus;
 use super::memory_limit::MemoryArgs;
@@ -17,8 +19,6 @@ use super::rpcrdma_dialect::CaptureDialectArgs;
 use super::standard_streams::report_error;
 use crate::interrupt;
 use crate::parquet_export::ParquetExport;
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, write_advice};
 
 /// Export captures as Parquet tables, for DuckDB, Spark and others
 ///

@@ -1,12 +1,13 @@
 //! Options `-e` and `-E` of tshark: the fields of a line and their format.
 
-use anyhow::{Result, anyhow, bail};
 use std::str::FromStr;
+
+use anyhow::{Result, anyhow, bail};
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 
 use crate::output::fields_format::{self, FieldOccurrenceSelection, SelectedFieldsLineFormat, TsharkFieldsWriter};
 use crate::output::settings::{OutputLineFormat, OutputLineUnit};
-use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 
 /// Option of `-E`.
 #[derive(Clone, Copy, Debug)]

@@ -4,13 +4,13 @@ use std::io::{self, BufWriter, Write};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 use super::exit_status::ExitStatus;
 use super::standard_streams::write_error;
 use super::terminal_capabilities::{self, ColorChoice};
 use crate::output::json::object::{JsonArray, json_object, write_json_line};
 use crate::output::style::{StyledText, TerminalProfile, fit};
-use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 
 /// Form of the list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -4,18 +4,18 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_capture_file::{CaptureFrameSource, ZstdWindowBudget};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
+use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, is_standard_output};
 
 use super::standard_streams::report_error;
 use crate::interrupt;
 use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
 use crate::output::settings::OutputLineUnit;
 use crate::output::units::{HumanCount, PluralCount};
-use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, is_standard_output};
 
 /// Nanoseconds between two times that a growing file is written.
 const GROWTH_INTERVAL_NS: u64 = 500_000_000;

@@ -15,6 +15,11 @@ use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use super::exit_status::ExitStatus;
 #[cfg(feature = "live")]
 use super::live_capture_options::LiveCaptureOptionArgs;
+use nfsrdma_analysis::conformance::report::ConformanceFindingsReport;
+use nfsrdma_analysis::conformance::selection::{FindingSelectionPattern, LintConfig};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+use nfsrdma_output_file::ProtectedInputFiles;
+
 use super::memory_limit::MemoryArgs;
 use super::output_file_creation;
 use super::progress::ProgressLine;
@@ -25,10 +30,6 @@ use super::terminal_capabilities::{self, ColorChoice};
 use crate::output::lint;
 use crate::output::settings::ReportFormat;
 use crate::output::units::PluralCount;
-use nfsrdma_analysis::conformance::report::ConformanceFindingsReport;
-use nfsrdma_analysis::conformance::selection::{FindingSelectionPattern, LintConfig};
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_output_file::ProtectedInputFiles;
 
 /// Default number of findings shown per rule.
 const DEFAULT_SHOWN_FINDINGS: usize = 5;

@@ -21,6 +21,11 @@ use super::frame_file_output::{self, FrameFileOutput};
 use super::interfaces;
 #[cfg(feature = "live")]
 use super::live_capture_options::LiveCaptureOptionArgs;
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+use nfsrdma_analysis::overdue_calls::OverdueCallDetector;
+use nfsrdma_output_file::is_standard_output;
+
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::read_stop_condition::{NoEarlyReadStop, ReadStopCondition};
@@ -33,10 +38,6 @@ use crate::output::ViewAndSummaryWriter;
 use crate::output::fields_format::TsharkFieldsWriter;
 use crate::output::settings::TimeFormat;
 use crate::output::settings::{OutputLineFormat, OutputLineUnit, OutputSettings, SummaryFormat};
-use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_analysis::overdue_calls::OverdueCallDetector;
-use nfsrdma_output_file::is_standard_output;
 
 const LIMITS: &str = "Memory limits";
 

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, bail};
 use clap::Args;
+use nfsrdma_analysis::memory_budget_shares;
 
 use super::bytes::BytesArg;
-use nfsrdma_analysis::memory_budget_shares;
 
 /// The option, for every command that reads captures.
 #[derive(Debug, Args)]

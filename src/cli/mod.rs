@@ -41,11 +41,9 @@ mod version;
 use std::ffi::OsString;
 use std::io::{self, Write};
 
-pub use exit_status::ExitStatus;
-use standard_streams::{NAME, is_closed_pipe, report_error};
-
 use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
+pub use exit_status::ExitStatus;
 
 use baseline_check::BaselineCheckArgs;
 #[cfg(feature = "live")]
@@ -58,6 +56,7 @@ use lint::LintArgs;
 use list_and_summary_command::DefaultCommandArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
+use standard_streams::{NAME, is_closed_pipe, report_error};
 
 #[cfg(feature = "tui")]
 use tui::TuiArgs;

@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, directory_and_name};
 
 use crate::interrupt;
-use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, directory_and_name};
 
 /// Creates a file whose header is written last, such as a trace.
 pub(super) fn create_seekable(path: &Path, inputs: &ProtectedInputFiles) -> Result<OutputFile> {

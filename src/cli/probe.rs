@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
+use nfsrdma_replay::probe::{ProbeError, probe};
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_rpc::{ConnectOptions, open};
 
@@ -12,7 +13,6 @@ use super::standard_streams::{print_report, report_error};
 use super::terminal_capabilities::{self, ColorChoice};
 use crate::output::probe::ProbeReportView;
 use crate::output::settings::ReportFormat;
-use nfsrdma_replay::probe::{ProbeError, probe};
 
 const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export       all NFS versions, over RDMA
   nfsrdma-inspect probe --server tcp://nas/export        the same server over TCP

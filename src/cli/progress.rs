@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use nfsrdma_capture_file::{CaptureFrameSource, CapturePacketCounters, ReadProgress};
+use nfsrdma_replay::run::ReplayReport;
 
 use crate::output::units::{ByteRate, EventRateText, HoursMinutesSecondsText, HumanCount, HumanSize};
-use nfsrdma_replay::run::ReplayReport;
 
 /// Minimum duration before progress is shown.
 const MIN_DURATION: Duration = Duration::from_secs(1);

@@ -29,9 +29,10 @@ use crate::tui::event_loop::{self, TuiEnd};
 use crate::tui::memory_shares::ViewMemoryShares;
 #[cfg(feature = "live")]
 use crate::tui::rereadable_capture::LiveCaptureStopCondition;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::theme::{Theme, ThemeName};
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 
 const EXAMPLES: &str = "Examples:
   nfsrdma-inspect tui capture.pcap

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use nfsrdma_analysis::filter::OutputFieldValue;
+use nfsrdma_analysis::filter::catalog::FilterType;
 use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, observe_segment};
@@ -10,9 +12,6 @@ use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use rustc_hash::FxHashMap;
-
-use nfsrdma_analysis::filter::OutputFieldValue;
-use nfsrdma_analysis::filter::catalog::FilterType;
 
 use super::tshark_field_value::format_value;
 

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::time::Duration;
 
+use nfsrdma_analysis::baseline::BaselineCounts;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
+
 use super::comparison::difference_text::{difference_text, frame_of};
 use super::json::object::{SCHEMA, json_object, write_json_line};
 use super::style::{StyledText, TerminalProfile, columns, fit};
 use super::units::PluralCount;
 use crate::escape;
-use nfsrdma_analysis::baseline::BaselineCounts;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
-use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
 
 /// Summary of a capture.
 #[derive(Clone, Debug, Default)]

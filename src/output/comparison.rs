@@ -7,9 +7,9 @@ pub mod unformatted_comparison_report;
 
 use std::io::{self, Write};
 
-use super::report::Report;
 use nfsrdma_analysis::comparison::difference::Difference;
 
+use super::report::Report;
 use unformatted_comparison_report::ComparisonReportWriter;
 
 impl Report for ComparisonReportWriter<'_> {

@@ -4,6 +4,10 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
+use nfsrdma_analysis::connections::ConnectionTally;
+use nfsrdma_analysis::load_over_time::CreditSeries;
+use nfsrdma_analysis::sessions::{ConnectionSessionSummary, SessionChannelBinding, SessionChannelLimits};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::Timestamp;
@@ -22,10 +26,6 @@ use super::table::{TableColumn, TableLineWriter, csv, csv_cells, number, text, t
 use super::transaction_list::marked_severity;
 use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
 use crate::escape;
-use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
-use nfsrdma_analysis::connections::ConnectionTally;
-use nfsrdma_analysis::load_over_time::CreditSeries;
-use nfsrdma_analysis::sessions::{ConnectionSessionSummary, SessionChannelBinding, SessionChannelLimits};
 
 /// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[

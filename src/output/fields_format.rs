@@ -2,18 +2,17 @@
 
 use std::io::{self, Write};
 
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
+use nfsrdma_analysis::filter::{FilterRunner, OutputColumnField};
 use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::flow::Flow;
 use serde::Serializer;
-
-use crate::escape;
-use nfsrdma_analysis::filter::derived_fields::GeneratedField;
-use nfsrdma_analysis::filter::{FilterRunner, OutputColumnField};
 
 use super::all_frame_fields::FrameFieldValues;
 use super::settings::OutputLineUnit;
 use super::tshark_field_value::format_value;
 use super::units::IsoTimestamp;
+use crate::escape;
 
 /// Time of a frame, and the key of the same time in ISO 8601.
 const TIME_FIELD: &str = GeneratedField::TimeEpoch.name();

@@ -5,6 +5,7 @@ mod line;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use nfsrdma_analysis::names::FileNames;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::{CapturedSlice, Frame, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
@@ -18,8 +19,6 @@ use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEnca
 use nfsrdma_dissectors::iwarp::mpa::{MpaStartupFrame, MpaStartupFrameKind};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload, TcpSegment, UndecodableFrameReason};
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
-
-use nfsrdma_analysis::names::FileNames;
 
 use super::info_column::InfoColumnFormatter;
 use super::settings::TimeFormat;

@@ -11,6 +11,7 @@ mod nfs_operations;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::flow::transaction_message_decoding::{
     MainOperation, ProcedureOrMainOperation, RpcSummary, TransactionMessages,
@@ -19,12 +20,10 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::nfs::{Procedure, mount, nlm, rquota};
 use nfsrdma_dissectors::rpc::gss::{GssControlMessageKind, GssPayload};
 
-use detail_writer::{InfoColumnDetailWriter, OperationDetailFunction};
-use field_collector::InfoFieldCollector;
-
 use super::style::{Glyphs, columns};
 use super::units::path;
-use nfsrdma_analysis::names::OperationPaths;
+use detail_writer::{InfoColumnDetailWriter, OperationDetailFunction};
+use field_collector::InfoFieldCollector;
 
 /// Formatter of operations, reused for all lines, so that a line allocates nothing.
 #[derive(Debug, Default)]

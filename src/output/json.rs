@@ -13,6 +13,7 @@ mod tests;
 
 use std::io::{self, Write};
 
+use nfsrdma_analysis::names::FileNames;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
@@ -23,7 +24,6 @@ use super::pending_call_progress::PendingCallProgress;
 use crate::escape;
 use field_buffer::MessageFieldBuffer;
 use line::{DecodedValuesJson, line_object};
-use nfsrdma_analysis::names::FileNames;
 
 /// Writer of Transactions as lines. Reuses the buffers of a line for the next.
 #[derive(Debug, Default)]

@@ -10,12 +10,12 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
+use nfsrdma_analysis::comparison::difference_tally::OperationDifferenceTally;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::baseline_report::{BaselineCheckOutcome, CaptureBaselineCheckResult, difference_line};
 use super::units::{CalendarTime, DateTimeUtc};
 use crate::escape;
-use nfsrdma_analysis::comparison::difference_tally::OperationDifferenceTally;
 
 /// Name of the case for the capture as a whole.
 pub(super) const CAPTURE_CASE: &str = "capture";

@@ -4,6 +4,7 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
+use nfsrdma_analysis::conformance::report::{ConformanceFindingsReport, RuleFindings};
 use nfsrdma_conformance::{
     Finding, FindingGranularity, RULES, ReportedFindingSeverity, RequiredCaptureEvidence, Rule, RuleTally,
 };
@@ -15,7 +16,6 @@ use super::junit::{CAPTURE_CASE, JunitFailure, JunitTestCase, JunitTestSuite, wr
 use super::style::{StyledText, TerminalProfile, wrap_words};
 use super::units::{HumanCount, PluralCount};
 use crate::escape;
-use nfsrdma_analysis::conformance::report::{ConformanceFindingsReport, RuleFindings};
 
 /// Number of findings of a severity: `2 errors`, `4,309 info`.
 pub(super) struct SeverityCount(pub(super) ReportedFindingSeverity, pub(super) u64);

@@ -11,10 +11,10 @@ use nfsrdma_capture_file::{
     CaptureFileInterface, CapturePacketCounters, InterfaceId, InterfaceStatistics, PcapngWriter,
 };
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
+use nfsrdma_output_file::{CompletedOutputFile, OutputError, OutputFile, ProtectedInputFiles, WRITE_BUFFER_BYTES};
 
 use super::pcapng_export::APPLICATION;
 use super::units::FileNameTimestamp;
-use nfsrdma_output_file::{CompletedOutputFile, OutputError, OutputFile, ProtectedInputFiles, WRITE_BUFFER_BYTES};
 
 /// Conditions at which a file ends and the next begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

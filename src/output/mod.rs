@@ -38,13 +38,6 @@ mod tests;
 
 use std::io::{self, Write};
 
-use nfsrdma_capture_file::CapturePacketCounters;
-use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::captured_frame::Frame;
-use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
-
 use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
@@ -52,6 +45,12 @@ use nfsrdma_analysis::connection_states_and_credits::OpenConnectionTallies;
 use nfsrdma_analysis::filter::{Filter, FilterRunner, SelectedFrameTally};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::statistics::FrameAndTransactionStatistics;
+use nfsrdma_capture_file::CapturePacketCounters;
+use nfsrdma_conformance::Finding;
+use nfsrdma_dissectors::captured_frame::Frame;
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 
 use connections::ConnectionLineWriter;
 use fields_format::TsharkFieldsWriter;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
+use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, Latencies, OperationKey, OperationTally};
 use serde::Serialize;
 
 use super::json::line::name_or_number;
@@ -10,8 +12,6 @@ use super::settings::OutputLineFormat;
 use super::style::{Glyphs, Style, TerminalProfile};
 use super::table::{TableColumn, TableLineWriter, csv, csv_cells, number, text, text_from};
 use super::units::{EventRateText, HumanCount, HumanDuration, HumanSize};
-use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
-use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, Latencies, OperationKey, OperationTally};
 
 /// Columns, here and in the terminal interface.
 pub const COLUMNS: &[TableColumn] = &[

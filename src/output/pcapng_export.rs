@@ -5,16 +5,17 @@
 //! read only once, are queued with their bytes. The file of a live capture grows up to the first frame of a Transaction
 //! that is not complete.
 
-use nfsrdma_dissectors::enumerator_names;
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource, InterfaceId, PcapngWriter};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::flow::chunk::ChunkKind;
 use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{
@@ -22,8 +23,6 @@ use nfsrdma_dissectors::flow::transaction_message_decoding::{
 };
 use nfsrdma_dissectors::flow::{Flow, FrameContentKind, FrameRole, TransactionFrame, TransactionSlabKey};
 use rustc_hash::{FxHashMap, FxHashSet};
-
-use nfsrdma_analysis::names::OperationPaths;
 
 use super::info_column::InfoColumnFormatter;
 use super::settings::OutputLineUnit;

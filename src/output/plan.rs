@@ -2,15 +2,15 @@
 
 use std::io::{self, Write};
 
+use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};
+use nfsrdma_replay::run_plan::{FileTreePlan, PlanReasonCount, PlanStepCounts, PlannedObject, ReplayPlanSummary};
+use nfsrdma_replay::trace::file_format::{TraceConnection, TraceFileDataRetention, TraceFileType, TraceTransport};
 use serde::Serialize;
 
 use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::report::Report;
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, HumanSize, PluralCount, escape};
-use nfsrdma_replay::run_plan::reason::{PlanReason, PlannedStepDisposition};
-use nfsrdma_replay::run_plan::{FileTreePlan, PlanReasonCount, PlanStepCounts, PlannedObject, ReplayPlanSummary};
-use nfsrdma_replay::trace::file_format::{TraceConnection, TraceFileDataRetention, TraceFileType, TraceTransport};
 
 /// Report on a plan.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use nfsrdma_dissectors::nfs::v3::Fsinfo3Resok;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_replay::probe::{Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbeReport};
 use nfsrdma_rpc::NegotiatedRpcRdmaParameters;
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
@@ -13,8 +15,6 @@ use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::report::Report;
 use super::style::{StyledText, TerminalProfile};
 use super::units::{HumanCount, HumanDuration, escape};
-use nfsrdma_dissectors::nfs::v3::Fsinfo3Resok;
-use nfsrdma_replay::probe::{Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbeReport};
 
 /// Report on a probe.
 #[derive(Clone, Copy, Debug)]

@@ -8,14 +8,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
-
-use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
-use super::junit;
-use super::report::Report;
-use super::style::StyledText;
-use super::units::{HumanDuration, HumanSize, PluralCount};
-use crate::escape;
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_analysis::statistics::Latencies;
@@ -25,7 +17,14 @@ use nfsrdma_replay::run::report::{
     CopyStepId, ReplayReport, StepMismatch, StepOutcomeReasonCount, StepResultsOfOperationType, SynthesizedStateCounts,
 };
 use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
+use serde::Serialize;
 
+use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
+use super::junit;
+use super::report::Report;
+use super::style::StyledText;
+use super::units::{HumanDuration, HumanSize, PluralCount};
+use crate::escape;
 use printable_report::{
     PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames, reason_text,
     similar_steps, synthesized_text, tree_differences, unchecked_paths,

@@ -1,10 +1,10 @@
 //! Settings of the output: view, format and limits.
 
 use clap::ValueEnum;
-
-use super::style::TerminalProfile;
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
+
+use super::style::TerminalProfile;
 
 /// Format of the lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -9,6 +9,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use nfsrdma_analysis::conformance::run::FindingCounts;
+use nfsrdma_analysis::statistics::ChunkTally;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::IcrcCounts;
 use serde::Serialize;
@@ -16,9 +18,6 @@ use serde::Serialize;
 use super::json::object::{DisplayAsJsonString, JsonArray, JsonMap, SCHEMA, json_object, write_json_line};
 use super::units::IsoTimestamp;
 use super::{connections, operation_statistics};
-use nfsrdma_analysis::conformance::run::FindingCounts;
-use nfsrdma_analysis::statistics::ChunkTally;
-
 use capture_summary::CaptureSummary;
 
 impl CaptureSummary<'_> {

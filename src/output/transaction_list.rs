@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::IpAddr;
 
+use nfsrdma_analysis::names::FileNames;
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::Timestamp;
@@ -26,7 +27,6 @@ use super::pending_call_progress::PendingCallProgress;
 use super::settings::TimeFormat;
 use super::style::{Glyphs, Style, StyledText, TerminalProfile, columns, fit_words};
 use super::units::{ExactByteSizeText, HumanDuration, HumanSize, TransferredOfOfferedBytes, ViewTimeFormatter};
-use nfsrdma_analysis::names::FileNames;
 
 /// Column of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,8 @@ use nfsrdma_analysis::filter::OutputFieldValue;
 use nfsrdma_analysis::filter::catalog::FilterType;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use crate::escape;
-
 use super::units::{CalendarTime, LongDate};
+use crate::escape;
 
 /// Fields that Wireshark shows in hexadecimal, with their number of digits.
 static HEXADECIMAL: LazyLock<HashMap<&str, usize>> = LazyLock::new(|| {

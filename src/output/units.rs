@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Write as _};
 
+use nfsrdma_analysis::names::UNKNOWN_PREFIX;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::settings::TimeFormat;
 use super::style::Glyphs;
 use crate::escape::is_unsafe;
-use nfsrdma_analysis::names::UNKNOWN_PREFIX;
 
 /// Duration in nanoseconds with three significant digits: `9.45 ms`, `152 µs`, `1.20 s`.
 #[derive(Clone, Copy, Debug)]

@@ -6,9 +6,8 @@ use std::marker::PhantomData;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use crate::output::json::line;
-
 use super::table_schema::{TimestampMicros, table};
+use crate::output::json::line;
 
 table! {
     /// One row per finding of a conformance rule; `nfsrdma-inspect lint --explain RULE` explains a rule.

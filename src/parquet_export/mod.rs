@@ -22,14 +22,13 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use nfsrdma_conformance::{ConformanceChecker, Finding};
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
-
-use crate::output::json::TransactionJsonLineWriter;
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
+use nfsrdma_conformance::{ConformanceChecker, Finding};
+use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_output_file::ProtectedInputFiles;
 
+use crate::output::json::TransactionJsonLineWriter;
 use connection_tally::ExportConnectionTallies;
 use findings::FindingRow;
 use operations::OperationRow;

@@ -2,19 +2,18 @@
 //!
 //! The values come from the JSON of the operation, so that both are the same.
 
-use nfsrdma_dissectors::enumerator_names;
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
+use nfsrdma_analysis::names::FileNames;
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use serde_json::Value;
 
-use crate::output::json::line::{self, DecodedValuesJson};
-use nfsrdma_analysis::names::FileNames;
-
 use super::table_schema::table;
+use crate::output::json::line::{self, DecodedValuesJson};
 
 table! {
     /// One row per operation: those of a COMPOUND in the order of the Call, and each other procedure.

@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nfsrdma_output_file::{OutputFile, ProtectedInputFiles, UnpublishedOutputFile, remove_abandoned, remove_old};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -18,7 +19,6 @@ use parquet::schema::parser::parse_message_type;
 
 use super::parquet_column::ParquetColumnBuffer;
 use super::table_schema::ParquetRow;
-use nfsrdma_output_file::{OutputFile, ProtectedInputFiles, UnpublishedOutputFile, remove_abandoned, remove_old};
 
 /// Maximum number of rows in a row group.
 const MAX_GROUP_ROWS: usize = 64 << 10;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::marker::PhantomData;
 
+use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::flow::Transaction;
@@ -10,11 +11,9 @@ use nfsrdma_dissectors::flow::chunk::Chunk;
 use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, Endpoint, RpcMessageKind};
 use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 
-use crate::output::json::line;
-use nfsrdma_analysis::names::OperationPaths;
-
 use super::connection_tally::ExportedConnectionTraffic;
 use super::table_schema::{TimestampMicros, table};
+use crate::output::json::line;
 
 table! {
     /// One row per Transaction: an RPC with its Call, its Reply and the RDMA transfers between them.

@@ -6,19 +6,18 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
+use super::rereadable_capture::SharedCapture;
+use super::search;
 use crate::output::frames::{FrameColumnSortKeys, FrameListWriter};
 use crate::output::settings::TimeFormat;
 use crate::output::style::TerminalProfile;
-use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
-
-use super::rereadable_capture::SharedCapture;
-use super::search;
 
 /// Time that a scan of a capture received once waits for more frames.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -1,9 +1,8 @@
 //! The input line at the bottom: a filter, a text to search for, a location, or a file to save to.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-
 use nfsrdma_analysis::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 use nfsrdma_analysis::filter::{Filter, FilterError};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Maximum number of candidates.
 const MAX_CANDIDATES: usize = 200;

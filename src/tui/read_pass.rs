@@ -6,14 +6,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nfsrdma_capture_file::{CaptureInterfaceLinkState, NextFrame, SourceError};
-use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
-
-use crate::output::style::Glyphs;
-use crate::output::transaction_list;
 use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
@@ -21,6 +13,11 @@ use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay, OperationPaths};
 use nfsrdma_analysis::rates::{RateMeteredTransaction, RecentRates};
 use nfsrdma_analysis::statistics::OperationKey;
+use nfsrdma_capture_file::{CaptureInterfaceLinkState, NextFrame, SourceError};
+use nfsrdma_dissectors::captured_frame::Timestamp;
+use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
+use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
 
 use super::model::pending_calls_and_rates::{LiveActivitySnapshot, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::statistics_snapshot::ViewTablesBuilder;
@@ -28,6 +25,8 @@ use super::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBu
 use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
 use super::rereadable_capture::{OneTimeFrameSource, SharedCapture};
 use super::transaction_finding_store::TransactionFindingStore;
+use crate::output::style::Glyphs;
+use crate::output::transaction_list;
 
 /// Number of frames between two checks of the clock.
 const CLOCK_CHECK_FRAMES: u64 = 512;

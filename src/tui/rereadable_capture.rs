@@ -5,14 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_capture_file::{
     CaptureFileInterface, CaptureFrameSource, CaptureInterfaceLinkState, CaptureResumePoint, SourceError,
     ZstdWindowBudget,
 };
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
-
-use nfsrdma_analysis::names::OperationPaths;
 
 use super::followed_file::{FollowedFile, FollowedFileEndReason};
 use super::retained_live_frames::{FirstPassProgress, OwnedFrame, RetainedLiveFrames, TuiFirstPassTransactionResult};

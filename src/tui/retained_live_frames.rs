@@ -7,17 +7,16 @@
 
 use std::collections::VecDeque;
 
+use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::rpc::Xid;
 use rustc_hash::FxHashMap;
 
+use super::model::transaction_list_row;
 use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::tree::frame_store::FrameStore as _;
-use nfsrdma_analysis::names::OperationPaths;
-
-use super::model::transaction_list_row;
 
 /// Maximum number of distinct interfaces.
 const MAX_INTERFACES: usize = 256;

@@ -4,23 +4,22 @@ use std::collections::BTreeSet;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_capture_file::{CaptureFrameSource, os_error_text};
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::{FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
-use rustc_hash::FxHashMap;
-
-use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
-use crate::output::settings::OutputLineUnit;
-use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};
+use rustc_hash::FxHashMap;
 
 use super::frame_reload::detail_subject::TransactionReloadKey;
 use super::memory_shares::ViewMemoryShares;
 use super::model::transaction_list_row::{self, TransactionRowWithText};
 use super::read_pass::ReadPassSettings;
 use super::rereadable_capture::{RetainedLiveFrameReader, SharedCapture};
+use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
+use crate::output::settings::OutputLineUnit;
 
 /// A request to save Transactions or frames.
 #[derive(Clone, Debug)]

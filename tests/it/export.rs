@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::captures::{self, Temporary};
 use super::program::{self, Transaction, nanoseconds};
-
 use crate::lint;
 
 /// Temporary folder.

@@ -8,7 +8,6 @@ use serde_json::Value;
 
 use super::captures;
 use super::program;
-
 use crate::skipped::skip_without;
 
 fn run(arguments: &[&str], capture: &Path) -> (Option<i32>, String, String) {

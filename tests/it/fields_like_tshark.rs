@@ -13,11 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
 
-use differences::{Difference, Known, RULES};
-use shown::Shown;
-
 use crate::captures;
 use crate::skipped::{skip, skip_without};
+use differences::{Difference, Known, RULES};
+use shown::Shown;
 
 /// Difference as shown in the document.
 #[derive(Clone, Debug, Default)]

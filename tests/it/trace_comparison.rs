@@ -1,8 +1,9 @@
 //! A trace is compared like the capture that it was compiled from, without differences.
 
+use serde_json::Value as Json;
+
 use crate::captures;
 use crate::transport::program::{compiled, compiled_with, program};
-use serde_json::Value as Json;
 
 /// Captures whose traces report missing bytes of a message differently: a trace has no bytes beyond the first gap, and
 /// does not say that a Read chunk of a refused Call was not read.

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use super::captures::{self, Temporary};
 use super::program::{self, Transaction};
-
 use crate::skipped::skip_without;
 
 fn run(arguments: &[&str], capture: &Path, input: Stdio) -> Output {

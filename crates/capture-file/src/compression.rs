@@ -4,12 +4,11 @@
 
 use std::io::{self, Cursor, Read};
 
-use crate::zstd_window_memory::ZstdWindowBudget;
-
 use super::error::SourceErrorKind;
 use super::gzip::{self, GzipDecompressor};
 use super::raw_compressed_input::{CompressedInput, CountedReader, PeekedInputReader, read_up_to};
 use super::zstd::{self, ZstdDecompressor};
+use crate::zstd_window_memory::ZstdWindowBudget;
 
 /// A plain or compressed input, read from its start.
 pub(super) struct DecompressedCaptureInput {

@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-
 use nfsrdma_dissectors::escape;
 
 /// An error that prevents a file from being read, or read further.

@@ -2,12 +2,13 @@
 
 use std::io::{self, Write};
 
+use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
+
 use super::live_capture_counters::CapturePacketCounters;
 use super::pcapng::{
     CaptureFileInterface, ENHANCED_PACKET, IF_NAME, IF_TSOFFSET, IF_TSRESOL, INTERFACE_DESCRIPTION,
     INTERFACE_STATISTICS, ISB_FILTERACCEPT, ISB_IFDROP, ISB_OSDROP, ISB_USRDELIV, OPT_COMMENT, SECTION_HEADER,
 };
-use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 
 /// Option codes that only a writer needs, sections 4.1, 4.2 and 4.6.
 const SHB_USERAPPL: u16 = 4;

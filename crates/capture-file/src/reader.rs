@@ -6,13 +6,12 @@ use std::path::PathBuf;
 
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 
-use crate::zstd_window_memory::ZstdWindowBudget;
-
 use super::buffer::{CaptureFileReadBuffer, CaptureRecord};
 use super::compression::DecompressedCaptureInput;
 use super::error::{SourceError, SourceErrorKind};
 use super::format::CaptureFormatParser;
 use super::pcapng::{CaptureFileInterface, PcapngFileReader};
+use crate::zstd_window_memory::ZstdWindowBudget;
 
 /// A file with its buffer, its format and the last read frame.
 pub(super) struct CaptureFileReader {

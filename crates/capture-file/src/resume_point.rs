@@ -10,11 +10,10 @@ use std::path::Path;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-use crate::zstd_window_memory::ZstdWindowBudget;
-
 use super::error::{SourceError, SourceErrorKind, input_error};
 use super::frame_source::{CaptureFrameSource, READ_BUFFER_BYTES};
 use super::reader::CaptureFileReader;
+use crate::zstd_window_memory::ZstdWindowBudget;
 
 /// Maximum length of the beginning of a file that is read again, in bytes.
 const MAX_BEGINNING_BYTES: u64 = 1 << 20;

@@ -5,10 +5,9 @@ use std::io::Read;
 use ruzstd::decoding::errors::FrameDecoderError;
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::zstd_window_memory::{ZstdWindowBudget, ZstdWindowMemory};
-
 use super::error::SourceErrorKind;
 use super::raw_compressed_input::CompressedInput;
+use crate::zstd_window_memory::{ZstdWindowBudget, ZstdWindowMemory};
 
 const FORMAT: &str = "zstd";
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];

@@ -8,9 +8,10 @@ mod common;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use common::{StoredFrame, captures, frames, frames_of, judge};
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity, RuleTally};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
+
+use common::{StoredFrame, captures, frames, frames_of, judge};
 
 /// Returns the findings, and the judgements of each rule.
 fn check<'a>(frames: impl Iterator<Item = Frame<'a>>) -> (Vec<Finding>, Vec<(&'static str, RuleTally)>) {

@@ -7,12 +7,13 @@ mod common;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 
-use common::{StoredFrame, captures, frames_of, lone_fpdu};
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::{ConformanceChecker, ReportedFindingSeverity};
 use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, TransportAnomalyKind};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+
+use common::{StoredFrame, captures, frames_of, lone_fpdu};
 
 /// Frames by the kind of their event.
 type FramesByKind = HashMap<&'static str, BTreeSet<u64>>;

@@ -7,13 +7,14 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{StoredFrame, frames_of, judge, lone_fpdu};
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::transaction::{
     CallDirection, CapturedMessage, EndpointRole, RpcMessageKind, Transaction,
 };
 use nfsrdma_dissectors::rpc::Xid;
+
+use common::{StoredFrame, frames_of, judge, lone_fpdu};
 
 fn read(frames: &[StoredFrame]) -> (Vec<Transaction>, Vec<Finding>) {
     let mut transactions = Vec::new();

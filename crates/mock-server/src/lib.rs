@@ -19,8 +19,6 @@ use std::time::Instant;
 use nfsrdma_dissectors::rpc::{MsgType, Xid};
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, PrivateData, RdmaBody, RpcRdma1Header, VERSION};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
-use rustc_hash::FxHashMap;
-
 use nfsrdma_rpc::rpcrdma_framing::{
     self, CallChunkPlan, ChunkRegions, ContiguousChunkMemory, InFlightCalls, IncomingMessage, OutgoingCallChunks,
 };
@@ -31,6 +29,8 @@ use nfsrdma_rpc::{
     RpcClientTransportError, RpcClientTransportEvent, RpcMessageWireForm, SubmitBusyReason, SubmitError,
     SubmittedCallForm, TransportCredits, TransportReply,
 };
+use rustc_hash::FxHashMap;
+
 use responder::{MockCallOutcome, MockRpcRdmaResponder};
 use server::mock_server::MockServer;
 use simulated_rdma_memory::{MockMemoryAccess, MockRegisteredMemoryTable};

@@ -7,13 +7,13 @@ use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaSegment, RpcRdma1Header, RpcRdmaError, RpcRdmaErrvers, VERSION, WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Encoder, Xdr, XdrArray, XdrLinkedList};
+use nfsrdma_rpc::rpcrdma_framing::SHORTEST_HEADER;
 
 use super::connection_settings::MockConnectionSettings;
 use super::server::mock_server::MockServer;
 use super::server::reply::MockReply;
 use super::simulated_rdma_memory::{MockRegisteredMemoryTable, MockRemoteAccessError};
 use super::transport_faults::MockTransportFault;
-use nfsrdma_rpc::rpcrdma_framing::SHORTEST_HEADER;
 
 /// Maximum number of chunks per Call.
 const CHUNKS: usize = 64;

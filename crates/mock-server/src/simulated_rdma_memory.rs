@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use nfsrdma_dissectors::rdma_operation::Handle;
-
 use nfsrdma_rpc::RegisteredPayloadMemoryId;
 use nfsrdma_rpc::rpcrdma_framing::ContiguousChunkMemory;
 

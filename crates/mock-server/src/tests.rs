@@ -12,10 +12,10 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrError};
-
-use super::*;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::{CapturedCallChunkLayout, ConnectOptions, ReplySizeLimits, RequestedCallForm};
+
+use super::*;
 
 /// Lengths around thresholds: padding, inline thresholds, segments, registered memory.
 const LENGTHS: [usize; 17] =

@@ -16,11 +16,10 @@
 use std::num::NonZeroU64;
 use std::ops::Range;
 
-use crate::captured_frame::Timestamp;
-use crate::rdma_operation::RetransmissionStall;
-
 use super::extended_psn::ExtendedPsn;
 use super::packet_meta::DeliveryAnomaly;
+use crate::captured_frame::Timestamp;
+use crate::rdma_operation::RetransmissionStall;
 
 /// Retransmission of everything that was not acknowledged, after an ACK timeout.
 #[derive(Clone, Copy, Debug)]

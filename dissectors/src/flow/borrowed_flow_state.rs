@@ -1,7 +1,5 @@
 //! State of the flow that the operations of a connection use.
 
-use crate::rdma_operation::ConnectionSideAOrB;
-
 use super::count_categories::UndecodedReason;
 use super::exceptional_transport_events::{ConnectionSlotTransportEvent, TransportAnomalyKind};
 use super::frame_kind::FrameContentKind;
@@ -10,6 +8,7 @@ use super::packet_meta::PacketMeta;
 use super::statistics::FlowDecodingStatistics;
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
+use crate::rdma_operation::ConnectionSideAOrB;
 
 /// State outside the conversation that its operations use.
 pub(super) struct BorrowedFlowState<'a> {

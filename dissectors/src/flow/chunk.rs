@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::byte_range_set::ByteRangeSet;
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::rdma_operation::{CapturedPacketPayload, Handle, RdmaMemoryRange};
-
-use super::byte_range_set::ByteRangeSet;
 
 /// Purpose of a chunk (RFC 8166 section 3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

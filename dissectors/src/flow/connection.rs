@@ -12,14 +12,6 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Address, Port, VirtualNetwork};
-use crate::captured_frame::FrameNumber;
-use crate::infiniband::cm::CommunicationId;
-use crate::infiniband::{Psn, Qpn};
-use crate::net::InnermostNetworkPacket;
-use crate::rdma_operation::ConnectionSideAOrB;
-use crate::rpcrdma::version2::PeerProperties;
-
 use super::bounded_slab_growth;
 use super::by_side::ConnectionSidePair;
 use super::connection_key::ConnectionSlabKey;
@@ -35,6 +27,13 @@ use super::rpc_transaction_matching::credits::Version2SendCredits;
 use super::transaction::{
     CallDirection, ConnectionTransport, Endpoint, SiblingConnectionStatus, TransactionConnection,
 };
+use crate::address::{Address, Port, VirtualNetwork};
+use crate::captured_frame::FrameNumber;
+use crate::infiniband::cm::CommunicationId;
+use crate::infiniband::{Psn, Qpn};
+use crate::net::InnermostNetworkPacket;
+use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rpcrdma::version2::PeerProperties;
 
 /// One direction of a connection: from an address to a queue pair at another address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,8 +1,5 @@
 //! Events of a connection: messages with effects beyond it, its pairing, its end and its removal.
 
-use crate::rdma_operation::ConnectionSideAOrB;
-use crate::rpc::RpcMessageKind;
-
 use super::connection::{FlowConnection, QueuePairFlowKey};
 use super::connection_key::ConnectionSlabKey;
 use super::count_categories::{EvictedState, UndecodedReason};
@@ -13,6 +10,8 @@ use super::packet_meta::PacketMeta;
 use super::transaction::CapturedMessage;
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedFlowTransaction;
+use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rpc::RpcMessageKind;
 
 impl Flow {
     /// Applies the effects of a message beyond its own connection.

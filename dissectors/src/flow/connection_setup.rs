@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
+use super::packet_meta::PacketMeta;
 use crate::address::{Address, Port, VirtualNetwork};
 use crate::captured_frame::CapturedSlice;
 use crate::captured_frame::{FrameNumber, Timestamp};
@@ -15,8 +16,6 @@ use crate::infiniband::cm::{
 };
 use crate::infiniband::{Psn, Qpn};
 use crate::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
-
-use super::packet_meta::PacketMeta;
 
 /// Port of NFS over RDMA (RFC 8267 section 6.3).
 pub const NFS_RDMA_PORT: Port = Port(20049);

@@ -5,10 +5,9 @@ use std::hash::{Hash, Hasher};
 
 use rustc_hash::{FxHashMap, FxHasher};
 
+use super::transaction_slab_key::TransactionSlabKey;
 use crate::address::{Address, VirtualNetwork};
 use crate::rpc::Xid;
-
-use super::transaction_slab_key::TransactionSlabKey;
 
 /// Virtual network, address of the caller and address of the callee.
 type CallHostPair = (VirtualNetwork, Address, Address);

@@ -3,16 +3,15 @@
 
 use std::collections::VecDeque;
 
-use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::infiniband::{InfinibandPacket, PacketOperation, Psn};
-use crate::rdma_operation::ConnectionSideAOrB;
-
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::extended_psn::ExtendedPsn;
 use super::limits::FlowLimits;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::statistics::FlowDecodingStatistics;
 use super::transaction_slab_key::TransactionSlabKey;
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::infiniband::{InfinibandPacket, PacketOperation, Psn};
+use crate::rdma_operation::ConnectionSideAOrB;
 
 /// Maximum number of packets per connection that wait for the memory they access. Each Call retries all of
 /// them.

@@ -3,6 +3,12 @@
 //!
 //! Recorded only if [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
 
+use super::connection_key::ConnectionSlabKey;
+use super::count_categories::UndecodedReason;
+use super::packet_meta::PacketMeta;
+use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
+use super::transaction::{EndpointRole, TransactionConnection};
+use super::transaction_slab_key::TransactionSlabKey;
 use crate::captured_frame::{Frame, FrameNumber, Timestamp};
 use crate::infiniband::{NakCode, RdmaEncapsulation};
 use crate::iwarp::ddp::{DdpMessageSequenceNumber, DdpQueueNumber};
@@ -11,13 +17,6 @@ use crate::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 use crate::rpc::Xid;
 use crate::xdr::XdrError;
-
-use super::connection_key::ConnectionSlabKey;
-use super::count_categories::UndecodedReason;
-use super::packet_meta::PacketMeta;
-use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
-use super::transaction::{EndpointRole, TransactionConnection};
-use super::transaction_slab_key::TransactionSlabKey;
 
 /// Event of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

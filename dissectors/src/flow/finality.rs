@@ -6,16 +6,15 @@
 //! acknowledgements; there, each copy of a Call may cause another Reply (RFC 5531 section 4). If an acknowledgement is
 //! lost behind the capture point, a copy follows after all and counts as late.
 
-use crate::captured_frame::Timestamp;
-use crate::infiniband::InfinibandPacket;
-use crate::rpc::RpcMessageKind;
-
 use super::extended_psn::ExtendedPsn;
 use super::frame_kind::FrameContentKind;
 use super::reliable_connection::RequesterPacketState;
 use super::tcp_conversations::TcpConversation;
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
+use crate::captured_frame::Timestamp;
+use crate::infiniband::InfinibandPacket;
+use crate::rpc::RpcMessageKind;
 
 /// Handles an acknowledgement or NAK, with its sequence number, of messages that the sender's peer has `sent`.
 #[inline]

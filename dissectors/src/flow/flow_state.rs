@@ -2,10 +2,6 @@
 
 use std::collections::VecDeque;
 
-use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::net::{InnermostNetworkPacket, TcpSegment};
-use crate::rdma_operation::ConnectionSideAOrB;
-
 use super::borrowed_flow_state::BorrowedFlowState;
 use super::closed_connection_reports::ClosedConnectionReportQueue;
 use super::connection::{ConnectionParametersSnapshot, ConnectionTable, FlowConnection};
@@ -27,6 +23,9 @@ use super::tcp_conversations::{TcpConversationTable, TcpSegmentNumbers};
 use super::transaction::Transaction;
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::net::{InnermostNetworkPacket, TcpSegment};
+use crate::rdma_operation::ConnectionSideAOrB;
 
 /// Counts of ICRC check results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! Classification of a frame, available as soon as it is processed.
 
-use crate::iwarp::rdmap::RdmapTerminate;
-use crate::rpc::RpcMessageKind;
-use crate::rpcrdma::RpcRdmaMessageType;
-
 use super::chunk::ChunkKind;
 use super::count_categories::UndecodedReason;
 use super::transaction_slab_key::TransactionSlabKey;
+use crate::iwarp::rdmap::RdmapTerminate;
+use crate::rpc::RpcMessageKind;
+use crate::rpcrdma::RpcRdmaMessageType;
 
 /// Classification of a frame or of one of its parts: a TCP segment may complete several messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,16 +5,15 @@
 
 use std::ops::Range;
 
+use super::early_packet_buffer::MAX_AGE_NS;
+use super::extended_psn::ExtendedPsn;
+use super::missing_byte_ranges::add_gap;
+use super::packet_meta::PacketMeta;
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::infiniband::PacketPositionInMessage;
 use crate::rdma_operation::{
     CapturedPacketPayload, Handle, OwnedRdmaSendMessage, RdmaSendMessage, RetransmissionStall,
 };
-
-use super::early_packet_buffer::MAX_AGE_NS;
-use super::extended_psn::ExtendedPsn;
-use super::missing_byte_ranges::add_gap;
-use super::packet_meta::PacketMeta;
 
 /// Maximum number of buffered packets of incomplete messages.
 const MAX_PACKETS: usize = 256;

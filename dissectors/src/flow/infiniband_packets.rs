@@ -2,16 +2,6 @@
 
 use std::cell::OnceCell;
 
-use crate::address::{Address, VirtualNetwork};
-use crate::field::NullFieldObserver;
-use crate::infiniband::mad::Mad;
-use crate::infiniband::{
-    self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
-};
-use crate::net::InnermostNetworkPacket;
-use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
-use crate::rpc::{RpcMessageKind, Xid};
-
 use super::connection::{ConnectionLookupResult, FlowConnection, QueuePairFlowKey};
 use super::connection_setup::SetUpFrame;
 use super::count_categories::{EvictedState, UndecodedReason};
@@ -30,6 +20,15 @@ use super::rpc_transaction_matching::rpcrdma_messages;
 use super::transaction::{ConnectionTransport, Transaction};
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
+use crate::address::{Address, VirtualNetwork};
+use crate::field::NullFieldObserver;
+use crate::infiniband::mad::Mad;
+use crate::infiniband::{
+    self, Aeth, InfinibandPacket, NakCode, OpcodeService, Psn, Qpn, RdmaEncapsulation, Syndrome, cm,
+};
+use crate::net::InnermostNetworkPacket;
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
+use crate::rpc::{RpcMessageKind, Xid};
 
 impl Flow {
     /// Processes a datagram of the connection manager.

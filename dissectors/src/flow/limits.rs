@@ -1,8 +1,7 @@
 //! Limits of the state of a flow, and its optional output.
 
-use crate::rpcrdma::Dialect;
-
 use super::ip_reassembly::IpReassemblyLimits;
+use crate::rpcrdma::Dialect;
 
 /// Limits of the state of a flow, and optional output.
 #[derive(Clone, Debug)]

@@ -5,12 +5,11 @@
 //! seldom large at the same time. When the pool is exhausted, closed Transactions are emitted
 //! first; then each kind drops its own state instead of growing.
 
-use crate::captured_frame::Timestamp;
-
 use super::flow_state::Flow;
 use super::ip_reassembly;
 use super::limits::FlowLimits;
 use super::packet_meta::PacketMeta;
+use crate::captured_frame::Timestamp;
 
 /// Default memory of a flow in bytes.
 const DEFAULT_BYTES: u64 = 96 << 20;

@@ -86,7 +86,6 @@ use crate::field::{FieldObserver, NullFieldObserver};
 use crate::infiniband::PacketErrorKind;
 use crate::infiniband::icrc::Icrc;
 use crate::net::{self, InnermostNetworkPacket, IpFragment, NetworkLayerPayload, UndecodableFrameReason};
-
 use packet_meta::PacketMeta;
 
 /// Frames between two checks of the memory limits while no Transaction changes: 4 MiB in frames of 64 KiB.

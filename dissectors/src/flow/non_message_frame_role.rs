@@ -2,10 +2,9 @@
 //!
 //! [`CapturedMessage`]: super::transaction::CapturedMessage
 
-use crate::captured_frame::FrameNumber;
-
 use super::chunk::ChunkKind;
 use super::transaction_slab_key::TransactionSlabKey;
+use crate::captured_frame::FrameNumber;
 
 /// A frame with its role in a Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,6 @@
 //! until the input ends. Live views query it here. The flow has no clock: ages are differences of frame
 //! times, and the caller supplies the current time.
 
-use crate::captured_frame::{FrameNumber, Timestamp};
-
 use super::chunk::Chunk;
 use super::count_categories::EvictedState;
 use super::flow_state::Flow;
@@ -13,6 +11,7 @@ use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
 use super::transaction::{CallDirection, Transaction, TransactionConnection};
 use super::transaction_slab_key::TransactionSlabKey;
+use crate::captured_frame::{FrameNumber, Timestamp};
 
 /// Progress of an unanswered Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

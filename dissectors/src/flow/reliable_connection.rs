@@ -8,13 +8,6 @@
 
 use std::collections::VecDeque;
 
-use crate::captured_frame::Timestamp;
-use crate::infiniband::cm::PathMtu;
-use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Reth, Syndrome};
-use crate::rdma_operation::{
-    CapturedPacketPayload, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
-};
-
 use super::accepted_packet_inference::ReceiverPsnState;
 use super::count_categories::UndecodedReason;
 use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
@@ -22,6 +15,12 @@ use super::extended_psn::ExtendedPsn;
 use super::frame_kind::FrameContentKind;
 use super::infiniband_message_reassembly::{DeliverablePacketRange, InfinibandMessageReassembler};
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
+use crate::captured_frame::Timestamp;
+use crate::infiniband::cm::PathMtu;
+use crate::infiniband::{self, Aeth, InfinibandPacket, NakCode, PacketPositionInMessage, Psn, Reth, Syndrome};
+use crate::rdma_operation::{
+    CapturedPacketPayload, Handle, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage,
+};
 
 /// Number of RDMA Writes and Reads remembered to place following and retransmitted packets: more than any
 /// queue pair has outstanding. A retransmission that starts at the first packet needs no memory.

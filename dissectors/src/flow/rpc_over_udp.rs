@@ -1,10 +1,5 @@
 //! UDP datagrams: each may be an RPC message.
 
-use crate::address::Port;
-use crate::net::{InnermostNetworkPacket, UdpDatagram};
-use crate::rdma_operation::ConnectionSideAOrB;
-use crate::rpc::{self, MsgType};
-
 use super::count_categories::IgnoredTraffic;
 use super::duplicate_frames;
 use super::endpoint_pair::EndpointPair;
@@ -13,6 +8,10 @@ use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::transaction::{CapturedMessage, ConnectionTransport};
+use crate::address::Port;
+use crate::net::{InnermostNetworkPacket, UdpDatagram};
+use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rpc::{self, MsgType};
 
 /// Source ports of accepted Replies without a captured Call: rpcbind and NFS.
 const TRUSTED_REPLY_PORTS: [Port; 2] = [Port(111), Port(2049)];

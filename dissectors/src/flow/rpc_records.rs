@@ -7,11 +7,6 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::captured_frame::Timestamp;
-use crate::rdma_operation::{RdmaAttribution, RetransmissionStall};
-use crate::rpc::record_marking::{self, RecordMark};
-use crate::rpc::{self, MsgType, tls};
-
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::frame_kind::FrameContentKind;
 use super::iwarp::mpa_recognition::begins_mpa;
@@ -24,6 +19,10 @@ use super::stream_parser_context::StreamParserBorrowedFlowState;
 use super::transaction::CapturedMessage;
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
+use crate::captured_frame::Timestamp;
+use crate::rdma_operation::{RdmaAttribution, RetransmissionStall};
+use crate::rpc::record_marking::{self, RecordMark};
+use crate::rpc::{self, MsgType, tls};
 
 /// Protocol that follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

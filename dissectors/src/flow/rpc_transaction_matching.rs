@@ -18,12 +18,11 @@ pub(super) mod rpcrdma_messages;
 mod suspected_violations;
 mod unexpected_messages;
 
-use crate::rdma_operation::{RdmaMemoryRange, RdmaOperation};
-
 use super::borrowed_flow_state::BorrowedFlowState;
 use super::count_categories::UndecodedReason;
 use super::exceptional_transport_events::{RdmaMemoryAccess, TransportAnomalyKind};
 use super::frame_kind::FrameContentKind;
+use crate::rdma_operation::{RdmaMemoryRange, RdmaOperation};
 use chunk_data::{ChunkDataPacket, record_payload, record_read_request, unknown_memory};
 use connection_rpc_state::ConnectionRpcState;
 use retransmitted_message_packets::record_retransmission;

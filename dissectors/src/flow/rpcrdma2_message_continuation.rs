@@ -8,12 +8,11 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use crate::rdma_operation::{ConnectionSideAOrB, OwnedRdmaSendMessage, RdmaSendMessage};
-use crate::rpc::{RpcMessageKind, Xid};
-
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::statistics::FlowDecodingStatistics;
+use crate::rdma_operation::{ConnectionSideAOrB, OwnedRdmaSendMessage, RdmaSendMessage};
+use crate::rpc::{RpcMessageKind, Xid};
 
 /// Maximum number of partial messages of one connection. Beyond it, the oldest is dropped.
 const MAX_PARTIAL_MESSAGES: usize = 8;

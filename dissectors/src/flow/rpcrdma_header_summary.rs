@@ -3,15 +3,14 @@
 
 use std::ops::Range;
 
+use super::chunk::{Chunk, ChunkSegment};
+use super::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 use crate::field::{FieldDefinition, FieldObserver, FieldValue};
 use crate::field_names;
 use crate::rdma_operation::Handle;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
-
-use super::chunk::{Chunk, ChunkSegment};
-use super::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 
 /// The decoded fields of a transport header.
 #[derive(Debug)]

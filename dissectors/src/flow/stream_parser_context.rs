@@ -1,7 +1,5 @@
 //! Context of a stream parser: the RPC conversation of its connection, and the tables of the flow.
 
-use crate::rdma_operation::{ConnectionSideAOrB, Handle};
-
 use super::borrowed_flow_state::BorrowedFlowState;
 use super::count_categories::UndecodedReason;
 use super::exceptional_transport_events::TransportAnomalyKind;
@@ -12,6 +10,7 @@ use super::packet_meta::PacketMeta;
 use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::statistics::FlowDecodingStatistics;
 use super::transaction_table::TrackedTransactionTable;
+use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 
 /// State of the flow that a stream parser uses besides its own.
 pub(super) struct StreamParserBorrowedFlowState<'a> {

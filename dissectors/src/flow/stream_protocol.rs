@@ -1,16 +1,15 @@
 //! Detection of the protocol of a stream: by its first bytes or, if those were not captured, by structure.
 
-use crate::address::Port;
-use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY};
-use crate::rdma_operation::CapturedPacketPayload;
-use crate::rpc::{self, tls};
-
 use super::by_side::ConnectionSidePair;
 use super::connection_setup::NFS_RDMA_PORT;
 use super::count_categories::UndecodedReason;
 use super::iwarp::IwarpConnection;
 use super::iwarp::mpa_recognition::{begins_fpdu, begins_mpa};
 use super::rpc_records::CapturedRpcRecordParser;
+use crate::address::Port;
+use crate::iwarp::mpa::{REPLY_KEY, REQUEST_KEY};
+use crate::rdma_operation::CapturedPacketPayload;
+use crate::rpc::{self, tls};
 
 /// Protocol of a stream.
 #[derive(Debug)]

@@ -4,11 +4,6 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use crate::address::{Address, Port};
-use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::net::{TcpSegment, TcpSequence};
-use crate::rdma_operation::ConnectionSideAOrB;
-
 use super::bounded_slab_growth;
 use super::by_side::ConnectionSidePair;
 use super::connection_key::ConnectionSlabKey;
@@ -17,6 +12,10 @@ use super::endpoint_pair::{EndpointPair, ordered_addresses};
 use super::rpc_records::CapturedRpcRecordParser;
 use super::stream::direction::{self, PreviousStreamIncarnation, TcpStreamDirection};
 use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
+use crate::address::{Address, Port};
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::net::{TcpSegment, TcpSequence};
+use crate::rdma_operation::ConnectionSideAOrB;
 
 /// A TCP stream: both directions of a TCP connection.
 #[derive(Debug)]

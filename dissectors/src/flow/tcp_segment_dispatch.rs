@@ -2,12 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::iwarp::mpa::MpaStartupFrameKind;
-use crate::net::{InnermostNetworkPacket, TcpSegment};
-use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
-use crate::rpcrdma::SidePrivateData;
-
 use super::by_side::ConnectionSidePair;
 use super::connection::{ConnectionTable, FlowConnection};
 use super::connection_key::ConnectionSlabKey;
@@ -29,6 +23,11 @@ use super::stream_parser_context::StreamParserBorrowedFlowState;
 use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::transaction::ConnectionTransport;
 use super::transaction_table::TrackedTransactionTable;
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::iwarp::mpa::MpaStartupFrameKind;
+use crate::net::{InnermostNetworkPacket, TcpSegment};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
+use crate::rpcrdma::SidePrivateData;
 
 /// Dispatcher of the bytes of a stream to the parser of its protocol, which may change between two bytes.
 struct StreamDispatcher<'a> {

@@ -1,11 +1,10 @@
 //! Transport events of TCP segments.
 
-use crate::net::TcpSegment;
-use crate::rdma_operation::ConnectionSideAOrB;
-
 use super::exceptional_transport_events::TransportAnomalyKind;
 use super::flow_state::Flow;
 use super::packet_meta::PacketMeta;
+use crate::net::TcpSegment;
+use crate::rdma_operation::ConnectionSideAOrB;
 
 impl Flow {
     /// Returns `true` if the bytes of a segment, which was not processed yet, are a retransmission.

@@ -5,6 +5,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::chunk::{Chunk, ChunkKind, ChunkSegment};
+use super::connection_setup::NegotiatedParameters;
 use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
@@ -14,9 +16,6 @@ pub use crate::rpc::RpcMessageKind;
 use crate::rpc::Xid;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::{Cursor, RdmaMsgpPadding, XdrError};
-
-use super::chunk::{Chunk, ChunkKind, ChunkSegment};
-use super::connection_setup::NegotiatedParameters;
 
 /// Transport of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -9,15 +9,14 @@ mod rpc_message_trailer;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
+use super::chunk::{Chunk, ChunkSegment};
+use super::transaction::{CapturedMessage, MissingPart, Transaction};
 use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use crate::nfs::{self, Procedure, ProcedureStatus, v4};
 use crate::rpc::gss::{self, GssPayload};
 use crate::rpc::{self, Program, RpcMessageKind, RpcReplyStatus};
 use crate::rpcrdma::{AnyDialectHeader, RpcRdmaErrorCode, WriteChunk};
 use crate::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
-
-use super::chunk::{Chunk, ChunkSegment};
-use super::transaction::{CapturedMessage, MissingPart, Transaction};
 use call_header::{CallBodyDecodeParameters, PartialCallHeader};
 
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};

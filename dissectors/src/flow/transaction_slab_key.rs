@@ -2,10 +2,9 @@
 
 use std::num::NonZeroU64;
 
+use super::chunk::ChunkKind;
 use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::RpcMessageKind;
-
-use super::chunk::ChunkKind;
 
 /// Unique key of an open or lingering Transaction; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,10 +3,6 @@
 
 use std::collections::VecDeque;
 
-use crate::captured_frame::{FrameNumber, Timestamp};
-use crate::rdma_operation::{ConnectionSideAOrB, RetransmissionStall};
-use crate::rpc::RpcMessageKind;
-
 use super::by_side::ConnectionSidePair;
 use super::chunk::{Chunk, ChunkSegment};
 use super::early_packet_buffer::MAX_AGE_NS;
@@ -19,6 +15,9 @@ use super::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use super::stream::tcp_receiver_loss_reports::{MAX_DUPLICATE_REPORT_DELAY_NS, RetransmissionDelayedMessage};
 use super::transaction::{CapturedMessage, DeliveryEvidence, MissingPart, Transaction};
 use super::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::captured_frame::{FrameNumber, Timestamp};
+use crate::rdma_operation::{ConnectionSideAOrB, RetransmissionStall};
+use crate::rpc::RpcMessageKind;
 
 /// State of a Transaction in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,5 @@
 //! Transport events with the names of their connections, as callers of a flow receive them.
 
-use crate::captured_frame::FrameNumber;
-
 use super::connection::FlowConnection;
 use super::exceptional_transport_events::{
     CapturedTransportEvent, ConnectionSlotTransportEvent, ExaminedPacketCounts, MAX_EARLY_EVENTS,
@@ -10,6 +8,7 @@ use super::exceptional_transport_events::{
 use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::transaction::EndpointRole;
+use crate::captured_frame::FrameNumber;
 
 impl ConnectionSlotTransportEvent {
     /// Returns the event with the name of its connection; `None` if the connection has not carried RPC.

@@ -1,11 +1,10 @@
 //! Marker PDU Aligned framing: connection startup, and framing of messages in the stream. RFC 5044; RFC 6581.
 
+use super::crc::RunningFpduCrc;
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
 use crate::rpcrdma::private_data::{PrivateDataVersionFlags, SidePrivateData};
-
-use super::crc::RunningFpduCrc;
 
 /// Key of the MPA Request Frame, the first bytes from the initiator. RFC 5044 section 7.1.1.
 pub const REQUEST_KEY: [u8; 16] = *b"MPA ID Req Frame";

@@ -1,11 +1,10 @@
 //! DDP segment with its RDMAP control field, the content of one FPDU.
 
+use super::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
+use super::rdmap_headers::{RdmapControl, RdmapInvalidateStag, RdmapOpcode, RdmapUntaggedReservedField};
 use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
 use crate::rdma_operation::Handle;
-
-use super::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
-use super::rdmap_headers::{RdmapControl, RdmapInvalidateStag, RdmapOpcode, RdmapUntaggedReservedField};
 
 /// Destination of the bytes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

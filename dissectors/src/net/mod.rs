@@ -32,13 +32,12 @@ pub use transport_headers::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence,
 pub use undecodable_frame::{NetworkHeaderDefect, UndecodableFrameReason};
 pub use vxlan::Vxlan;
 
-use innermost_packet::InnermostNetworkContext;
-use tunnel::TunnelNesting;
-
 use crate::address::{Address, VirtualNetwork};
 use crate::captured_frame::{CapturedSlice, Frame, LinkType};
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
+use innermost_packet::InnermostNetworkContext;
+use tunnel::TunnelNesting;
 
 /// Adds the fields of this module to a registry.
 pub(crate) fn describe(registry: &mut FieldRegistry) {

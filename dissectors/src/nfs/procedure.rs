@@ -1,14 +1,13 @@
 //! Procedures of all programs, by program, version and number.
 
+use super::status_union::{ProcedureStatus, StatusUnionDiscriminant};
+use super::v4::compound::SymlinkTextChunkFlags;
+use super::{mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use crate::rpc::message_kind::RpcMessageKind::{self, *};
 use crate::rpc::program::Program;
 use crate::xdr::{Cursor, Encoder, Xdr, XdrError};
-
-use super::status_union::{ProcedureStatus, StatusUnionDiscriminant};
-use super::v4::compound::SymlinkTextChunkFlags;
-use super::{mount, nfsacl, nlm, nsm, rpcbind, rquota, v2, v3, v4};
 
 /// Maps programs and versions to the modules with their procedure tables.
 macro_rules! programs {

@@ -1,10 +1,9 @@
 //! Credentials and verifiers. RFC 5531 sections 8.2 and 10 and appendix A.
 
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
-use crate::xdr::{Cursor, Encoder, Opaque, StructuredOpaque, Text, Xdr, XdrArray, XdrError};
-
 use super::gss::control::GssVerifierBody;
 use super::gss::{GssCredential, GssPayload};
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
+use crate::xdr::{Cursor, Encoder, Opaque, StructuredOpaque, Text, Xdr, XdrArray, XdrError};
 
 /// Maximum length of the body of a credential or verifier in bytes. RFC 5531 section 8.2.
 pub const MAX_BODY_BYTES: u32 = 400;

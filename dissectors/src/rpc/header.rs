@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use crate::field::{FieldDefinition, FieldObserver};
-use crate::xdr::{Cursor, Xdr, XdrError};
-
 use super::auth::{Credential, Verifier};
 use super::program::Program;
+use crate::field::{FieldDefinition, FieldObserver};
+use crate::xdr::{Cursor, Xdr, XdrError};
 
 crate::number! {
     /// Transaction identifier of a Call and its Reply, unique per connection and direction. RFC 5531 section 9.

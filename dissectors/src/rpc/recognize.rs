@@ -1,11 +1,10 @@
 //! Recognition of RPC messages by their structure: ports are unreliable, and a capture may begin anywhere.
 
-use crate::field::NullFieldObserver;
-use crate::xdr::Cursor;
-
 use super::header::{MsgType, RpcMsg, RpcMsgBody, VERSION, Xid};
 use super::program::Program;
 use super::record_marking::{MAX_RECORD_BYTES, MIN_MESSAGE_BYTES, RecordMark};
+use crate::field::NullFieldObserver;
+use crate::xdr::Cursor;
 
 /// Number of bytes of a Call through its procedure, and of a Reply through its status. RFC 5531 section 9.
 const MIN_RECOGNIZABLE_BYTES: usize = 24;

@@ -2,14 +2,13 @@
 
 use std::fmt;
 
-use crate::field::FieldObserver;
-use crate::rpc::header::Xid;
-use crate::xdr::{Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError, XdrLinkedList};
-
 use super::dialects::Dialect;
 use super::header::{RdmaBody, RdmaProc, RpcRdma1ErrCode, RpcRdma1Header, VERSION, WriteChunk};
 use super::sigcomm2003_prototype::{NfsRdmaPrototypeBody, NfsRdmaPrototypeHeader, NfsRdmaPrototypeProc};
 use super::version2::{self, RpcRdma2Body, RpcRdma2ErrCode, RpcRdma2Header, RpcRdma2HeaderType};
+use crate::field::FieldObserver;
+use crate::rpc::header::Xid;
+use crate::xdr::{Cursor, Encoder, RdmaMsgpPadding, Xdr, XdrError, XdrLinkedList};
 
 /// Message type of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

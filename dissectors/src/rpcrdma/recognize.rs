@@ -1,14 +1,13 @@
 //! Recognition of RPC-over-RDMA and its dialect in the payload of a Send, by structure: other protocols over RDMA and
 //! test patterns contain words that look like a version and a procedure.
 
-use crate::field::NullFieldObserver;
-use crate::rpc::{self, MsgType, RpcMsg, Xid};
-use crate::xdr::{Cursor, Xdr, XdrError};
-
 use super::dialects::Dialect;
 use super::header::{ChunkLists, RdmaBody, RpcRdma1Header, VERSION};
 use super::sigcomm2003_prototype::{NfsRdmaPrototypeBody, NfsRdmaPrototypeHeader};
 use super::version2::{self, RpcRdma2Body, RpcRdma2Header, RpcRdma2HeaderType, RpcRdma2Property};
+use crate::field::NullFieldObserver;
+use crate::rpc::{self, MsgType, RpcMsg, Xid};
+use crate::xdr::{Cursor, Xdr, XdrError};
 
 /// Strength of the evidence that a payload is RPC-over-RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,13 +3,12 @@
 //! Segments, Read segments and Write chunks are those of version 1 (section 6.2). The structures end before
 //! `rdma_rpc_first_word` of the draft, which is the first word of the RPC message or of a part of it.
 
-use crate::field::{FieldDefinition, FieldObserver};
-use crate::rdma_operation::Handle;
-use crate::xdr::{Cursor, Opaque, StructuredOpaque, Xdr, XdrArray, XdrError, XdrLinkedList};
-
 use super::header::{
     ReadSegment, RpcRdmaErrvers, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, WriteChunk,
 };
+use crate::field::{FieldDefinition, FieldObserver};
+use crate::rdma_operation::Handle;
+use crate::xdr::{Cursor, Opaque, StructuredOpaque, Xdr, XdrArray, XdrError, XdrLinkedList};
 
 /// Version number.
 pub const VERSION: u32 = 2;

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use crate::field::DataItemPlacement;
-
 use super::padding::{RdmaMsgpPadding, roundup};
 use super::write_chunk_pairing::ResultWriteChunkAssignment;
+use crate::field::DataItemPlacement;
 
 /// A decoding error; `at` is the byte offset in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 //! Opaque data with the structure given by a preceding number: bodies of credentials, layouts and device addresses.
 
-use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
-
 use super::cursor::{Cursor, XdrError};
 use super::encoder::Encoder;
 use super::types::{Opaque, report_fill};
 use super::xdr_type::Xdr;
+use crate::field::registry::FieldRegistry;
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 
 /// An opaque item of at most `BOUND` bytes whose structure depends on a preceding value.
 ///

@@ -4,13 +4,12 @@
 
 use std::fmt;
 
-use crate::field::registry::FieldRegistry;
-use crate::field::{FieldDefinition, FieldKind, FieldObserver, FlagName, NullFieldObserver};
-
 use super::cursor::{Cursor, XdrError};
 use super::encoder::Encoder;
 use super::types::decode_follows;
 use super::xdr_type::Xdr;
+use crate::field::registry::FieldRegistry;
+use crate::field::{FieldDefinition, FieldKind, FieldObserver, FlagName, NullFieldObserver};
 
 /// Storage of the items: in the decoded message, or in a slice.
 #[derive(Debug)]

@@ -1,14 +1,13 @@
 //! Built-in XDR types (RFC 4506 section 4), and data items that may be sent in chunks.
 
-use crate::field::registry::FieldRegistry;
-use crate::field::{
-    DataItemPlacement, DdpEligibleItem, FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName,
-};
-
 use super::cursor::{Cursor, XdrError};
 use super::encoder::Encoder;
 use super::padding::roundup;
 use super::xdr_type::Xdr;
+use crate::field::registry::FieldRegistry;
+use crate::field::{
+    DataItemPlacement, DdpEligibleItem, FieldDefinition, FieldKind, FieldObserver, FieldValue, FlagName,
+};
 
 macro_rules! xdr_number {
     ($($number:ty, $read:ident, $value:expr, $kind:ident;)*) => {$(

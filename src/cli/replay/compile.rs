@@ -5,9 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_capture_file::{CaptureFrameSource, SourceError};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_output_file::{OutputError, ProtectedInputFiles, ScratchFile, is_standard_output};
+use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
+use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::memory_limit::MemoryArgs;
@@ -17,11 +22,6 @@ use crate::cli::rpcrdma_dialect::CaptureDialectArgs;
 use crate::cli::standard_streams::{report_error, write_error};
 use crate::escape;
 use crate::output::units::{HumanCount, HumanSize};
-use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_output_file::{OutputError, ProtectedInputFiles, ScratchFile, is_standard_output};
-use nfsrdma_replay::compile::{TraceCompileCounts, TraceCompiler};
-use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
 
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay compile capture.pcap -o work.trace              everything, with file data

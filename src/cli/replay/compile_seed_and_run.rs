@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueHint};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+use nfsrdma_replay::seed::SeedMode;
 
 use super::compile;
 use super::run::{ReplayRunOptionArgs, run_and_report};
@@ -12,8 +14,6 @@ use crate::cli::comparison_input::is_trace;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::memory_limit::MemoryArgs;
 use crate::cli::rpcrdma_dialect::CaptureDialectArgs;
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_replay::seed::SeedMode;
 
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay capture.pcap --server rdma://nas/scratch
                                                                          compile, seed, run and check

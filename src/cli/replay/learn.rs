@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_output_file::ProtectedInputFiles;
+use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
+use nfsrdma_replay::seed::SeedMode;
 
 use super::run::{ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::target_server_options::ReplayServerArgs;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::output_file_creation;
 use crate::cli::standard_streams::write_error;
-use nfsrdma_output_file::ProtectedInputFiles;
-use nfsrdma_replay::run::tolerance_rules::inference::infer_rules;
-use nfsrdma_replay::seed::SeedMode;
 
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay learn work.trace --server tcp://good/scratch -o noise.rules
                                                                          review the rules, then run with --rules

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::{Args, ValueHint};
+use nfsrdma_replay::run_plan::ReplayPlanSummary;
+use nfsrdma_replay::trace::ReplayTraceReader;
 
 use super::step_selection::StepSelectionArgs;
 use super::target_server_options::open_trace_file;
@@ -12,8 +14,6 @@ use crate::cli::standard_streams::print_report;
 use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::output::plan::PlanReportView;
 use crate::output::settings::ReportFormat;
-use nfsrdma_replay::run_plan::ReplayPlanSummary;
-use nfsrdma_replay::trace::ReplayTraceReader;
 
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay plan work.trace              planned, skipped and unreplayable steps, with reasons

@@ -5,12 +5,12 @@ use std::time::SystemTime;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
-
-use crate::cli::output_file_creation;
-use crate::output::replay::printable_report::ReplayReportOrRefusal;
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles};
 use nfsrdma_replay::run::trace_recording::ReplayRunTraceRecorder;
 use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
+
+use crate::cli::output_file_creation;
+use crate::output::replay::printable_report::ReplayReportOrRefusal;
 
 /// Treatment of file data in a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -6,6 +6,15 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum, ValueHint};
+use nfsrdma_output_file::ProtectedInputFiles;
+use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
+use nfsrdma_replay::run::trace_recording::ReplayMessageRecorder;
+use nfsrdma_replay::run::{
+    MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
+    ReplayRunError, run_all as drive, tolerance_rules,
+};
+use nfsrdma_replay::run_plan::step_replayability::GssCallReplayPolicy;
+use nfsrdma_replay::seed::{SeedCounts, SeedMode};
 use nfsrdma_rpc::gss;
 
 use super::report_files::ReplayOutputArgs;
@@ -23,15 +32,6 @@ use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::replay::printable_report::{PrintableReplayReport, ReplayReportOrRefusal};
 use crate::output::settings::ReportFormat;
 use crate::output::units::PluralCount;
-use nfsrdma_output_file::ProtectedInputFiles;
-use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
-use nfsrdma_replay::run::trace_recording::ReplayMessageRecorder;
-use nfsrdma_replay::run::{
-    MAX_CLIENT_COPIES, ReplayClientCopy, ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport,
-    ReplayRunError, run_all as drive, tolerance_rules,
-};
-use nfsrdma_replay::run_plan::step_replayability::GssCallReplayPolicy;
-use nfsrdma_replay::seed::{SeedCounts, SeedMode};
 
 pub(super) const EXAMPLES: &str =
     "  nfsrdma-inspect replay run work.trace --server rdma://nas/scratch    seed, run and compare

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, ValueHint};
+use nfsrdma_replay::seed::SeedMode;
 
 use super::server_connection_and_seeding::{ReplayClientCopyIdentity, SeedingControl};
 use super::single_server_requirement::require_single_server;
@@ -14,7 +15,6 @@ use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::write_error;
 use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::units::{HumanSize, PluralCount};
-use nfsrdma_replay::seed::SeedMode;
 
 pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay seed work.trace --server rdma://nas/scratch --directory one
                                                                          create the tree in /scratch/one

@@ -1,10 +1,11 @@
 //! Markers in the directory of a replay: seeding has begun or is complete, for which trace, and a replay has begun.
 
-use super::target_server_options::ReplayTraceFileReader;
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_replay::seed::file_server_client::{FileServerClientError, NewObjectKind, VersionIndependentNfsClient};
 use nfsrdma_replay::seed::removal::{RUN_MARKER, SEED_MARKER_DIRECTORY, SEEDING_MARKER_PREFIX, TRACE_MARKER_PREFIX};
 use nfsrdma_replay::seed::{ServerRunDirectory, TREE_DIRECTORY};
+
+use super::target_server_options::ReplayTraceFileReader;
 
 /// Returns the identifier of a trace: equal for the same captures, compiled to the same steps.
 pub(super) fn trace_marker(trace: &ReplayTraceFileReader) -> String {

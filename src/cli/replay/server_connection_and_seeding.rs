@@ -9,7 +9,17 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::rpc::{Program, Xid};
+use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
+use nfsrdma_replay::probe::{MountError, MountedExport, connect, mount};
+use nfsrdma_replay::root_credential;
+use nfsrdma_replay::run::removable_names::RemovableNames;
+use nfsrdma_replay::seed::file_server_client::{FileServerClientError, VersionIndependentNfsClient};
+use nfsrdma_replay::seed::v3::Nfs3Client;
+use nfsrdma_replay::seed::v4::Nfs4Client;
+use nfsrdma_replay::seed::{SeedError, SeedMode, SeededTree, ServerRunDirectory, removal, seed};
+use nfsrdma_replay::trace::{NONE, TraceError};
 use nfsrdma_rpc::gss::GssContextSetupError;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient};
 use nfsrdma_rpc::url::NfsVersion;
@@ -23,16 +33,6 @@ use super::target_server_options::{ReplayServerArgs, ReplayTraceFileReader};
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::report_error;
 use crate::interrupt::ShutdownSignalRegistration;
-use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
-use nfsrdma_replay::probe::{MountError, MountedExport, connect, mount};
-use nfsrdma_replay::root_credential;
-use nfsrdma_replay::run::removable_names::RemovableNames;
-use nfsrdma_replay::seed::file_server_client::{FileServerClientError, VersionIndependentNfsClient};
-use nfsrdma_replay::seed::v3::Nfs3Client;
-use nfsrdma_replay::seed::v4::Nfs4Client;
-use nfsrdma_replay::seed::{SeedError, SeedMode, SeededTree, ServerRunDirectory, removal, seed};
-use nfsrdma_replay::trace::{NONE, TraceError};
 
 #[derive(Debug)]
 pub(super) enum ReplayStartError {

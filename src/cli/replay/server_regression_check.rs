@@ -4,7 +4,10 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use anyhow::Result;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_output_file::ProtectedInputFiles;
+use nfsrdma_replay::seed::SeedMode;
 
 use super::compile;
 use super::run::{FinishedReplay, ReplayRunOptionArgs, seed_and_run};
@@ -13,9 +16,6 @@ use super::target_server_options::ReplayServerArgs;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::{print_report, report_error};
 use crate::output::replay::printable_report::ReplayReportOrRefusal;
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_output_file::ProtectedInputFiles;
-use nfsrdma_replay::seed::SeedMode;
 
 pub(in crate::cli) fn check_against_server(
     files: &[PathBuf],

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, anyhow, bail};
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_replay::run_plan::step_replayability::StepReplayabilityAnalyzer;
+use nfsrdma_replay::trace::{NONE, TraceError};
 use rustc_hash::FxHashSet;
 
 use super::step_selection::StepSelection;
 use super::target_server_options::{ReplayTraceFileReader, open_trace};
-use nfsrdma_dissectors::rpc::Program;
-use nfsrdma_replay::run_plan::step_replayability::StepReplayabilityAnalyzer;
-use nfsrdma_replay::trace::{NONE, TraceError};
 
 /// Maximum number of servers that the message names.
 const MAX_NAMED_SERVERS: usize = 5;

@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-
-use super::target_server_options::open_trace;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_replay::run_plan::selected_steps::SelectedSteps;
 use nfsrdma_replay::run_plan::step_replayability::GssCallReplayPolicy;
+
+use super::target_server_options::open_trace;
 
 /// Treatment of Calls with RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

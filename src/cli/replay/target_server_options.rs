@@ -8,11 +8,10 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use clap::Args;
 use nfsrdma_capture_file::os_error_text;
-use nfsrdma_rpc::ConnectOptions;
-use nfsrdma_rpc::url::ServerUrl;
-
 use nfsrdma_replay::run::ReplayOptions;
 use nfsrdma_replay::trace::ReplayTraceReader;
+use nfsrdma_rpc::ConnectOptions;
+use nfsrdma_rpc::url::ServerUrl;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 use serde::Serialize;
 
 use super::unformatted_comparison_report::ComparisonReportWriter;
 use crate::output::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
-use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// Returns the object of a side; `None` if it has neither a Transaction nor a value.
 fn side(side: &DifferenceSideValue) -> Option<impl Serialize> {

@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 
+use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
+
 use super::difference_text::{difference_text, frame_of};
 use super::unformatted_comparison_report::ComparisonReportWriter;
 use crate::escape;
 use crate::output::style::{StyledText, columns, fit};
 use crate::output::units::{HumanCount, PluralCount};
-use nfsrdma_analysis::comparison::capture_summary::ComparedCaptureSummary;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceSideValue};
 
 /// Width in columns if lines have no limit.
 const DEFAULT_WIDTH: usize = 100;

@@ -17,10 +17,9 @@ use nfsrdma_dissectors::nfs::rquota::v1::GetquotaArgs;
 use nfsrdma_dissectors::nfs::rquota::v2::{ExtGetquotaArgs, ExtSetquotaArgs};
 use nfsrdma_dissectors::rpc::universal_address;
 
-use crate::output::units::escape;
-
 use super::detail_writer::{InfoColumnDetailWriter, OperationDetailFunction};
 use super::field_collector::InfoColumnFieldValue;
+use crate::output::units::escape;
 
 /// Returns the function for the details of a procedure of MOUNT.
 pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<OperationDetailFunction> {

@@ -11,10 +11,9 @@ use nfsrdma_dissectors::nfs::v4::{
     OpenDelegationType4 as Delegation, Openflag4, Opentype4, Seek4Args, SeekRes4, ShareDeny,
 };
 
+use super::field_collector::{InfoColumnFieldValue, InfoFieldCollector};
 use crate::output::style::Glyphs;
 use crate::output::units::{ExactByteSizeText, escape, path, quote};
-
-use super::field_collector::{InfoColumnFieldValue, InfoFieldCollector};
 
 /// Maximum number of requested attributes that are named.
 const MAX_SHOWN_ATTRIBUTES: usize = 4;

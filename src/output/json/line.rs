@@ -18,12 +18,13 @@ use serde::ser::{SerializeMap, Serializer};
 #[cfg(feature = "parquet")]
 use serde_json::Value;
 
+use nfsrdma_analysis::names::{FileNames, OperationPaths};
+
 use super::arguments_and_results::{BufferedStructureFields, JsonMember};
 use super::field_buffer::{JsonCompoundOperationFields, MessageFieldBuffer};
 use super::object::{DisplayAsJsonString, JsonArray, JsonMap, SCHEMA, json_object};
 use crate::output::pending_call_progress::PendingCallProgress;
 use crate::output::units::{HexBytes, IsoTimestamp};
-use nfsrdma_analysis::names::{FileNames, OperationPaths};
 
 pub(in crate::output) fn finding_object(finding: &Finding) -> impl Serialize {
     json_object! {

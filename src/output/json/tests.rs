@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use nfsrdma_analysis::names::FilehandleDisplay;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 
 use super::*;
 use crate::testing;
-use nfsrdma_analysis::names::FilehandleDisplay;
 
 fn line(transaction: &Transaction) -> String {
     let mut lines = Vec::new();

@@ -4,14 +4,6 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use super::printable_report::{
-    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames, reason_text,
-    similar_steps, synthesized_text, tree_differences, unchecked_paths,
-};
-use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
-use crate::output::junit::XmlText;
-use crate::output::style::Glyphs;
-use crate::output::units::{EventRateText, HumanCount, HumanDuration, HumanSize, PluralCount};
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_analysis::statistics::Latencies;
@@ -20,6 +12,15 @@ use nfsrdma_replay::run::report::{
     ReplayReport, StepOutcomeReasonCount, StepResultsOfOperationType, SynthesizedStateCounts,
 };
 use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
+
+use super::printable_report::{
+    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames, reason_text,
+    similar_steps, synthesized_text, tree_differences, unchecked_paths,
+};
+use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
+use crate::output::junit::XmlText;
+use crate::output::style::Glyphs;
+use crate::output::units::{EventRateText, HumanCount, HumanDuration, HumanSize, PluralCount};
 
 /// Maximum number of differences shown per step.
 const MAX_SHOWN_DIFFERENCES: usize = 20;

@@ -1,7 +1,8 @@
 //! Verdict on a replay in one sentence.
 
-use crate::output::units::{HumanCount, PluralCount};
 use nfsrdma_replay::run::report::ReplayReport;
+
+use crate::output::units::{HumanCount, PluralCount};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplayVerdictSeverity {

@@ -1,3 +1,4 @@
+use nfsrdma_analysis::statistics::FrameAndTransactionStatistics;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use serde_json::{Value, json};
@@ -5,7 +6,6 @@ use serde_json::{Value, json};
 use super::*;
 use crate::output::style::Glyphs;
 use crate::testing;
-use nfsrdma_analysis::statistics::FrameAndTransactionStatistics;
 
 /// Returns the summary of a capture in the format of `form`.
 fn summary(capture: &str, form: impl Fn(&CaptureSummary<'_>, &mut Vec<u8>)) -> String {

@@ -3,6 +3,10 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
+use nfsrdma_analysis::conformance::run::FindingCounts;
+use nfsrdma_analysis::statistics::{
+    ChunkTally, FrameAndTransactionStatistics, OperationKey, OperationTally, RetransmissionTally,
+};
 use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::ReportedFindingSeverity;
 use nfsrdma_dissectors::flow::UndecodedReason;
@@ -14,10 +18,6 @@ use super::super::settings::OutputLineUnit;
 use super::super::style::{Glyphs, wrap_words};
 use super::super::units::{HumanCount, HumanDuration, HumanSize, PluralCount};
 use super::capture_summary::CaptureSummary;
-use nfsrdma_analysis::conformance::run::FindingCounts;
-use nfsrdma_analysis::statistics::{
-    ChunkTally, FrameAndTransactionStatistics, OperationKey, OperationTally, RetransmissionTally,
-};
 
 /// Maximum number of connections shown; of many, only the largest matter.
 const SHOWN_CONNECTIONS: usize = 10;

@@ -1,12 +1,11 @@
+use nfsrdma_analysis::names::FileNames;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
+use super::capture;
 use crate::output::frames::FrameListWriter;
 use crate::output::settings::TimeFormat;
 use crate::output::style::{Glyphs, TerminalProfile, columns};
-use nfsrdma_analysis::names::FileNames;
-
-use super::capture;
 
 /// Returns the lines of the first frames of a capture.
 fn frames(name: &str, screen: TerminalProfile, count: u64) -> String {

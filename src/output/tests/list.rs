@@ -1,14 +1,13 @@
-use crate::output::settings::TimeFormat;
-use crate::output::style::{Glyphs, TerminalOutputStyles, TerminalProfile, columns};
-use crate::output::transaction_list::TransactionListWriter;
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
-
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::flow::transaction::ChunkListCompleteness;
 
 use super::{capture, transactions};
+use crate::output::settings::TimeFormat;
+use crate::output::style::{Glyphs, TerminalOutputStyles, TerminalProfile, columns};
+use crate::output::transaction_list::TransactionListWriter;
 
 fn list_as(name: &str, screen: TerminalProfile, time: TimeFormat) -> String {
     list_with(name, screen, time, FilehandleDisplay::Names)

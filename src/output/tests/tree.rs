@@ -1,15 +1,14 @@
+use nfsrdma_analysis::names::FileNames;
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity, Severity};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::transaction::{CapturedMessage, EndpointRole};
 use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 
+use super::{capture, transactions};
 use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::style::{Glyphs, TerminalProfile};
 use crate::output::tree::frame_store::{EmptyFrameStore, FrameStore};
 use crate::output::tree::transaction::FieldTreeTextWriter;
-use nfsrdma_analysis::names::FileNames;
-
-use super::{capture, transactions};
 
 fn tree_of(transaction: &Transaction, screen: TerminalProfile, frames: &impl FrameStore) -> String {
     tree_with(transaction, screen, &[], frames)

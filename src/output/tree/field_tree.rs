@@ -4,20 +4,19 @@
 //! structure of a few short values takes one line, the words of a bitmap form one set. It depends on no protocol except
 //! for the names of some layers.
 
-use nfsrdma_analysis::filter::procedure_number_fields;
-use nfsrdma_dissectors::rpc::Program;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use nfsrdma_analysis::filter::procedure_number_fields;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
-
-use crate::output::style::{Glyphs, Style, TerminalOutputStyles};
-use crate::output::units::{CalendarTime, DateTimeUtc};
+use nfsrdma_dissectors::rpc::Program;
 
 use super::lines::{TreeLine, TreeLineByteSource, heading};
 use super::{layer_headings, value};
+use crate::output::style::{Glyphs, Style, TerminalOutputStyles};
+use crate::output::units::{CalendarTime, DateTimeUtc};
 
 /// Maximum length in bytes of a structure on one line.
 const MAX_LINE_BYTES: usize = 76;

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
+use nfsrdma_analysis::names::{FILEHANDLE, FileNames};
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::flow::transaction::Transaction;
 use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 
 use super::field_tree::FieldTree;
 use crate::output::units::path;
-use nfsrdma_analysis::names::{FILEHANDLE, FileNames};
 
 /// Transaction of the filehandles, and the known file names.
 #[derive(Clone, Copy)]

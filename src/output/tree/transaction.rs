@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::io::{self, Write};
 use std::ops::Range;
 
+use nfsrdma_analysis::names::FileNames;
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
@@ -29,7 +30,6 @@ use crate::output::json::line;
 use crate::output::style::{Style, TerminalProfile};
 use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
-use nfsrdma_analysis::names::FileNames;
 
 /// Maximum number of frames of a message whose headers are shown; the others are only named.
 const MAX_FRAMES_WITH_HEADERS: usize = 4;

@@ -2,13 +2,13 @@
 
 use std::fmt::Write as _;
 
+use nfsrdma_analysis::filter;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldValue, FlagName};
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::v2::Timeval;
 
 use crate::output::style::Glyphs;
 use crate::output::units::{ExactByteSizeText, HexBytes, quote};
-use nfsrdma_analysis::filter;
 
 const MAX_SHOWN_BYTES: usize = 32;
 const MAX_SHOWN_TEXT_BYTES: usize = 256;

@@ -3,16 +3,15 @@
 use nfsrdma_capture_file::os_error_text;
 use ratatui::crossterm::event::KeyCode;
 
+use super::application_state::{
+    App, FocusPane, SingleLetterActionMenu, TerminalControlRequest, TuiBackStackEntry, TuiOptions,
+};
 use crate::output::settings::TimeFormat;
 use crate::tui::keys::KeyAction;
 use crate::tui::prompt::PromptPurpose;
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::search::SearchCriterion;
 use crate::tui::tui_view::TuiView;
-
-use super::application_state::{
-    App, FocusPane, SingleLetterActionMenu, TerminalControlRequest, TuiBackStackEntry, TuiOptions,
-};
 
 impl App {
     /// Performs an action.

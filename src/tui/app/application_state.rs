@@ -12,6 +12,13 @@ use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::flow::FlowLimits;
 use ratatui::layout::{Position, Rect};
 
+use super::filtered_sorted_frame_list::FilteredSortedFrameList;
+use super::frame_list::FrameListPane;
+use super::marked_row::MarkedRow;
+use super::rates_around_chosen_row::RatesAroundChosenRow;
+use super::read_pass_results::ReadPassResults;
+use super::transaction_list::TransactionListPane;
+use super::tree::TreePane;
 use crate::output::settings::TimeFormat;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
@@ -27,14 +34,6 @@ use crate::tui::search::RunningSearch;
 use crate::tui::theme::{Theme, ThemeName, TuiGlyphs};
 use crate::tui::transaction_finding_store::TransactionFindingStore;
 use crate::tui::tui_view::{TABLE_COUNT, TuiView};
-
-use super::filtered_sorted_frame_list::FilteredSortedFrameList;
-use super::frame_list::FrameListPane;
-use super::marked_row::MarkedRow;
-use super::rates_around_chosen_row::RatesAroundChosenRow;
-use super::read_pass_results::ReadPassResults;
-use super::transaction_list::TransactionListPane;
-use super::tree::TreePane;
 
 /// Minimum width of the operation column when other columns are scrolled.
 const MIN_OPERATION_COLUMNS: usize = 12;

@@ -4,10 +4,9 @@ use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::escape::is_unsafe;
 
+use super::application_state::{App, FocusPane, NOTHING_CHOSEN};
 use crate::tui::clipboard;
 use crate::tui::frame_reload::detail_subject::{DetailSubject, TransactionReloadKey};
-
-use super::application_state::{App, FocusPane, NOTHING_CHOSEN};
 
 impl App {
     fn copy(&mut self, text: &str) {

@@ -2,11 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use super::application_state::{App, FocusPane};
 use crate::tui::model::transaction_list_row::TransactionRowWithText;
 use crate::tui::search::{self, RunningSearch, SearchCriterion};
 use crate::tui::tui_view::TuiView;
-
-use super::application_state::{App, FocusPane};
 
 /// Maximum duration of a search step between two key events.
 const SEARCH_STEP: Duration = Duration::from_millis(8);

@@ -1,12 +1,12 @@
 //! The current filter, and filters for the selection. Every key that filters, follows or copies a filter uses them.
 
-use crate::tui::prompt::PromptPurpose;
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_dissectors::field_names;
 
 use super::application_state::{App, FocusPane, NOTHING_CHOSEN, TableViewState};
 use super::read_pass_results::ReadPassResults;
+use crate::tui::prompt::PromptPurpose;
 
 impl App {
     /// Returns the filter for the value under the cursor: of a field of the tree, or of the row of a table.

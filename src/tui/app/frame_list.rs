@@ -2,11 +2,10 @@
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
+use super::filtered_sorted_frame_list::{FilteredSortedFrameList, PacketListSortOrder};
 use crate::tui::frame_reload::reload_messages::RenderedPacketListPage;
 use crate::tui::frame_scan::FrameScan;
 use crate::tui::styled_line_parsing::plain;
-
-use super::filtered_sorted_frame_list::{FilteredSortedFrameList, PacketListSortOrder};
 
 /// Number of columns that a key scrolls, and maximum scroll position.
 const SCROLL_COLUMNS: usize = 8;

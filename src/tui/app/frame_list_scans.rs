@@ -2,12 +2,11 @@
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
+use super::application_state::App;
+use super::filtered_sorted_frame_list::{FilteredSortedFrameList, FrameListScanSettings, PacketListSortOrder};
 use crate::output::style::TerminalOutputStyles;
 use crate::tui::frame_scan::{FrameLine, FrameScan, FrameScanQuery, TuiFrameLineFormat, TuiFrameScanResult};
 use crate::tui::styled_line_parsing::plain;
-
-use super::application_state::App;
-use super::filtered_sorted_frame_list::{FilteredSortedFrameList, FrameListScanSettings, PacketListSortOrder};
 
 impl App {
     fn line_format(&self, width: Option<usize>) -> TuiFrameLineFormat {

@@ -27,10 +27,8 @@ use super::frame_reload::reload_messages::{FrameReloadRequest, ReloadResponse};
 use super::keys;
 use super::model::transaction_list_row::PAGE_ROWS;
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
-use super::views;
-
 use super::tui_view::TuiView;
-
+use super::views;
 use application_state::{App, ROW_BYTES};
 use read_pass_results::ReadPassResults;
 

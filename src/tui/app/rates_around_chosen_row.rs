@@ -1,9 +1,8 @@
 //! Rates: for files around the chosen Transaction, for live captures at the current time.
 
-use nfsrdma_dissectors::captured_frame::Timestamp;
-
 use nfsrdma_analysis::load_over_time;
 use nfsrdma_analysis::rates::{CenteredWindowRates, SlidingWindowRates, TransactionAndByteRate, WINDOWS_NS};
+use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::read_pass_results::ReadPassResults;
 

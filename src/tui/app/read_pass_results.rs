@@ -1,5 +1,6 @@
 //! A pass and its results: all Transactions, or those that a filter selects.
 
+use nfsrdma_analysis::filter::Filter;
 use nfsrdma_capture_file::CaptureResumePoint;
 
 use crate::tui::model::TransactionRows;
@@ -8,7 +9,6 @@ use crate::tui::model::statistics_snapshot::DisplayedStatistics;
 use crate::tui::read_pass::{ReadPass, ReadPassSettings};
 use crate::tui::read_pass_channel::ReadPassProgress;
 use crate::tui::rereadable_capture::SharedCapture;
-use nfsrdma_analysis::filter::Filter;
 
 /// A pass with its rows and tables.
 #[derive(Debug)]

@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::application_state::App;
 use crate::tui::frame_reload::reload_messages::FrameReloadRequest;
 use crate::tui::save::{SaveRequest, SaveSelection};
-
-use super::application_state::App;
 
 impl App {
     /// Saves to the path that was entered. The suffix `all` selects every displayed Transaction, and `control` adds the

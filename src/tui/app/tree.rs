@@ -2,11 +2,10 @@
 
 use rustc_hash::FxHashSet;
 
+use super::transaction_list::scrolled;
 use crate::output::tree::lines::TreeLine;
 use crate::tui::frame_reload::detail_subject::DetailSubject;
 use crate::tui::frame_reload::reload_messages::DetailPaneContent;
-
-use super::transaction_list::scrolled;
 
 /// Key of a group: its depth and the first word of its line. Groups stay closed in other Transactions.
 type ProtocolTreeExpansionKey = (usize, String);

@@ -1,11 +1,15 @@
 //! The rows of each view, and the keys for them. Only this module asks which view a key acts on: the rows of a view
 //! are Transactions, frames or the rows of a table, and every key for rows acts on them.
 
-use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use std::collections::BTreeSet;
 
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
+use super::application_state::{App, FocusPane, NOTHING_CHOSEN, TuiBackStackEntry};
+use super::filtered_sorted_frame_list::{FrameColumn, PacketListSortOrder};
+use super::marked_row::MarkedRow;
 use crate::tui::model::transaction_list_row::TransactionRowWithText;
 use crate::tui::save::SaveSelection;
 use crate::tui::search::{RunningSearch, SearchCriterion};
@@ -15,11 +19,6 @@ use crate::tui::views::connections::ConnectionsView;
 use crate::tui::views::files::FilesView;
 use crate::tui::views::operations::OperationsView;
 use crate::tui::views::table::TableView;
-use nfsrdma_analysis::filter::Filter;
-
-use super::application_state::{App, FocusPane, NOTHING_CHOSEN, TuiBackStackEntry};
-use super::filtered_sorted_frame_list::{FrameColumn, PacketListSortOrder};
-use super::marked_row::MarkedRow;
 
 /// The kind of a view's rows.
 #[derive(Clone, Copy)]

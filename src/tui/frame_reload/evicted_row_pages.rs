@@ -1,12 +1,12 @@
 //! Evicted pages of rows. They are made as the first time, by reading from the start, because numbers, names and
 //! connections depend on all earlier frames.
 
-use crate::tui::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBuilder};
 use nfsrdma_analysis::filter::FilterRunner;
 use nfsrdma_analysis::names::FileNames;
 
 use super::reload_messages::{FrameReloadRequest, ReloadResponse};
 use super::reload_worker::{FrameReloadWorker, STALE_CHECK_FRAMES};
+use crate::tui::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBuilder};
 
 impl FrameReloadWorker {
     /// Reads until the page is complete; `None` if another request has priority.

@@ -18,12 +18,10 @@ use std::thread;
 
 use nfsrdma_dissectors::flow::FlowLimits;
 
-use crate::output::style::TerminalProfile;
-
 use super::read_pass::{ReadPassSettings, SharedInferredFileNames};
 use super::rereadable_capture::SharedCapture;
 use super::save;
-
+use crate::output::style::TerminalProfile;
 use reload_messages::{FrameReloadRequest, ReloadResponse};
 use reload_worker::{FrameReloadWorker, UnansweredFrameReloadRequests};
 

@@ -1,13 +1,12 @@
 //! A part of the packet list.
 
+use nfsrdma_analysis::names::FileNames;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 
-use crate::output::frames::FrameListWriter;
-use nfsrdma_analysis::names::FileNames;
-
 use super::reload_messages::{FrameReloadRequest, RenderedPacketListPage};
 use super::reload_worker::{FrameReloadWorker, STALE_CHECK_FRAMES};
+use crate::output::frames::FrameListWriter;
 
 /// Number of preceding frames read as context.
 const CONTEXT_FRAMES: u64 = 1 << 16;

@@ -1,18 +1,17 @@
 //! The requests to the reload thread, and its responses.
 
+use nfsrdma_analysis::filter::Filter;
 use nfsrdma_capture_file::CaptureResumePoint;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use rustc_hash::FxHashMap;
 
+use super::detail_subject::DetailSubject;
+use super::waterfall::TransactionWaterfall;
 use crate::output::settings::TimeFormat;
 use crate::output::style::TerminalProfile;
 use crate::output::tree::lines::{TreeLine, TreeLineByteSource};
 use crate::tui::model::transaction_list_row::RowPage;
 use crate::tui::save::SaveRequest;
-use nfsrdma_analysis::filter::Filter;
-
-use super::detail_subject::DetailSubject;
-use super::waterfall::TransactionWaterfall;
 
 /// The details of a subject.
 #[derive(Debug)]

@@ -7,13 +7,12 @@ use nfsrdma_capture_file::CaptureResumePoint;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::FlowLimits;
 
+use super::detail_subject::DetailSubject;
+use super::reload_messages::{FrameReloadRequest, ReloadResponse};
 use crate::output::style::TerminalProfile;
 use crate::tui::read_pass::{ReadPassSettings, SharedInferredFileNames};
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::save::SaveRequest;
-
-use super::detail_subject::DetailSubject;
-use super::reload_messages::{FrameReloadRequest, ReloadResponse};
 
 /// Number of frames between two checks for requests.
 pub(super) const STALE_CHECK_FRAMES: u64 = 1024;

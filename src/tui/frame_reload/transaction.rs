@@ -8,16 +8,15 @@ use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionFrame, Transac
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use rustc_hash::FxHashMap;
 
-use crate::output::tree::frame_store::FrameStore;
-use crate::output::tree::lines::TreeLineByteSource;
-use crate::output::tree::transaction::FieldTreeTextWriter;
-use crate::tui::retained_live_frames::OwnedFrame;
-
 use super::detail_subject::{DetailSubject, TransactionReloadKey};
 use super::rdma_acknowledgements::{ReliableConnectionPacket, WaterfallPacket};
 use super::reload_messages::DetailPaneContent;
 use super::reload_worker::{FrameReloadWorker, STALE_CHECK_FRAMES};
 use super::waterfall::TransactionWaterfall;
+use crate::output::tree::frame_store::FrameStore;
+use crate::output::tree::lines::TreeLineByteSource;
+use crate::output::tree::transaction::FieldTreeTextWriter;
+use crate::tui::retained_live_frames::OwnedFrame;
 
 /// Number of preceding frames read as context: they associate queue pairs with connections, and contain the beginnings
 /// of messages.

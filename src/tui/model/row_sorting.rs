@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use crate::output::transaction_list::TransactionListColumn;
-
 use super::TransactionRows;
 use super::transaction_list_row::{PAGE_ROWS, RowPage, TransactionListRow, TransactionRowWithText};
+use crate::output::transaction_list::TransactionListColumn;
 
 /// Sort order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

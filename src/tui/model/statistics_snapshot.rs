@@ -2,11 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{Flow, Transaction};
-
 use nfsrdma_analysis::bounded_time_series::TimeSeries;
 use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::connection_states_and_credits::{ConnectionStatesAndCredits, ConnectionStats};
@@ -17,6 +12,10 @@ use nfsrdma_analysis::load_over_time::{self, TrafficTimeBucket};
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, OperationKey, has_failed};
+use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_dissectors::flow::{Flow, Transaction};
 
 /// Maximum number of files listed by bytes, and of files listed by time.
 const MAX_FILES_PER_ORDER: usize = 500;

@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use nfsrdma_analysis::names::OperationPaths;
+use nfsrdma_analysis::rates::RateMeteredTransaction;
+use nfsrdma_analysis::statistics::OperationKey;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
@@ -15,9 +18,6 @@ use nfsrdma_dissectors::rpc::Xid;
 use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
-use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_analysis::rates::RateMeteredTransaction;
-use nfsrdma_analysis::statistics::OperationKey;
 
 /// Number of rows per page.
 pub const PAGE_ROWS: usize = 1024;

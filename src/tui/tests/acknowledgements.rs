@@ -4,10 +4,9 @@
 use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::KeyCode;
 
+use super::{Screen, path};
 use crate::tui::frame_reload::waterfall_bar::{WaterfallBar, WaterfallBarKind};
 use crate::tui::tui_view::TuiView;
-
-use super::{Screen, path};
 
 /// A RoCEv2 packet of a capture with Ethernet and IPv4 without options.
 #[derive(Clone, Copy, Debug)]

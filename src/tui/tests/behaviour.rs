@@ -3,12 +3,11 @@
 use nfsrdma_capture_file::ZstdWindowBudget;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
+use super::{Screen, SharedCapture, TuiOptions, path};
 use crate::tui::app::application_state::{FocusPane, TerminalControlRequest};
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::app::view_row_commands::TuiViewRecordKind;
 use crate::tui::tui_view::TuiView;
-
-use super::{Screen, SharedCapture, TuiOptions, path};
 
 const CAPTURE: &str = "rxe-v42.pcap";
 

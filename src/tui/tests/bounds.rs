@@ -3,15 +3,14 @@
 use std::fs::File;
 use std::io;
 
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_capture_file::ZstdWindowBudget;
 use ratatui::crossterm::event::KeyCode;
 
+use super::{Screen, path};
 use crate::tui::TuiOptions;
 use crate::tui::model::transaction_list_row::PAGE_ROWS;
 use crate::tui::rereadable_capture::SharedCapture;
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-
-use super::{Screen, path};
 
 #[path = "../../../benches/repeat.rs"]
 #[allow(dead_code, reason = "the benchmark needs more of it")]

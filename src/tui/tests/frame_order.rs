@@ -5,9 +5,8 @@ use std::cmp::Reverse;
 use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::{Event, KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use crate::tui::app::filtered_sorted_frame_list::FrameColumn;
-
 use super::{Screen, path};
+use crate::tui::app::filtered_sorted_frame_list::FrameColumn;
 
 const CAPTURE: &str = "rxe-v42.pcap";
 

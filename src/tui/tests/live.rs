@@ -6,12 +6,11 @@ use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
+use super::{Screen, SharedCapture, TuiOptions, path};
 use crate::tui::App;
 use crate::tui::model::pending_calls_and_rates::{LiveActivitySnapshot, PendingCallRow};
 use crate::tui::rereadable_capture::LiveCaptureStopCondition;
 use crate::tui::tui_view::TuiView;
-
-use super::{Screen, SharedCapture, TuiOptions, path};
 
 const WIDTHS: [u16; 4] = [40, 80, 120, 200];
 

@@ -4,10 +4,9 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
 
+use super::Screen;
 use crate::output::style::Glyphs;
 use crate::tui::TuiOptions;
-
-use super::Screen;
 
 /// Returns the words that contain a digit, without surrounding punctuation.
 fn numbers(text: &str) -> impl Iterator<Item = &str> {

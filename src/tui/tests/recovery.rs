@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 
+use super::Screen;
 use crate::output::style::Glyphs;
 use crate::output::units::HumanDuration;
 use crate::testing::transactions;
-
-use super::Screen;
 
 const LOSS: &str = "rxe-v42-loss.pcap";
 

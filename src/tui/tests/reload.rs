@@ -5,12 +5,11 @@ use std::time::Instant;
 use nfsrdma_capture_file::CaptureFrameSource;
 use ratatui::crossterm::event::KeyCode;
 
+use super::{PATIENCE, Screen, TuiOptions, path};
 use crate::output::tree::lines::{TreeLine, TreeLineByteSource};
 use crate::tui::frame_reload::detail_subject::DetailSubject;
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::tui_view::TuiView;
-
-use super::{PATIENCE, Screen, TuiOptions, path};
 
 /// Visits about a dozen Transactions across the capture with their trees; more would be slow in a debug build.
 fn several(screen: &mut Screen, mut look: impl FnMut(&Screen, u64)) {

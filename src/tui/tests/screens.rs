@@ -2,11 +2,10 @@
 
 use ratatui::crossterm::event::KeyCode;
 
+use super::Screen;
 use crate::output::style::Glyphs;
 use crate::tui::TuiOptions;
 use crate::tui::theme::ThemeName;
-
-use super::Screen;
 
 const SIZES: [(u16, u16); 4] = [(40, 20), (80, 24), (120, 40), (200, 50)];
 

@@ -1,22 +1,21 @@
 //! Charts: Transactions and bytes over time, and the distribution of latencies of all operations or of one.
 
+use nfsrdma_analysis::bounded_time_series::{TimeSeries, TimeSeriesBucket};
+use nfsrdma_analysis::histogram::LatencyHistogram;
+use nfsrdma_analysis::load_over_time::TrafficTimeBucket;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use crate::output::style::columns as width_of;
-use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
-use crate::tui::app::application_state::App;
-use crate::tui::app::marked_row::MarkedRow;
-use nfsrdma_analysis::bounded_time_series::{TimeSeries, TimeSeriesBucket};
-use nfsrdma_analysis::histogram::LatencyHistogram;
-use nfsrdma_analysis::load_over_time::TrafficTimeBucket;
-
 use super::drawing_primitives::{cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
 use super::operations;
 use super::operations::OperationsView;
 use super::table::{TableColumnHeading, TableView};
+use crate::output::style::columns as width_of;
+use crate::output::units::{HumanDuration, HumanSize, ShortNumber};
+use crate::tui::app::application_state::App;
+use crate::tui::app::marked_row::MarkedRow;
 
 /// The rows of the charts: all operations together, followed by each operation.
 #[derive(Debug)]

@@ -1,16 +1,11 @@
 //! Connections: their endpoints and statistics, and the credits of the chosen one over time.
 
+use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
+use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
-
-use crate::output::connections;
-use crate::output::units::HumanDuration;
-use crate::tui::app::application_state::App;
-use crate::tui::app::marked_row::MarkedRow;
-use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
-use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
 
 use super::charts;
 use super::drawing_primitives::{cut_bottom, cut_left, cut_top, draw_text, grouped, rule};
@@ -18,6 +13,10 @@ use super::line_wrap::wrapped;
 use super::table::{
     self, DIM, ERROR, NOTICE, PLAIN, TableCell, TableColumn, TableRows, TableView as _, name, number, text,
 };
+use crate::output::connections;
+use crate::output::units::HumanDuration;
+use crate::tui::app::application_state::App;
+use crate::tui::app::marked_row::MarkedRow;
 
 /// Width of the state, as [`short_state`] writes it.
 const STATE_COLUMNS: usize = 6;

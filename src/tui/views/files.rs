@@ -1,19 +1,18 @@
 //! Files: the busiest by bytes, time or Transactions.
 
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
+use nfsrdma_analysis::filter::quoted;
+use nfsrdma_analysis::rates::RatesByWindowLength;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
+use super::drawing_primitives::{cut_top, draw_text, grouped};
+use super::table::{self, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number};
 use crate::output::units::{self};
 use crate::tui::app::application_state::App;
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::model::statistics_snapshot::FileRow;
-use nfsrdma_analysis::filter::quoted;
-use nfsrdma_analysis::rates::RatesByWindowLength;
-
-use super::drawing_primitives::{cut_top, draw_text, grouped};
-use super::table::{self, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number};
 
 /// The table of files.
 #[derive(Debug)]

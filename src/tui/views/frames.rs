@@ -4,14 +4,13 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
+use super::drawing_primitives::{ListAreas, cut_top, draw_text, grouped};
+use super::transactions;
 use crate::output::style::columns as width_of;
 use crate::tui::app::application_state::{App, FocusPane};
 use crate::tui::app::filtered_sorted_frame_list::{FrameColumn, PacketListSortOrder};
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::app::transaction_list::scrolled;
-
-use super::drawing_primitives::{ListAreas, cut_top, draw_text, grouped};
-use super::transactions;
 use crate::tui::styled_line_parsing;
 
 /// Draws the view.

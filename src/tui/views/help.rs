@@ -4,12 +4,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use super::drawing_primitives::{cut_left, cut_top, draw_text, rule};
+use super::line_wrap::wrapped;
 use crate::tui::app::application_state::App;
 use crate::tui::keys::{self, HelpSection};
 use crate::tui::theme::from_anstyle;
-
-use super::drawing_primitives::{cut_left, cut_top, draw_text, rule};
-use super::line_wrap::wrapped;
 
 /// Width of the column of keys.
 const KEY_COLUMNS: usize = 14;

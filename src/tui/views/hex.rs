@@ -1,16 +1,14 @@
 //! Hex dump of the bytes that the chosen line of the tree was decoded from, with the line's own bytes highlighted.
 
+use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-
+use super::drawing_primitives::{cut_top, draw_text, rule};
 use crate::output::tree::lines::TreeLineByteSource;
 use crate::tui::app::application_state::{App, FocusPane};
-
-use super::drawing_primitives::{cut_top, draw_text, rule};
 
 /// Width of a hex dump with 16 bytes per line.
 pub(super) const WIDTH: u16 = 6 + 16 * 3 + 1 + 1 + 16;

@@ -22,7 +22,6 @@ use ratatui::text::Line;
 
 use super::app::application_state::App;
 use super::tui_view::TuiView;
-
 use drawing_primitives::{cut_bottom, cut_top, draw_text};
 
 /// Draws the whole screen.

@@ -1,22 +1,21 @@
 //! Operations, like top: counts, rates, latencies and errors.
 
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
+use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
+use nfsrdma_analysis::rates::RatesByWindowLength;
 use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use super::drawing_primitives::{cut_top, draw_text, grouped};
+use super::line_wrap::wrapped_parts;
+use super::table::{self, DIM, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number, text};
 use crate::output::style::columns as width_of;
 use crate::output::units::{ByteRate, EventRateText, HumanDuration, HumanSize};
 use crate::tui::app::application_state::App;
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::model::statistics_snapshot::DisplayedStatistics;
-use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
-use nfsrdma_analysis::rates::RatesByWindowLength;
-
-use super::drawing_primitives::{cut_top, draw_text, grouped};
-use super::line_wrap::wrapped_parts;
-use super::table::{self, DIM, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number, text};
 
 /// The table of operations.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::drawing_primitives::{cut_top, draw_text, grouped, rule};
 use crate::output::info_column::shorten;
 use crate::output::pending_call_progress::PendingCallProgress;
 use crate::output::style::{columns as width_of, fit_words};
@@ -12,8 +13,6 @@ use crate::output::units::HumanDuration;
 use crate::tui::app::application_state::App;
 use crate::tui::model::pending_calls_and_rates::{LiveActivitySnapshot, PendingCallRow};
 use crate::tui::theme;
-
-use super::drawing_primitives::{cut_top, draw_text, grouped, rule};
 
 /// Minimum height of the view below, in lines.
 const MIN_HEIGHT_BELOW: u16 = 10;

@@ -5,13 +5,12 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::drawing_primitives::{cut_bottom, draw_text, grouped, set_line_style, spans};
+use super::line_wrap::wrapped;
 use crate::output::style::{columns as width_of, fit};
 use crate::output::units::HumanDuration;
 use crate::tui::app::application_state::{App, FocusPane, SingleLetterActionMenu};
 use crate::tui::prompt::PromptPurpose;
-
-use super::drawing_primitives::{cut_bottom, draw_text, grouped, set_line_style, spans};
-use super::line_wrap::wrapped;
 
 /// Maximum number of visible candidates.
 const MAX_VISIBLE_CANDIDATES: u16 = 8;

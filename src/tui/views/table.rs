@@ -2,20 +2,19 @@
 
 use std::cmp::Reverse;
 
+use nfsrdma_analysis::rates::RatesByWindowLength;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::drawing_primitives::{ListAreas, draw_text, grouped};
 use crate::output::style::{Glyphs, columns as width_of, fit, fit_words};
 use crate::output::units::{self, EventRateText, HumanDuration, HumanSize};
 use crate::tui::app::application_state::App;
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::app::transaction_list::scrolled;
 use crate::tui::theme::Theme;
-use nfsrdma_analysis::rates::RatesByWindowLength;
-
-use super::drawing_primitives::{ListAreas, draw_text, grouped};
 
 /// The heading of a column.
 #[derive(Clone, Copy, Debug)]

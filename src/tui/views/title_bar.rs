@@ -5,12 +5,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
 
+use super::drawing_primitives::{draw_text, grouped};
 use crate::output::style::{Glyphs, columns as width_of};
 use crate::output::units::{HumanDuration, HumanSize};
 use crate::tui::app::application_state::App;
 use crate::tui::tui_view::TuiView;
-
-use super::drawing_primitives::{draw_text, grouped};
 
 /// Maximum width for which the name of the capture makes the names of views shorter, in columns.
 const MAX_NAME_COLUMNS: usize = 14;

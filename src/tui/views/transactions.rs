@@ -5,6 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::drawing_primitives::{ListAreas, cut_bottom, cut_left, cut_top, draw_text, grouped};
+use super::{hex, pending_calls, table, tree, waterfall};
 use crate::output::info_column::shorten;
 use crate::output::style::{columns as width_of, fit_words};
 use crate::output::transaction_list::{TransactionListColumn, TransactionListLayout};
@@ -13,9 +15,6 @@ use crate::tui::app::application_state::{App, FocusPane};
 use crate::tui::app::transaction_list::scrolled;
 use crate::tui::model::transaction_list_row::TransactionRowWithText;
 use crate::tui::theme;
-
-use super::drawing_primitives::{ListAreas, cut_bottom, cut_left, cut_top, draw_text, grouped};
-use super::{hex, pending_calls, table, tree, waterfall};
 
 /// Total number of columns.
 const COLUMN_COUNT: usize = 11;

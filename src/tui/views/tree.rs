@@ -4,12 +4,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
+use super::drawing_primitives::{cut_top, draw_text, pane_title, rule, set_line_style};
 use crate::tui::app::application_state::{App, FocusPane};
 use crate::tui::frame_reload::detail_subject::DetailSubject;
-use crate::tui::theme;
-
-use super::drawing_primitives::{cut_top, draw_text, pane_title, rule, set_line_style};
 use crate::tui::styled_line_parsing::fitted;
+use crate::tui::theme;
 
 /// Draws the tree below a rule.
 pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {

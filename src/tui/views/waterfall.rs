@@ -8,13 +8,12 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
+use super::drawing_primitives::{cut_bottom, cut_top, draw_text, pane_title, set_line_style};
 use crate::output::style::{Glyphs, columns as width_of};
 use crate::output::units::{HumanDuration, HumanSize};
 use crate::tui::app::application_state::{App, FocusPane};
 use crate::tui::app::transaction_list::scrolled;
 use crate::tui::frame_reload::waterfall_bar::{WaterfallBar, WaterfallBarKind};
-
-use super::drawing_primitives::{cut_bottom, cut_top, draw_text, pane_title, set_line_style};
 
 /// Minimum number of lines for the legend.
 const MIN_LEGEND_LINES: u16 = 6;

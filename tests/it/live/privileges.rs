@@ -4,7 +4,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Output};
 
 use super::veth_link::{Capturing, RECEIVER, Wire};
-
 use crate::skipped::skip;
 
 const NOBODY: u32 = 65_534;

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use super::kerberos_realm::Realm;
-
 use crate::skipped::{skip, skip_without};
 
 /// Running server.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use super::ganesha::{find, free_port};
-
 use crate::skipped::skip_without;
 
 /// Realm with the service `nfs` of localhost, and the user `somebody`, whom no server knows.

@@ -16,13 +16,12 @@ use nfsrdma_replay::seed::{SeedMode, ServerRunDirectory, seed};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::RpcClientTransport;
 use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
+use serde_json::Value as Json;
 
 use super::client::target;
 use super::mock_server_faults::Work;
 use super::program::{Passing, program};
 use crate::captures;
-
-use serde_json::Value as Json;
 
 fn replayed(work: &Work) -> ReplayReport {
     replayed_from(work, &work.file)

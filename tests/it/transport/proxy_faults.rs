@@ -16,7 +16,6 @@ use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::tcp::TcpTransport;
-
 use serde_json::Value as Json;
 
 use super::auxiliary_programs;

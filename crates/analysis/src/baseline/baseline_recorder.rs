@@ -6,6 +6,8 @@
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use nfsrdma_output_file::OutputError;
+
 use super::baseline_read_error::BaselineReadError;
 use super::canonical_records::canonicalize;
 use super::capture_counts::BaselineCounts;
@@ -21,7 +23,6 @@ use crate::comparison::difference::TransactionCaptureLocation;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{ComparableMessage, ComparableTransaction};
 use crate::memory_budget_shares::BaselineCheckMemoryShares;
-use nfsrdma_output_file::OutputError;
 
 /// Byte in a stored text for values that are known only at the end: the relative frames, and the names of headers.
 const PLACEHOLDER: &str = "\0";

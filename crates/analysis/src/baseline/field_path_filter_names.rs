@@ -2,14 +2,15 @@
 //!
 //! The names are stored so that a baseline outlives fields of the program. Settings accept the same names.
 
-use crate::comparison::field_path::FieldPath;
-use nfsrdma_dissectors::field_names;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::rc::Rc;
 
+use nfsrdma_dissectors::field_names;
+
 use crate::comparison::field_equality::requirement_of_field;
+use crate::comparison::field_path::FieldPath;
 use crate::comparison::record::{AMBIGUOUS_FIELD, ComparableMessage, ComparableTransaction, class};
 use crate::filter::catalog::{FilterFieldCatalog, FilterFieldCatalogEntry};
 

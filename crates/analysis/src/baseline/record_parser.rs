@@ -1,11 +1,11 @@
 //! The parser of the Transactions of a baseline.
 
-use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_dissectors::nfs::field_labels;
 
 use super::baseline_read_error::{REWRITE_ADVICE, begin, contradiction};
 use super::canonical_records::set_match_keys;

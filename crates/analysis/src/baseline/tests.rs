@@ -1,6 +1,5 @@
 //! Any baseline that is written can be read back; a modified one is refused.
 
-use crate::comparison::field_path::FieldPath;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -14,6 +13,7 @@ use crate::comparison::capture_summary::ComparedCaptureSummary;
 use crate::comparison::comparable_transaction_recorder::ComparableTransactionRecorder;
 use crate::comparison::difference::{Difference, DifferenceKind};
 use crate::comparison::field_equality::FieldEqualityRequirement;
+use crate::comparison::field_path::FieldPath;
 use crate::comparison::pairing_queue::ClientAddressAndCallDirection;
 use crate::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedFieldValue, ComparedOperationOrHeaders,

@@ -1,13 +1,11 @@
 //! The recorder makes a [`ComparableTransaction`] of a Transaction, with every field of its Call and Reply.
 
-use super::field_path::FieldPath;
-use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::rpcrdma::RpcRdmaFixedFields;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::flow::Transaction;
@@ -16,16 +14,17 @@ use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
 use nfsrdma_dissectors::flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
 };
-use nfsrdma_dissectors::nfs::field_labels;
-
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::rpcrdma::RpcRdmaFixedFields;
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
 use super::difference::{DifferenceKind, TransactionCaptureLocation};
 use super::field_equality::{self, FieldEqualityRequirement, requirement_of_field};
+use super::field_path::FieldPath;
 use super::record::{
     ComparableMessage, ComparableMessageField, ComparableTransaction, ComparedChunk, ComparedChunkKind,
     ComparedChunkSegment, ComparedFieldValue, ComparedOperationOrHeaders, MAX_VALUE_BYTES, MaskBitNames,

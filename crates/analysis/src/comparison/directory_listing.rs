@@ -1,8 +1,9 @@
 //! Directory entries, matched by name: a missing entry does not shift those that follow.
 
-use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::HashMap;
 use std::ops::Range;
+
+use nfsrdma_dissectors::nfs::field_labels;
 
 use super::alignment::anchors;
 use super::difference::DifferenceKind;

@@ -1,5 +1,7 @@
 //! Policy of the comparison of two records: the treatment of each field, depending on both captures.
 
+use nfsrdma_dissectors::nfs::field_labels;
+
 use super::difference::DifferenceKind;
 use super::field_equality::{
     FieldEqualityRequirement, MappedIdentifierType, MinorVersionDependentField, follows_minor_version,
@@ -7,7 +9,6 @@ use super::field_equality::{
 use super::field_path::FieldPath;
 use super::options::ComparisonOptions;
 use super::record::{ComparableTransaction, ComparedFieldValue};
-use nfsrdma_dissectors::nfs::field_labels;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecordComparisonPolicy {

@@ -4,10 +4,10 @@
 //! identity, or a value that the server may choose, needs one more rule. `docs/comparison.md` shows the table, and a
 //! test compares the two.
 
-use nfsrdma_dissectors::field_names;
-use nfsrdma_dissectors::nfs::field_labels;
 use std::sync::LazyLock;
 
+use nfsrdma_dissectors::field_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use rustc_hash::FxHashMap;
 
 use super::difference::{DifferenceKind, enum_with_words};

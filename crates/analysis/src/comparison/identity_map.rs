@@ -4,7 +4,6 @@
 //! are a pair. Of contradicting pairs the more frequent one is accepted, and of equally frequent ones the earlier, so
 //! that the odd one may come first. It is reported once, at its position, when all contradicting pairs are known.
 
-use super::field_path::FieldPath;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -12,6 +11,7 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation};
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
+use super::field_path::FieldPath;
 use super::record::{ComparableMessageField, ComparableTransaction, ComparedFieldValue, MAX_VALUE_BYTES, hash};
 use crate::memory_budget_shares::allocated;
 use crate::second_chance_map::SecondChanceMap;

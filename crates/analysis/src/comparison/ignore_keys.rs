@@ -1,11 +1,11 @@
 //! The words of `--ignore` and `--only`: kinds of differences, compared fields and operations. An unknown word is an
 //! error that proposes the closest match.
 
-use nfsrdma_dissectors::field_names;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::field::registry::FieldDecodeLayer;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::{Procedure, procedure_name};
 
 use super::difference::DifferenceKind;

@@ -1,12 +1,13 @@
 //! Options of a comparison: `--ignore`, `--only`, `--strict` and tolerances.
 
+use nfsrdma_dissectors::nfs::field_labels;
+
 use super::difference::{Difference, DifferenceKind};
 use super::field_equality::{FieldEqualityRequirement, pattern_covers, requirement_of_field};
 use super::ignore_keys;
 use super::record::ComparedFieldValue;
 use crate::filter::catalog::nearest;
 use crate::filter::error::proposal;
-use nfsrdma_dissectors::nfs::field_labels;
 
 /// A word of `--ignore` or `--only`: a kind of difference (`count`), a field by its filter name (`nfs.fattr4.size`,
 /// `nfs.fattr4.*`), or an operation (`READDIR`).

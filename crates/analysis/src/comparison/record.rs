@@ -1,11 +1,11 @@
 //! Records: Transactions reduced to fields and values, lengths and shapes of chunks. File data is a hash, so that
 //! records are small.
 
-use nfsrdma_dissectors::enumerator_names;
 use std::collections::HashSet;
 use std::fmt::{self, Write};
 use std::rc::Rc;
 
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::escape;
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::nfs::v4::Operation;

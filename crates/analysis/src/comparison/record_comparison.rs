@@ -1,6 +1,5 @@
 //! Comparison of two paired records, field by field.
 
-use super::field_path_text::{self, has_label, strip_labels};
 use std::ops::{AddAssign, Range};
 use std::rc::Rc;
 
@@ -14,6 +13,7 @@ use super::directory_listing::{ComparedDirectoryEntryPair, ComparedDirectoryList
 use super::field_comparison_policy::{FieldComparisonTreatment, RecordComparisonPolicy};
 pub use super::field_equality::OPERATION_COUNT_FIELD;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
+use super::field_path_text::{self, has_label, strip_labels};
 use super::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair, ServerAssignedValueHash};
 use super::options::ComparisonOptions;
 use super::record::{

@@ -1,11 +1,12 @@
 //! Extra knowledge about Transactions that come from a trace instead of a capture: hashes of file data that was not
 //! kept, and filehandles that replace PUTROOTFH.
 
+use nfsrdma_dissectors::nfs::v4::Operation;
+
 use super::comparable_transaction_recorder::{ComparableTransactionRecorder, signature};
 use super::difference::DifferenceKind;
 use super::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
 use super::record::{ComparableMessage, ComparableTransaction, ComparedChunkKind, ComparedFieldValue};
-use nfsrdma_dissectors::nfs::v4::Operation;
 
 /// Knowledge about file data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

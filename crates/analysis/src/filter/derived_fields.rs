@@ -5,8 +5,9 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use super::filter_type::FilterType;
 use nfsrdma_dissectors::field_names;
+
+use super::filter_type::FilterType;
 
 /// Sources of definitions.
 const CAPTURE: &str = "the capture file";

@@ -1,10 +1,10 @@
 //! Procedure fields, one for each version of a program: `nfs.procedure_v3 == READ`. The names are those of the
 //! procedure tables.
 
-use nfsrdma_dissectors::field_names;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::field::FlagName;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::{self, Procedure};
 use nfsrdma_dissectors::rpc::Program;
 

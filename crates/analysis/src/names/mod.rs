@@ -23,7 +23,6 @@ use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey};
 use rustc_hash::FxHashSet;
 
 use crate::memory_budget_shares::CommandMemoryBudget;
-
 use file_node_store::{FileNodeId, FileNodeStore, PathComponent, ServerAddressAndVirtualNetwork};
 use path_inference_token_stream::MessageFilenameTokens;
 use transaction_paths::{TransactionOperationPaths, number, path};

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use nfsrdma_dissectors::address::{Address, VirtualNetwork};
+
 use super::*;
 use crate::testing;
-use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 
 const SERVER: ServerAddressAndVirtualNetwork = host(1);
 const OTHER: ServerAddressAndVirtualNetwork = host(7);

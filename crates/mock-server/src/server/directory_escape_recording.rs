@@ -9,11 +9,11 @@ use nfsrdma_dissectors::nfs::v4::{Args, CompoundCall};
 use nfsrdma_dissectors::nfs::{Procedure, mount, nlm};
 use nfsrdma_dissectors::rpc::{self, Program, universal_address};
 use nfsrdma_dissectors::xdr::Cursor;
-
-use super::filehandle::MockFileId;
 use nfsrdma_replay::trace::TraceSlotValueKind;
 use nfsrdma_replay::trace::live_reply_binding::field_value;
 use nfsrdma_replay::trace::run_dependent_field_visitor::{LocatedSubstitutableField, SubstitutableFieldVisitor};
+
+use super::filehandle::MockFileId;
 
 /// The objects and values outside the directory of a replay, and the recorded accesses to them.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,6 @@
 //! Converts fields to slots: identities get their variable, and counts the variable of their owner.
 
+use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
@@ -12,7 +13,6 @@ use crate::trace::step::{
     NONE, SubstitutableMessageSlot, TraceCallConnectionAndSession, TraceSlotValueKind, VariableUseKind, stateid_use,
 };
 use crate::trace::value_substitution::value_in_field;
-use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Memory of an undefined variable in bytes without its value: a hash table that is rehashed, an allocation, and its
 /// element of the sorted list at the end.

@@ -2,10 +2,10 @@
 //! and identifiers of a kind that were not used for long are evicted. An evicted identifier that occurs again becomes a
 //! new variable without definition; evictions are counted.
 
+use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 use twox_hash::XxHash3_128;
 
 use crate::trace::step::TraceSlotValueKind;
-use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// A variable and the step that defined it; 0 if none did before its first use.
 #[derive(Clone, Copy, Debug)]

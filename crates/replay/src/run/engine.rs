@@ -62,6 +62,7 @@ mod verification;
 use std::cell::RefCell;
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{self};
 use nfsrdma_rpc::{ConnectTarget, RpcClientTransport};
@@ -87,7 +88,6 @@ use crate::seed::SeededTree;
 use crate::trace::reader::ReplayTraceReader;
 use connections::ReplayConnectionPool;
 use live_call_builder::LiveCallBuilder;
-use nfsrdma_analysis::comparison::record::hash;
 use replay_engine::{ReplayClientCopyContext, ReplayEngine};
 use rpcsec_gss::GssCallSigner;
 use scheduler::{StepScheduler, step_id};

@@ -6,6 +6,7 @@
 
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
@@ -21,7 +22,6 @@ use crate::trace::step::{NONE, PayloadContentState, TraceMessage, TracePayload, 
 use crate::tree::inference::TreeInferenceStepInput;
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::CurrentNameBinding;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of bytes of content from before the first step that are checked.
 const MAX_INITIAL_BYTES: u64 = 1 << 30;

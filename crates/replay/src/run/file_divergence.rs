@@ -4,13 +4,13 @@
 //! Later differences are explained by them, byte by byte and field by field. A status is explained only if the
 //! operation can fail because of a missing name or the size.
 
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::FxHashMap;
 
 use crate::run::dependencies::effects::OperationEffect;
 use crate::tree::byte_ranges::ReplayByteRangeSet;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of separate ranges remembered per file.
 const MAX_RANGES: usize = 64;

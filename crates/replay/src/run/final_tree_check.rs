@@ -2,11 +2,13 @@
 //! [must have left](super::expected_final_tree). At the end the directories are listed, and type, size, mode, link text
 //! and known content of the objects are read, through NFS as in seeding.
 
-use nfsrdma_dissectors::nfs::field_labels;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
+use nfsrdma_analysis::comparison::record::hash;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
@@ -30,8 +32,6 @@ use crate::trace::reader::ReplayTraceReader;
 use crate::tree::inferred_object::{InferredObjectId, ROOT};
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::{CurrentNameBinding, ExtentContent, LatestInferredFileState};
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
-use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of bytes of one READ.
 const READ_BYTES: u64 = 256 << 10;

@@ -5,11 +5,12 @@ use std::rc::Rc;
 use std::str::FromStr;
 use std::time::Duration;
 
+use nfsrdma_analysis::comparison::options::ComparisonOptions;
+
 use super::tolerance_rules::file::ToleranceFileRule;
 use crate::auxiliary_programs::ConfiguredAuxiliaryPorts;
 use crate::run_plan::selected_steps::SelectedSteps;
 use crate::run_plan::step_replayability::GssCallReplayPolicy;
-use nfsrdma_analysis::comparison::options::ComparisonOptions;
 
 /// Order in which steps are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::record::hash;
+use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcClientTransport};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,8 +24,6 @@ use crate::trace::error::TraceError;
 use crate::trace::file_format::TraceFileType;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, TraceSlotValueKind, stateid_use};
-use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_dissectors::rpc::Xid;
 
 /// Maximum number of values that are created.
 const MAX_VALUES: usize = 1 << 16;

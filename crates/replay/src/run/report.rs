@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
+use nfsrdma_rpc::ReceivedMessageDiscardReason;
+
 use super::final_tree_check::FinalTreeCheckReport;
 use super::issue_delay_histogram::IssueDelayHistogram;
 use super::recovery;
@@ -13,8 +16,6 @@ use super::step_outcome::FinalStepState;
 use super::trace_recording::RunRecordingTotals;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::FileUserAndGroup;
-use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
-use nfsrdma_rpc::ReceivedMessageDiscardReason;
 pub use steps::{
     CopyStepId, StepIdWithFrames, StepMismatch, StepOutcomeReasonCount, StepResultsOfOperationType, StepResultsOfRun,
 };

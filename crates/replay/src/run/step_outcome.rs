@@ -2,8 +2,9 @@
 
 use std::ops::AddAssign;
 
-use super::tolerance_rules::BuiltInToleranceRule;
 use nfsrdma_analysis::comparison::difference::Difference;
+
+use super::tolerance_rules::BuiltInToleranceRule;
 
 /// Final state of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,6 +3,8 @@
 
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::filter::{Filter, FilterRunner};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
@@ -12,8 +14,6 @@ use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind};
 use crate::trace::step_to_transaction_conversion::StepToTransactionConverter;
-use nfsrdma_analysis::filter::{Filter, FilterRunner};
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 
 /// Number of step IDs per page.
 const PAGE: u64 = 4_096;

@@ -13,11 +13,11 @@ pub mod removal;
 pub mod v3;
 pub mod v4;
 
-use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::nfs::field_labels;
 use std::fmt;
 use std::io::{Read, Seek};
 
+use nfsrdma_dissectors::enumerator_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 use rustc_hash::{FxHashMap, FxHashSet};

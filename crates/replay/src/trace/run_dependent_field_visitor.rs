@@ -6,6 +6,9 @@
 
 use std::ops::Range;
 
+use nfsrdma_analysis::comparison::field_equality::{
+    FieldEqualityRequirement, MappedIdentifierType, requirement_of_field,
+};
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
@@ -13,9 +16,6 @@ use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use rustc_hash::FxHashMap;
 
 use super::step::TraceSlotValueKind;
-use nfsrdma_analysis::comparison::field_equality::{
-    FieldEqualityRequirement, MappedIdentifierType, requirement_of_field,
-};
 
 /// Maximum number of slot fields per message; further ones are dropped.
 const MAX_SLOT_FIELDS: usize = super::step::MAX_LIST_LENGTH as usize;

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::trace_side_information::{TracePayloadAvailability, TraceTransactionSideInformation};
 use nfsrdma_dissectors::address::{Address, Lid, VirtualNetwork};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::flow::Transaction;
@@ -21,7 +22,6 @@ use super::step::{
 use super::wire_to_transaction_conversion::{
     ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction, padded,
 };
-use nfsrdma_analysis::comparison::trace_side_information::{TracePayloadAvailability, TraceTransactionSideInformation};
 
 /// Converts steps of a trace to Transactions.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::{self, Seek, SeekFrom, Write};
 
+use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, roundup};
 
 use super::file_format::{
@@ -14,7 +15,6 @@ use super::file_format::{
     TraceProvenance,
 };
 use super::step::TraceStep;
-use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 
 /// Number of bytes after which a block is written.
 const BLOCK_BYTES: usize = 256 << 10;

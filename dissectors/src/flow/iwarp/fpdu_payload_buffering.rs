@@ -2,16 +2,15 @@
 
 use std::ops::Range;
 
+use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
+use super::events::IwarpEventSink;
+use super::fpdu_sink::IwarpFpduSink;
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::packet_meta::{DeliveryAnomaly, PacketMeta};
 use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::iwarp::DdpSegment;
 use crate::rdma_operation::CapturedPacketPayload;
-
-use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
-use super::events::IwarpEventSink;
-use super::fpdu_sink::IwarpFpduSink;
 
 /// Frames with bytes of an FPDU but no payload: headers, or a marker. They are attributed to the payload
 /// that follows. Few FPDUs have any.

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 
+use super::markers::MpaMarkerPositions;
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::stream::stream_bytes::StreamPosition;
@@ -14,8 +15,6 @@ use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::mpa::{FpduHeader, MARKER_INTERVAL, Marker};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
-
-use super::markers::MpaMarkerPositions;
 
 /// Length in bytes of the headers that identify an FPDU: those of an untagged segment, the longest.
 pub(super) const MAX_HEADER_BYTES: usize = FpduHeader::LENGTH + DdpSegment::UNTAGGED_HEADER_LENGTH;

@@ -1,5 +1,10 @@
 //! Receiver of the FPDUs of one direction, and the state that both directions of a connection share.
 
+use super::ddp_segment_payload::DdpSegmentPayload;
+use super::events::{CrcUse, IwarpEvent, IwarpEventSink};
+use super::messages::IwarpMessageReassembler;
+use super::mpa_counts::MpaCounts;
+use super::segment_faults::DdpSegmentOrder;
 use crate::flow::connection_setup::SetUpFrame;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
@@ -8,12 +13,6 @@ use crate::iwarp::DdpSegmentDestination;
 use crate::iwarp::mpa::MpaStartupFrame;
 use crate::iwarp::rdmap::RdmapOpcode;
 use crate::rdma_operation::Handle;
-
-use super::ddp_segment_payload::DdpSegmentPayload;
-use super::events::{CrcUse, IwarpEvent, IwarpEventSink};
-use super::messages::IwarpMessageReassembler;
-use super::mpa_counts::MpaCounts;
-use super::segment_faults::DdpSegmentOrder;
 
 /// Number of FPDUs without a correct CRC after which CRCs are considered unused.
 const MAX_CRC_MISSES: u8 = 8;

@@ -1,5 +1,16 @@
 //! FPDUs in one direction of a stream. RFC 5044 sections 4 to 6.
 
+use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
+use super::events::{CrcUse, IwarpEventSink};
+use super::fpdu_payload_buffering::{FpduHeaderFrames, FpduPayloadBuffer};
+use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget, MAX_HEADER_BYTES};
+use super::fpdu_sink::{IwarpFpduSink, IwarpSharedState};
+use super::markers::MpaMarkerPositions;
+use super::mpa_recognition;
+use super::partial_fpdu::{FpduCrcCheckState, PartialFpdu};
+use super::segment_faults;
+use super::startup_faults;
+use super::stream_byte_cursor::StreamByteCursor;
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::count_categories::UndecodedReason;
@@ -13,18 +24,6 @@ use crate::iwarp::mpa::{
     REQUEST_KEY,
 };
 use crate::rdma_operation::CapturedPacketPayload;
-
-use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
-use super::events::{CrcUse, IwarpEventSink};
-use super::fpdu_payload_buffering::{FpduHeaderFrames, FpduPayloadBuffer};
-use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget, MAX_HEADER_BYTES};
-use super::fpdu_sink::{IwarpFpduSink, IwarpSharedState};
-use super::markers::MpaMarkerPositions;
-use super::mpa_recognition;
-use super::partial_fpdu::{FpduCrcCheckState, PartialFpdu};
-use super::segment_faults;
-use super::startup_faults;
-use super::stream_byte_cursor::StreamByteCursor;
 
 #[derive(Debug, Default)]
 enum MpaFramingState {

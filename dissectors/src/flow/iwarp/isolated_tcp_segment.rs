@@ -1,12 +1,11 @@
 //! Fields of the MPA frames in one segment, decoded for views without the rest of the stream.
 
+use super::fpdu_search::{self, FoundFpdu, FpduConfidence, FpduSearchBudget, FpduSearchBytes};
 use crate::captured_frame::CapturedSlice;
 use crate::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use crate::flow::stream::stream_bytes::StreamPosition;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::{Marker, MpaStartupFrame};
-
-use super::fpdu_search::{self, FoundFpdu, FpduConfidence, FpduSearchBudget, FpduSearchBytes};
 
 /// Stream position assumed for the segment.
 const ASSUMED_POSITION: StreamPosition = 1 << 32;

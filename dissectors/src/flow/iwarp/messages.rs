@@ -6,6 +6,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::ddp_segment_payload::DdpSegmentPayload;
+use super::events::{IwarpEvent, IwarpEventSink};
+use super::outstanding_rdma_read::OutstandingRdmaRead;
+use super::segment_faults::DdpSegmentOrder;
 use crate::captured_frame::{CapturedSlice, FrameNumber, Timestamp};
 use crate::field::NullFieldObserver;
 use crate::flow::count_categories::UndecodedReason;
@@ -22,11 +26,6 @@ use crate::rdma_operation::{
     Handle, OwnedRdmaSendMessage, RdmaAttribution, RdmaOperation, RdmaSendMessage, RetransmissionStall,
 };
 use crate::xdr::roundup;
-
-use super::ddp_segment_payload::DdpSegmentPayload;
-use super::events::{IwarpEvent, IwarpEventSink};
-use super::outstanding_rdma_read::OutstandingRdmaRead;
-use super::segment_faults::DdpSegmentOrder;
 
 /// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
 const MAX_OUTSTANDING_READS: usize = 256;

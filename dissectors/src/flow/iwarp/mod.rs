@@ -28,15 +28,13 @@ mod stream_byte_cursor;
 #[cfg(test)]
 pub(super) mod tests;
 
-use crate::iwarp::mpa::MpaStartupFrame;
-use crate::rdma_operation::ConnectionSideAOrB;
-
 use super::by_side::ConnectionSidePair;
 use super::connection_setup::SetUpFrame;
 use super::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use super::packet_meta::PacketMeta;
 use super::stream::stream_bytes::{StreamBytes, StreamPosition};
-
+use crate::iwarp::mpa::MpaStartupFrame;
+use crate::rdma_operation::ConnectionSideAOrB;
 use events::{CrcUse, IwarpEvent, IwarpEventSink};
 use fpdu_sink::{IwarpFpduSink, IwarpSharedState};
 use framing::MpaStreamDeframer;

@@ -1,5 +1,6 @@
 //! Recognition of MPA in a stream: by a start-up frame, or by FPDUs.
 
+use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget, FpduSearchBytes};
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::stream::stream_bytes::StreamPosition;
@@ -7,8 +8,6 @@ use crate::iwarp::DdpSegment;
 use crate::iwarp::mpa::{FpduHeader, MpaStartupFrameKind, REQUEST_KEY};
 use crate::rdma_operation::CapturedPacketPayload;
 use crate::rpcrdma;
-
-use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget, FpduSearchBytes};
 
 /// Returns `true` if a Request or a Reply frame of MPA begins here. RFC 5044 section 7.1.1.
 pub(in crate::flow) fn begins_mpa(bytes: &[u8]) -> bool {

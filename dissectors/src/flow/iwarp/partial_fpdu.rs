@@ -1,13 +1,12 @@
 //! An FPDU that is not contiguous. RFC 5044 section 4.1.
 
+use super::fpdu_payload_buffering::FpduHeaderFrames;
+use super::fpdu_search::{FpduConfidence, MAX_HEADER_BYTES};
+use super::stream_byte_cursor::StreamByteCursor;
 use crate::iwarp::DdpSegment;
 use crate::iwarp::crc::RunningFpduCrc;
 use crate::iwarp::ddp::DdpControl;
 use crate::iwarp::mpa::FpduHeader;
-
-use super::fpdu_payload_buffering::FpduHeaderFrames;
-use super::fpdu_search::{FpduConfidence, MAX_HEADER_BYTES};
-use super::stream_byte_cursor::StreamByteCursor;
 
 /// State of the CRC check of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

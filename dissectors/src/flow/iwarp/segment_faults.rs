@@ -2,6 +2,10 @@
 
 use std::collections::VecDeque;
 
+use super::ddp_segment_payload::DdpSegmentPayload;
+use super::events::CrcUse;
+use super::outstanding_rdma_read::OutstandingRdmaRead;
+use super::stream_byte_cursor::StreamByteCursor;
 use crate::captured_frame::CapturedSlice;
 use crate::field::NullFieldObserver;
 use crate::flow::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
@@ -12,11 +16,6 @@ use crate::iwarp::mpa::{FpduHeader, Marker, MpaStartupFrameKind};
 use crate::iwarp::rdmap::{RdmapControl, RdmapOpcode, RdmapReadRequestHeader};
 use crate::iwarp::{DdpSegment, DdpSegmentDestination};
 use crate::rdma_operation::Handle;
-
-use super::ddp_segment_payload::DdpSegmentPayload;
-use super::events::CrcUse;
-use super::outstanding_rdma_read::OutstandingRdmaRead;
-use super::stream_byte_cursor::StreamByteCursor;
 
 /// Returns the deviation of an FPDU that begins at a known position and is not plausible: if its CRC is right, or if it
 /// ends with the segment of TCP or before another FPDU. `bytes` are the captured bytes of the segment from there on.

@@ -1,9 +1,8 @@
 //! Cursor over contiguous stream bytes.
 
+use super::fpdu_search::{self, FpduSearchBudget};
 use crate::flow::packet_meta::PacketMeta;
 use crate::flow::stream::stream_bytes::{StreamBytes, StreamPosition};
-
-use super::fpdu_search::{self, FpduSearchBudget};
 
 /// Stream bytes that were not parsed yet.
 #[derive(Clone, Copy, Debug)]

@@ -5,13 +5,12 @@
 
 use std::collections::hash_map::Entry;
 
+use super::connection_rpc_state::ConnectionRpcState;
 use crate::flow::advertised_handles::{AdvertisedSegment, HandleSegments};
 use crate::flow::reliable_connection::UncapturedRdmaReadRange;
 use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 use crate::rdma_operation::{ConnectionSideAOrB, Handle, RdmaAttribution, RdmaMemoryRange};
-
-use super::connection_rpc_state::ConnectionRpcState;
 
 /// Maximum number of segments of one packet or RDMA Read request that are examined.
 pub(super) const MAX_ADJACENT: usize = 256;

@@ -5,6 +5,11 @@ use std::hash::Hash;
 
 use rustc_hash::FxHashMap;
 
+use super::connection_rpc_state::{
+    ConnectionRpcState, MAX_CALLS_BEFORE_REPLY, MisorderedReplyDetectionCall, ReplyFirstFrame,
+};
+use super::message_chunks::{advertises_other_memory, retain_read_results, store_call_chunks};
+use super::message_record::append_frames;
 use crate::field::NullFieldObserver;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::EvictedState;
@@ -16,12 +21,6 @@ use crate::flow::transaction_table::{TrackedFlowTransaction, TrackedTransactionT
 use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpc::{self, Program, Xid};
 use crate::xdr::Cursor;
-
-use super::connection_rpc_state::{
-    ConnectionRpcState, MAX_CALLS_BEFORE_REPLY, MisorderedReplyDetectionCall, ReplyFirstFrame,
-};
-use super::message_chunks::{advertises_other_memory, retain_read_results, store_call_chunks};
-use super::message_record::append_frames;
 
 /// State of the XID of a new Call.
 pub(super) enum NewCallXidMatch {

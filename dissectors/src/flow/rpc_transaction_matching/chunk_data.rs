@@ -1,5 +1,7 @@
 //! Data that RDMA moves in or out of chunks, and data of RDMA Writes and Read Responses that TCP retransmits.
 
+use super::advertised_memory::MAX_ADJACENT;
+use super::connection_rpc_state::ConnectionRpcState;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::{EvictedState, UndecodedReason};
 use crate::flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaMemoryAccess};
@@ -7,9 +9,6 @@ use crate::flow::frame_kind::FrameContentKind;
 use crate::flow::non_message_frame_role::FrameRole;
 use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, RetransmissionStall};
-
-use super::advertised_memory::MAX_ADJACENT;
-use super::connection_rpc_state::ConnectionRpcState;
 
 /// A packet with chunk data.
 #[derive(Clone, Copy, Debug)]

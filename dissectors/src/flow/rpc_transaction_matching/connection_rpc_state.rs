@@ -2,6 +2,9 @@
 
 use rustc_hash::FxHashMap;
 
+use super::credits::{RequesterCreditState, Version2SendCredits};
+use super::rdma_read_depth::RdmaReadDepthTracker;
+use super::suspected_violations::{SuspectedAccesses, SuspectedUnexpectedMessages};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::advertised_handles::HandleSegments;
 use crate::flow::by_side::ConnectionSidePair;
@@ -14,10 +17,6 @@ use crate::rdma_operation::{ConnectionSideAOrB, Handle};
 use crate::rpc::Xid;
 use crate::rpcrdma::Dialect;
 use crate::rpcrdma::version2::PeerProperties;
-
-use super::credits::{RequesterCreditState, Version2SendCredits};
-use super::rdma_read_depth::RdmaReadDepthTracker;
-use super::suspected_violations::{SuspectedAccesses, SuspectedUnexpectedMessages};
 
 /// A captured Call, to detect a Reply that was captured in the wrong order.
 #[derive(Clone, Copy, Debug)]

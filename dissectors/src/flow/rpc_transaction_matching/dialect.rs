@@ -1,13 +1,12 @@
 //! Detection of the RPC-over-RDMA dialect of a connection.
 
+use super::connection_rpc_state::ConnectionRpcState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::flow::transaction::Transaction;
 use crate::rdma_operation::RdmaSendMessage;
 use crate::rpcrdma::{self, Dialect, RdmaProc, RpcRdmaEvidence, RpcRdmaMessageType};
 use crate::xdr::Cursor;
-
-use super::connection_rpc_state::ConnectionRpcState;
 
 impl ConnectionRpcState {
     /// Returns the dialect in which to decode a message. The first message that identifies RPC-over-RDMA sets the

@@ -4,6 +4,8 @@
 //! once the owner of the memory has sent a further message without loss, or has refused the access; and without the
 //! set-up of the connection, only some time after the first captured packet.
 
+use super::connection_rpc_state::ConnectionRpcState;
+use super::suspected_violations::{MAX_SUSPECTS, SuspectedAccess};
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::chunk::ChunkKind;
 use crate::flow::exceptional_transport_events::{
@@ -12,9 +14,6 @@ use crate::flow::exceptional_transport_events::{
 use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::flow::transaction_table::TrackedFlowTransaction;
 use crate::rdma_operation::{RdmaAttribution, RdmaMemoryRange};
-
-use super::connection_rpc_state::ConnectionRpcState;
-use super::suspected_violations::{MAX_SUSPECTS, SuspectedAccess};
 
 impl ConnectionRpcState {
     /// Checks the first packet of an RDMA Read or Write of the sender, whose memory is `owner`.

@@ -1,5 +1,8 @@
 //! RPC messages over TCP and UDP, without RPC-over-RDMA: their data is inline. RFC 5531.
 
+use super::call_reply_matching::{NewCallXidMatch, empty_transaction};
+use super::connection_rpc_state::ConnectionRpcState;
+use super::message_record::rpc_type;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::frame_kind::FrameContentKind;
@@ -8,10 +11,6 @@ use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSl
 use crate::rdma_operation::RdmaAttribution;
 use crate::rpc::{RpcMessageKind, Xid};
 use crate::xdr::Cursor;
-
-use super::call_reply_matching::{NewCallXidMatch, empty_transaction};
-use super::connection_rpc_state::ConnectionRpcState;
-use super::message_record::rpc_type;
 
 impl ConnectionRpcState {
     /// Handles a message that `sender` sent. The returned attribution is for copies that may follow.

@@ -1,5 +1,6 @@
 //! Retransmitted packets of messages.
 
+use super::message_record::append_frames;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
 use crate::flow::frame_kind::FrameContentKind;
@@ -8,8 +9,6 @@ use crate::flow::transaction::DeliveryEvidence;
 use crate::flow::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::rdma_operation::{RdmaAttribution, RetransmissionStall};
 use crate::rpc::RpcMessageKind;
-
-use super::message_record::append_frames;
 
 /// Records a retransmitted packet of a message; `ends` says that it is the message's last packet, and `unknown` is the
 /// reason for a message that was not decoded.

@@ -1,5 +1,8 @@
 //! Messages with an RPC-over-RDMA header: their type, and the Transaction that each belongs to.
 
+use super::connection_rpc_state::ConnectionRpcState;
+use super::message_chunks::advertises_other_memory;
+use super::message_record::{inline_message_cursor, message_record, rpc_type};
 use crate::field::NullFieldObserver;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
@@ -15,10 +18,6 @@ use crate::rpc::{RpcMessageKind, VERSION as RPC_VERSION, Xid};
 use crate::rpcrdma::version2::RpcRdma2HeaderType;
 use crate::rpcrdma::{self, AnyDialectHeader, Dialect, RdmaProc, RpcRdmaMessageType, RpcTransferMode};
 use crate::xdr::Cursor;
-
-use super::connection_rpc_state::ConnectionRpcState;
-use super::message_chunks::advertises_other_memory;
-use super::message_record::{inline_message_cursor, message_record, rpc_type};
 
 /// Kind of a message, as far as the capture shows it.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,8 @@
 //! A capture may lack the message that permits another one. So such a message is reported only once its receiver has
 //! sent a further message without loss.
 
+use super::connection_rpc_state::ConnectionRpcState;
+use super::suspected_violations::{MAX_SUSPECTS, SuspectedUnexpectedMessage};
 use crate::field::NullFieldObserver;
 use crate::flow::borrowed_flow_state::BorrowedFlowState;
 use crate::flow::count_categories::UndecodedReason;
@@ -14,9 +16,6 @@ use crate::rdma_operation::{ConnectionSideAOrB, RdmaSendMessage};
 use crate::rpc::{RpcMessageKind, RpcMsg, Xid};
 use crate::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use crate::xdr::Cursor;
-
-use super::connection_rpc_state::ConnectionRpcState;
-use super::suspected_violations::{MAX_SUSPECTS, SuspectedUnexpectedMessage};
 
 /// Maximum number of Calls in flight, on all connections, to compare with a Reply of unknown XID.
 const MAX_COMPARED_CALLS: usize = 1024;

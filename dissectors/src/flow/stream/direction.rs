@@ -8,6 +8,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use super::stream_bytes::{StreamBytes, StreamPosition, TcpDirectionReader};
+use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
 use crate::captured_frame::{FrameNumber, Timestamp};
 use crate::flow::by_side::ConnectionSidePair;
 use crate::flow::duplicate_frames::VaryingIpIdDetector;
@@ -16,9 +18,6 @@ use crate::flow::transaction_slab_key::TransactionSlabKey;
 use crate::net::{TcpSegment, TcpSequence};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, RetransmissionStall};
 use crate::rpc::RpcMessageKind;
-
-use super::stream_bytes::{StreamBytes, StreamPosition, TcpDirectionReader};
-use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
 
 /// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
 /// clocks and multiple queues reorder frames.

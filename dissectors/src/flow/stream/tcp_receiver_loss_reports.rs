@@ -7,12 +7,11 @@
 
 use std::ops::Range;
 
+use super::stream_bytes::StreamPosition;
 use crate::captured_frame::Timestamp;
 use crate::flow::transaction_slab_key::TransactionSlabKey;
 use crate::net::TcpSequence;
 use crate::rpc::RpcMessageKind;
-
-use super::stream_bytes::StreamPosition;
 
 /// Maximum number of ranges after a gap that are remembered as received.
 const MAX_RECEIVED_RANGES: usize = 32;

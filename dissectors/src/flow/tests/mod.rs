@@ -32,7 +32,6 @@ use crate::captured_frame::FrameNumber;
 use crate::field::{FieldDefinition, FieldValue};
 use crate::flow::chunk::Chunk;
 use crate::rpc::RpcMessageKind;
-
 use message::*;
 use wire::{Client, Frames, Link, Server};
 

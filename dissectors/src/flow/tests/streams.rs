@@ -1,10 +1,10 @@
 //! RPC over TCP, one rule per test.
 
-use crate::flow::transaction::DeliveryEvidence;
 use proptest::prelude::*;
 
 use super::tcp::{ACK, FIN, RST, SYN, Stream, fragment, record};
 use super::*;
+use crate::flow::transaction::DeliveryEvidence;
 
 fn call(xid: u32) -> Vec<u8> {
     record(&getattr_call(xid).body)

@@ -1,11 +1,10 @@
 //! Builders of TCP segments and UDP datagrams.
 
+use super::wire::Who::{self, Client, Server};
 use crate::address::Port;
 use crate::net::{
     EtherType, Ethernet, IpIdentification, IpProtocol, Ipv4, LengthInWords, Tcp, TcpFlags, TcpSequence, Udp,
 };
-
-use super::wire::Who::{self, Client, Server};
 
 pub(super) const SYN: u8 = 0x02;
 pub(super) const FIN: u8 = 0x01;

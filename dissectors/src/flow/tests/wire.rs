@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use super::message::{Memory, Rdma};
 use crate::address::{Lid, Port};
 use crate::infiniband::cm::{self, CommunicationId, Guid, ServiceId};
 use crate::infiniband::icrc::{self, Icrc};
@@ -14,8 +15,6 @@ use crate::infiniband::{
 use crate::net::{EtherType, Ethernet, IpIdentification, IpProtocol, Ipv4, Ipv6, LengthInWords, Udp};
 use crate::rdma_operation::Handle;
 use crate::rpcrdma::PrivateData;
-
-use super::message::{Memory, Rdma};
 
 /// Frames in capture order.
 pub(super) type Frames = Vec<Vec<u8>>;

@@ -1,5 +1,6 @@
 //! Decoding and re-encoding of messages: verifies the typed structures against the bytes of real peers.
 
+use super::call_header::CallBodyDecodeParameters;
 use crate::field::NullFieldObserver;
 use crate::flow::transaction::CapturedMessage;
 use crate::nfs::Procedure;
@@ -8,8 +9,6 @@ use crate::rpc::RpcMessageKind;
 use crate::rpc::gss::{self, GssControlMessageKind, GssPayload};
 use crate::rpcrdma::{AnyDialectHeader, Dialect};
 use crate::xdr::{Cursor, Encoder, ReducedDataItem, Xdr, XdrError};
-
-use super::call_header::CallBodyDecodeParameters;
 
 /// A message as it was sent, and as it re-encodes after decoding.
 #[derive(Clone, Debug, PartialEq, Eq)]

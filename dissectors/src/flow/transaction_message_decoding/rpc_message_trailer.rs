@@ -1,12 +1,11 @@
 //! The end of a message: the fields after arguments or results, and the check that nothing follows them.
 
+use super::call_header::CallBodyDecodeParameters;
 use crate::field::FieldObserver;
 use crate::nfs::Procedure;
 use crate::rpc::RpcMessageKind;
 use crate::rpc::gss::{self, GssControlMessageKind, GssPayload};
 use crate::xdr::{Cursor, XdrError};
-
-use super::call_header::CallBodyDecodeParameters;
 
 /// Decodes the protection of the arguments or results, and checks that the message ends there.
 ///

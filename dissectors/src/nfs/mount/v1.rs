@@ -1,9 +1,8 @@
 //! MOUNT version 1, for NFSv2. RFC 1094 appendix A.
 
+use super::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist};
 use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
-
-use super::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1094 section A.5; the rest is from the protocol's XDR file.

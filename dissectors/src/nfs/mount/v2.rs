@@ -1,9 +1,8 @@
 //! MOUNT version 2: version 1 and PATHCONF. It has no RFC.
 
+use super::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};
 use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
-
-use super::{DirpathArgs, FhstatusCode, FhstatusDirectory, MountExports, Mountlist, Ppathcnf};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1094 section A.5; the rest is from the protocol's XDR file.

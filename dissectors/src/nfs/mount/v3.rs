@@ -1,9 +1,8 @@
 //! MOUNT version 3, for NFSv3. RFC 1813 section 5.
 
+use super::{DirpathArgs, MountExports, Mountlist, Mountres3Ok, Mountstat3};
 use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
-
-use super::{DirpathArgs, MountExports, Mountlist, Mountres3Ok, Mountstat3};
 
 crate::operations! { "mount";
     /// The procedures. RFC 1813 section 5.2.

@@ -1,11 +1,10 @@
 //! NFSACL version 2, for files of NFSv2.
 
+use super::{AclMask, Secattr};
 use crate::nfs::status_union::StatusUnion;
 use crate::nfs::v2::{Fattr, Fhandle, Nfsstat};
 use crate::nfs::v3::Access3;
 use crate::xdr::Void;
-
-use super::{AclMask, Secattr};
 
 crate::xdr! { "nfsacl";
     /// GETACL2args.

@@ -1,10 +1,9 @@
 //! NFSACL version 3, for files of NFSv3.
 
+use super::{AclMask, Secattr};
 use crate::nfs::status_union::StatusUnion;
 use crate::nfs::v3::{NfsFh3, Nfsstat3, PostOpAttr};
 use crate::xdr::Void;
-
-use super::{AclMask, Secattr};
 
 crate::xdr! { "nfsacl";
     /// GETACL3args.

@@ -1,9 +1,8 @@
 //! NLM version 1, for NFSv2: version 3 without DOS file sharing. XNFS version 3W chapter 10.
 
+use super::v3::{NlmCancargs, NlmLockargs, NlmRes, NlmTestargs, NlmTestres, NlmUnlockargs};
 use crate::nfs::nsm;
 use crate::xdr::Void;
-
-use super::v3::{NlmCancargs, NlmLockargs, NlmRes, NlmTestargs, NlmTestres, NlmUnlockargs};
 
 crate::operations! { "nlm";
     /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.

@@ -1,9 +1,8 @@
 //! NLM version 3, for NFSv2. XNFS version 3W chapter 10.
 
+use super::{CallerName, Netobj, NlmNotify, NlmShareargs};
 use crate::nfs::nsm;
 use crate::xdr::Void;
-
-use super::{CallerName, Netobj, NlmNotify, NlmShareargs};
 
 crate::xdr! { "nlm";
     /// nlm_stats. XNFS section 10; implementations also have LCK_DEADLCK.

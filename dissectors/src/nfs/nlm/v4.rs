@@ -1,9 +1,8 @@
 //! NLM version 4, for NFSv3. RFC 1813 section 6, which describes the differences to version 3.
 
+use super::{CallerName, Netobj, NlmNotify, NlmShareargs};
 use crate::nfs::nsm;
 use crate::xdr::Void;
-
-use super::{CallerName, Netobj, NlmNotify, NlmShareargs};
 
 crate::xdr! { "nlm";
     /// nlm4_stats. RFC 1813 section 6.1.4.

@@ -1,9 +1,8 @@
 //! Version 2, the port mapper: TCP and UDP ports. RFC 1833 section 3.
 
+use super::RpcbindSetRes;
 use crate::rpc::program::Program;
 use crate::xdr::{Opaque, Void, XdrLinkedList};
-
-use super::RpcbindSetRes;
 
 crate::xdr! { "portmap";
     /// The values of prot. RFC 1833 section 3.1.

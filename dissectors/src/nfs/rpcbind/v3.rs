@@ -1,8 +1,7 @@
 //! Version 3 of RPCBIND: any transport, and universal addresses. RFC 1833 section 2.
 
-use crate::xdr::Void;
-
 use super::{Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr};
+use crate::xdr::Void;
 
 crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 2.1.

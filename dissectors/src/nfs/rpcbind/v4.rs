@@ -1,10 +1,9 @@
 //! Version 4 of RPCBIND: adds the versions of a program, all its addresses, and statistics. RFC 1833 section 2.
 
+use super::{Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr};
 use crate::rpc::program::Program;
 use crate::rpc::universal_address::UniversalAddress;
 use crate::xdr::{Text, Void, XdrLinkedList};
-
-use super::{Netbuf, Rpcb, RpcbRmtcallargs, RpcbRmtcallres, RpcbindGettimeRes, RpcbindSetRes, Rpcblist, Uaddr};
 
 crate::xdr! { "portmap";
     /// Transport semantics. RFC 1833 section 2.1.

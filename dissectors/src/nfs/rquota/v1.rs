@@ -1,9 +1,8 @@
 //! RQUOTA version 1: quotas of users.
 
+use super::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
 use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
-
-use super::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
 
 crate::xdr! { "rquota";
     /// getquota_args.

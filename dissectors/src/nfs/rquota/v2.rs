@@ -1,9 +1,8 @@
 //! RQUOTA version 2: quotas of users and of groups.
 
+use super::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
 use crate::nfs::status_union::StatusUnion;
 use crate::xdr::Void;
-
-use super::{GetquotaOk, GqrStatus, Pathp, SetquotaOk, SqDqblk};
 
 crate::xdr! { "rquota";
     /// Type of a quota.

@@ -1,12 +1,11 @@
 //! Types of individual attributes.
 
-use crate::xdr::{Text, XdrArray};
-
 use super::bitmap::NamedBitmap;
 use super::bitmap::bits;
 use super::bitmap_keyed_values::BitmapKeyedValues;
 use super::bitmap_keyed_values::items;
 use super::types::{Layouttype4, Length4, Mode4, Nfsace4, Nfstime4};
+use crate::xdr::{Text, XdrArray};
 
 crate::xdr! { "nfs";
     /// fattr4_fh_expire_type. RFC 8881 section 4.2.3.

@@ -1,7 +1,5 @@
 //! File attributes: table of all attributes, and fattr4. RFC 7530 section 5, RFC 8881 section 5, RFC 7862 section 12.
 
-use crate::xdr::{Text, XdrArray};
-
 use super::attribute_value_types::{
     Aclsupport, ChangeAttrType4, FhExpireType, Fs4Status, FsCharsetCap4, Mdsthreshold4, ModeMasked4, ModeUmask4,
     Nfsacl41, OpenArguments4, RetentionGet4, RetentionSet4, SecLabel4,
@@ -15,6 +13,7 @@ use super::status::Nfsstat4;
 use super::types::{
     ChangePolicy4, Duration4, Fsid4, Layouttype4, Mode4, NfsFh4, NfsFtype4, Nfsace4, Nfstime4, Settime4, Specdata4,
 };
+use crate::xdr::{Text, XdrArray};
 
 /// bitmap4: a set of attributes, unless other names are given. RFC 8881 section 3.3.7.
 pub type Bitmap4<'a, N = Attributes> = NamedBitmap<'a, N>;

@@ -3,12 +3,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use super::bitmap::{BitNames, NamedBitmap, words_for_bits};
+use super::forwarding_observer::OuterGroupOmittingObserver;
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrError};
-
-use super::bitmap::{BitNames, NamedBitmap, words_for_bits};
-use super::forwarding_observer::OuterGroupOmittingObserver;
 
 /// An item announced by a bit.
 pub trait BitmapKeyedValue<'a>: Sized {

@@ -1,7 +1,5 @@
 //! Callbacks from server to client. RFC 7530 section 17, RFC 8881 section 20, RFC 7862 section 16.
 
-use crate::xdr::XdrArray;
-
 use super::attributes::Bitmap4;
 use super::bitmap::bits;
 use super::device_notifications::NotifyDeviceid4;
@@ -13,6 +11,7 @@ use super::status::Nfsstat4;
 use super::types::{
     Fsid4, Layouttype4, Length4, LockOwner4, NfsFh4, Offset4, Sequenceid4, Sessionid4, Slotid4, Stateid4,
 };
+use crate::xdr::XdrArray;
 
 crate::xdr! { "nfs";
     /// CB_GETATTR4args. RFC 8881 section 20.1.1.

@@ -5,15 +5,14 @@
 
 use std::fmt;
 
-use crate::field::registry::FieldRegistry;
-use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
-use crate::xdr::{Cursor, EncodedItemsOrSlice, Encoder, Text, Xdr, XdrError};
-
 use super::forwarding_observer::OuterGroupOmittingObserver;
 use super::namespace_and_attributes::Createtype4;
 use super::operation_numbers::{CbOperation, Operation};
 use super::operations::{Args, CbArgs, CbResults, OperationBody, Results};
 use super::status::Nfsstat4;
+use crate::field::registry::FieldRegistry;
+use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
+use crate::xdr::{Cursor, EncodedItemsOrSlice, Encoder, Text, Xdr, XdrError};
 
 crate::xdr! { "nfs";
     /// COMPOUND4args, without the operations. RFC 8881 section 16.2.1.

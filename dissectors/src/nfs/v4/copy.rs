@@ -1,12 +1,11 @@
 //! Server-side copies. RFC 7862 section 15.
 
-use crate::xdr::{Text, XdrArray};
-
 use super::address::Netaddr4;
 use super::io::WriteResponse4;
 use super::status::Nfsstat4;
 use super::status::results;
 use super::types::{Duration4, Length4, Offset4, Stateid4};
+use crate::xdr::{Text, XdrArray};
 
 crate::xdr! { "nfs";
     /// netloc_type4. RFC 7862 section 4.7.

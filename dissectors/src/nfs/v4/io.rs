@@ -1,10 +1,9 @@
 //! Operations on file contents. RFC 8881 section 18, RFC 7862 section 15.
 
-use crate::xdr::{Ddp, Opaque, ReadPlusDdpEligibleData, XdrArray};
-
 use super::bitmap::NamedBitmap;
 use super::bitmap::bits;
 use super::types::{Count4, Length4, Offset4, StableHow4, Stateid4, Verifier4};
+use crate::xdr::{Ddp, Opaque, ReadPlusDdpEligibleData, XdrArray};
 
 crate::xdr! { "nfs";
     /// COMMIT4args. RFC 8881 section 18.3.1.

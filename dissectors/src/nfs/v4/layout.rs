@@ -17,12 +17,11 @@ pub use flex_files::*;
 pub use objects::*;
 pub use scsi::*;
 
-use crate::xdr::{Opaque, StructuredOpaque, XdrArray};
-
 use super::bitmap::NamedBitmap;
 use super::device_notifications::DeviceNotifications;
 use super::status::results;
 use super::types::{Bool, Count4, Deviceid4, Layouttype4, Length4, NfsCookie4, Nfstime4, Offset4, Stateid4, Verifier4};
+use crate::xdr::{Opaque, StructuredOpaque, XdrArray};
 
 crate::xdr! { "nfs";
     /// layoutiomode4. RFC 8881 section 3.3.20.

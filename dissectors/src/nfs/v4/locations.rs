@@ -1,11 +1,10 @@
 //! Locations of file systems: fs_locations and fs_locations_info. RFC 8881 sections 11.16 and 11.17.
 
+use super::address::ServerName;
+use super::types::Pathname4;
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use crate::xdr::{Cursor, Encoder, Opaque, Xdr, XdrArray, XdrError};
-
-use super::address::ServerName;
-use super::types::Pathname4;
 
 crate::xdr! { "nfs";
     /// fs_location4. RFC 8881 section 11.16.

@@ -1,10 +1,9 @@
 //! Byte-range locks and their stateids. RFC 7530 section 16, RFC 8881 section 18.
 
-use crate::xdr::XdrArray;
-
 use super::status::Nfsstat4;
 use super::status::results;
 use super::types::{Bool, Length4, LockOwner4, Offset4, Seqid4, Stateid4};
+use crate::xdr::XdrArray;
 
 crate::xdr! { "nfs";
     /// nfs_lock_type4. RFC 8881 section 18.10.1.

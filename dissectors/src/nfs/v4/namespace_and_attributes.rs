@@ -1,12 +1,11 @@
 //! Operations on names, filehandles and attributes. RFC 7530 section 16, RFC 8881 section 18.
 
-use crate::xdr::{DdpText, Opaque, XdrArray, XdrLinkedList};
-
 use super::attributes::{Bitmap4, Fattr4};
 use super::status::Nfsstat4;
 use super::types::{
     ChangeInfo4, Component4, Count4, Flavor, NfsCookie4, NfsFh4, NfsFtype4, RpcGssSvcT, Specdata4, Stateid4, Verifier4,
 };
+use crate::xdr::{DdpText, Opaque, XdrArray, XdrLinkedList};
 
 crate::xdr! { "nfs";
     /// Access rights of ACCESS. RFC 8881 section 18.1.1, RFC 8276 section 8.5.

@@ -2,10 +2,6 @@
 
 use std::fmt;
 
-use crate::field::{FieldDefinition, FieldKind, FieldObserver};
-use crate::nfs::status_union::StatusUnion;
-use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
-
 use super::callback::*;
 use super::copy::*;
 use super::io::*;
@@ -18,6 +14,9 @@ use super::operation_table::{callback_operation_table, operation_table};
 use super::session::*;
 use super::status::Nfsstat4;
 use super::xattr::*;
+use crate::field::{FieldDefinition, FieldKind, FieldObserver};
+use crate::nfs::status_union::StatusUnion;
+use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
 
 /// Union of most results: a status, and the result on success.
 type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;

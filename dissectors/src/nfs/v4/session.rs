@@ -1,12 +1,11 @@
 //! Clients, sessions and leases. RFC 7530 section 16, RFC 8881 section 18.
 
-use crate::xdr::{Opaque, Text, XdrArray};
-
 use super::address::Netaddr4;
 use super::bitmap::NamedBitmap;
 use super::operation_numbers::OperationBitNames;
 use super::status::results;
 use super::types::{Clientid4, Count4, Flavor, Nfstime4, RpcGssSvcT, Sequenceid4, Sessionid4, Slotid4, Verifier4};
+use crate::xdr::{Opaque, Text, XdrArray};
 
 crate::xdr! { "nfs";
     /// nfs_client_id4. RFC 7530 section 2.2.12.

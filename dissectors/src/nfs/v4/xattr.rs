@@ -1,8 +1,7 @@
 //! Extended attributes. RFC 8276.
 
-use crate::xdr::{Opaque, XdrArray};
-
 use super::types::{ChangeInfo4, Component4, Count4, NfsCookie4};
+use crate::xdr::{Opaque, XdrArray};
 
 crate::xdr! { "nfs";
     /// GETXATTR4args. RFC 8276 section 8.4.1.1.

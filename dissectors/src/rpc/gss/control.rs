@@ -1,12 +1,11 @@
 //! Control messages of RPCSEC_GSS: context creation (RFC 2203 section 5.2), channel binding (RFC 5403 section 3.3),
 //! assertions and their list (RFC 7861 section 2.7). They are in a Call of NULL and its Reply.
 
+use super::protection::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue, NullFieldObserver};
 use crate::rpc::message_kind::RpcMessageKind::{self, *};
 use crate::xdr::{Cursor, Encoder, Opaque, Text, Xdr, XdrArray, XdrError};
-
-use super::protection::{GssIntegrityChecksum, IntegrityBody, RpcGssPrivData, RpcGssService};
 
 crate::xdr! { "rpc.authgss";
     /// rpc_gss_init_arg. RFC 2203 section 5.2.2.

@@ -1,6 +1,5 @@
 //! The table of all faults.
 
-use MockFaultOperations::{Nfs3, Nfs4};
 use nfsrdma_dissectors::nfs::field_labels as labels;
 use nfsrdma_dissectors::nfs::v3::{Nfsstat3, Procedure as P};
 use nfsrdma_dissectors::nfs::v4::Operation as Op;
@@ -12,6 +11,7 @@ use super::server_fault::MockFieldMutation::{
 use super::server_fault::MockFileTreeFault::{KeepsNames, LosesNames, Nothing, Twice};
 use super::server_fault::{MockFieldMutation, MockFieldPath, MockFileTreeFault, MockServerFault, MockServerFaultKind};
 use crate::transport_faults::MockTransportFault;
+use MockFaultOperations::{Nfs3, Nfs4};
 
 /// Operations of one version.
 #[derive(Clone, Copy)]

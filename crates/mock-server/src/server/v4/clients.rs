@@ -7,11 +7,11 @@ use nfsrdma_dissectors::nfs::v4::{
     StateProtect4R,
 };
 use nfsrdma_dissectors::xdr::{Opaque, Void, XdrArray};
+use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
 use super::super::mock_server::MockServer;
 use super::compound::{MockCompoundExecution, OPERATIONS};
 use super::state::{MockCachedReply, MockClientRecord, MockSession, MockSessionSlot, SLOTS};
-use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
 /// First csa_sequence of a client ID.
 const FIRST_CREATE_SEQUENCE: u32 = 1;

@@ -13,11 +13,11 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::rpc::AcceptStat;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
+use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
 use super::mock_server::MockServer;
 use super::reply::{MockReplyBuffers, unreadable};
 use compound::{MockCompoundExecution, OPERATIONS};
-use nfsrdma_replay::seed::file_server_client::SessionLimits;
 use state::MockCachedReply;
 
 /// The highest supported minor version.

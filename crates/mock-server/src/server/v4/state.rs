@@ -5,9 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Sessionid4, Stateid4, Verifier4};
 use nfsrdma_dissectors::xdr::Encoder;
+use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
 use super::super::filehandle::MockFileId;
-use nfsrdma_replay::seed::file_server_client::SessionLimits;
 
 /// Maximum number of clients, of opens, of lock states, and of seqids.
 const MAX_ENTRIES: usize = 1 << 16;

@@ -3,14 +3,13 @@
 
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::record::hash;
 use rustc_hash::FxHashMap;
 
 use crate::trace::error::TraceError;
 use crate::trace::file_format::TraceObjectOrigin;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::NONE;
-use nfsrdma_analysis::comparison::record::hash;
-
 use crate::tree::inferred_object::ROOT;
 
 /// Maximum number of names that are remembered; the targets of others are unknown.

@@ -1,8 +1,9 @@
 //! Changes by clients whose Calls are not in the capture. The steps of the trace show the state without those changes.
 
-use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, has_label};
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, has_label};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
@@ -16,7 +17,6 @@ use super::reply_check_queue::LiveReply;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
 /// so far, and the recorded one does not.

@@ -7,6 +7,7 @@
 use std::io::{Read, Seek};
 use std::time::{Duration, Instant};
 
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::gss::{GssContextSetup, GssSetupStep};
 use nfsrdma_rpc::{CallTag, RpcClientConnectionId, SubmitError, TransportReply};
@@ -20,7 +21,6 @@ use super::renewable_gss_context::{
 use super::replay_engine::ReplayEngine;
 use super::step_window::{CONTEXT_INDEX, StepWindowEntry, call_tag, turn};
 use crate::containment::{ContainmentCheckedCall, ContainmentCheckedTransport};
-use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum time to wait for the Reply to a context's destruction. Otherwise the server expires the context.
 const DESTROY_TIMEOUT: Duration = Duration::from_secs(3);

@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 use std::time::Instant;
 
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Encoder;
 use nfsrdma_rpc::{ReconnectionAttempts, RpcClientConnectionId, TransportErrorResponsibility};
@@ -17,7 +18,6 @@ use super::send_result::{NonStepCallSubmitResult, StepSendObstacle};
 use super::step_window::{BIND_INDEX, call_tag};
 use crate::containment::ContainmentCheckedTransport;
 use crate::trace::step::{NONE, TraceStep};
-use nfsrdma_analysis::comparison::record::hash;
 
 fn no_connection_state() -> StepOutcome {
     StepOutcome::Unreplayable(format!("{}: {}", NO_CONNECTION.code, NO_CONNECTION.text))

@@ -1,10 +1,10 @@
 //! Handles the Reply to a step and stores the values that later steps need.
 
-use nfsrdma_dissectors::enumerator_names;
 use std::cell::LazyCell;
 use std::io::{Read, Seek};
 use std::time::Instant;
 
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};

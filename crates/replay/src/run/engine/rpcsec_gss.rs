@@ -2,6 +2,7 @@
 
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::auth::Flavor;
@@ -21,7 +22,6 @@ use crate::root_credential;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{GssProtection, TraceSlotValueKind, TraceStep};
 use crate::trace::value_substitution::TracePayloadInMessage;
-use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of captured contexts with a context of their own; Calls of further ones share these.
 const MAX_CONTEXTS: usize = 64;

@@ -1,10 +1,10 @@
 //! Turns steps into Calls of this run and sends them; sends Calls again whose connection was lost.
 
-use nfsrdma_dissectors::enumerator_names;
 use std::io::{Read, Seek};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody, AuthSys, Flavor};
 use nfsrdma_dissectors::rpc::{self, Credential, Program, Verifier, Xid, universal_address};

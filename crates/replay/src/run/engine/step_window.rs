@@ -3,6 +3,9 @@
 use std::ops::Range;
 use std::time::Instant;
 
+use nfsrdma_analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
+};
 use nfsrdma_dissectors::xdr::{Cursor, Opaque, XdrArray};
 use nfsrdma_rpc::{CallTag, RpcClientConnectionId};
 use rustc_hash::FxHashSet;
@@ -20,9 +23,6 @@ use crate::trace::step::{
     TraceReplySizeLimits, TraceStep,
 };
 use crate::trace::value_substitution::TracePayloadInMessage;
-use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
-};
 
 /// A step that is pending or in flight. Its buffers are reused.
 #[derive(Debug, Default)]

@@ -1,8 +1,10 @@
 //! Verification of a run: live Replies against recorded ones, and the file tree that the steps must leave.
 
-use nfsrdma_dissectors::enumerator_names;
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+use nfsrdma_analysis::comparison::record::hash;
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -35,8 +37,6 @@ use crate::trace::step::{
     MessageCaptureCompleteness, NONE, PayloadContentState, TracePayload, TraceSlotValueKind, TraceStep,
 };
 use crate::tree::inferred_object::ROOT;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
-use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of bytes of a symbolic link's text that are read for comparison.
 const MAX_LINK_TEXT_BYTES: u32 = 4096;

@@ -1,18 +1,18 @@
 //! Names of a directory compared as a set across a listing: each server returns them in its own order and parts.
 
-use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, is_within};
-use nfsrdma_dissectors::enumerator_names;
 use std::rc::Rc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
-
-use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
+use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, is_within};
 use nfsrdma_analysis::comparison::record::{
     ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders, hash,
 };
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
 
 /// Maximum number of directories being listed.
 const MAX_LISTINGS: usize = 32;

@@ -1,11 +1,11 @@
 //! Operations and attributes that a server must support: a server without them differs.
 
-use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, is_within};
-use nfsrdma_dissectors::enumerator_names;
 use std::rc::Rc;
 
 use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
+use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, is_within};
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3;

@@ -23,41 +23,41 @@ mod tests;
 mod tolerated_difference_removal;
 mod write_chunks;
 
-use nfsrdma_analysis::comparison::field_path_text::ends_with_labels;
-use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::field_names;
-use nfsrdma_dissectors::nfs::field_labels;
-use nfsrdma_dissectors::rpc::RpcMsg;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use nfsrdma_analysis::comparison::field_path_text::ends_with_labels;
+use nfsrdma_dissectors::enumerator_names;
+use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Bitmap4};
+use nfsrdma_dissectors::rpc::RpcMsg;
 use rustc_hash::FxHashSet;
 
 use attribute_relations::violations::AttributeRelationViolation;
 use attribute_relations::{AttributeRelationCheckState, FinalAttributeDifference, reply_attribute_values};
 use directory_listing::DirectoryListingChecks;
 use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
-use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
-pub use reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
-use reply_sections::{
-    align_root_sections, clear_undefined_mode_bits, fill_hashes, first_differing_status, is_ok, is_status, makes_names,
-    operations_before, remove_incomparable, section_status, statuses,
-};
-use tolerated_difference_removal::{ReplyTolerance, attribute, is_attribute};
-
-use super::options::ReplayOptions;
-use super::tolerance_rules::file::ToleranceFileRule;
-use super::tolerance_rules::{self, BuiltInToleranceRule};
-use crate::seed::SeededTree;
-use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
 use nfsrdma_analysis::comparison::comparable_transaction_recorder::{ComparableTransactionRecorder, LocatedField};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair};
 use nfsrdma_analysis::comparison::options::ComparisonOptions;
 use nfsrdma_analysis::comparison::record::{ComparableMessage, ComparableTransaction};
 use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, RecordComparer};
+use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
+pub use reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
+
+use super::options::ReplayOptions;
+use super::tolerance_rules::file::ToleranceFileRule;
+use super::tolerance_rules::{self, BuiltInToleranceRule};
+use crate::seed::SeededTree;
+use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
+use reply_sections::{
+    align_root_sections, clear_undefined_mode_bits, fill_hashes, first_differing_status, is_ok, is_status, makes_names,
+    operations_before, remove_incomparable, section_status, statuses,
+};
+use tolerated_difference_removal::{ReplyTolerance, attribute, is_attribute};
 
 /// Maximum number of unsupported operations that are remembered.
 const MAX_UNSUPPORTED: usize = 1024;

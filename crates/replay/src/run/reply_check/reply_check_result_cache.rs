@@ -5,13 +5,19 @@
 //! message. If another pair agrees with the pattern, both its messages would be decoded the same way, with the same
 //! result. Otherwise it is decoded: a pattern never finds a difference.
 
-use nfsrdma_dissectors::nfs::field_labels;
 use std::ops::Range;
 use std::rc::Rc;
 
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
+use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
+use nfsrdma_analysis::comparison::field_path::FieldPath;
+use nfsrdma_analysis::comparison::identity_map::ServerAssignedValueHash;
+use nfsrdma_analysis::comparison::record::{ComparedFieldValue, hash};
+use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, OPERATION_COUNT_FIELD};
 use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::xdr::ChunkedDataItem;
 use rustc_hash::FxHashMap;
@@ -19,12 +25,6 @@ use rustc_hash::FxHashMap;
 use super::attribute_relations::reply_attribute_values::MatchedReplyAttribute;
 use super::reply_pair::{ReplyCheckResult, ReplyPair};
 use super::reply_sections::{is_incomparable, makes_names};
-use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
-use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
-use nfsrdma_analysis::comparison::field_path::FieldPath;
-use nfsrdma_analysis::comparison::identity_map::ServerAssignedValueHash;
-use nfsrdma_analysis::comparison::record::{ComparedFieldValue, hash};
-use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, OPERATION_COUNT_FIELD};
 
 /// Maximum number of message lengths with patterns.
 const MAX_LENGTHS: usize = 1024;

@@ -1,16 +1,16 @@
 //! Sections of decoded Replies: their statuses, and the fields that are never compared.
 
-use nfsrdma_analysis::comparison::field_path::FieldPath;
-use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::nfs::field_labels;
 use std::rc::Rc;
 
 use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_analysis::comparison::field_equality::{FieldEqualityRequirement, MappedIdentifierType};
+use nfsrdma_analysis::comparison::field_path::FieldPath;
 use nfsrdma_analysis::comparison::record::{
     ComparableMessage, ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders,
 };
+use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::Operation;
 

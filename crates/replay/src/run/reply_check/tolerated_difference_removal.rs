@@ -1,19 +1,19 @@
 //! Removes differences that a rule tolerates from both sides and records the rules that were needed.
 
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::field_path::FieldPath;
 use nfsrdma_analysis::comparison::field_path_text::{has_label, is_within, strip_labels};
+use nfsrdma_analysis::comparison::record::{ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders};
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
-use std::collections::VecDeque;
-use std::rc::Rc;
-
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
-use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
-use nfsrdma_analysis::comparison::record::{ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders};
 
 /// Rules that are turned off, and properties of the live server on which the others depend.
 #[derive(Debug, Default)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nfsrdma_analysis::comparison::difference::{Difference, TransactionCaptureLocation};
+use nfsrdma_analysis::statistics::Latencies;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use rustc_hash::FxHashMap;
 
 use crate::run::step_outcome::{FinalStepState, StepCounts, StepOutcome};
-use nfsrdma_analysis::comparison::difference::{Difference, TransactionCaptureLocation};
-use nfsrdma_analysis::statistics::Latencies;
 
 /// Maximum number of reasons counted separately.
 const MAX_REASONS: usize = 4_096;

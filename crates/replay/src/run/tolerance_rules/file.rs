@@ -13,9 +13,10 @@
 
 use std::fmt;
 
-use super::{ALL, BuiltInToleranceRule};
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::options::{ComparisonOptions, IgnoreKey};
+
+use super::{ALL, BuiltInToleranceRule};
 
 /// Maximum number of rules in a file.
 const MAX_RULES: usize = 4096;

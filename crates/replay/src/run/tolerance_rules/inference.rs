@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+
 use crate::run::report::ReplayReport;
 use crate::run::report::steps::StepIdWithFrames;
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 
 /// Maximum number of rules written.
 const MAX_RULES: usize = 1024;

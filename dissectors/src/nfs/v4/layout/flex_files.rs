@@ -1,11 +1,10 @@
 //! Flexible file layout type, LAYOUT4_FLEX_FILES. RFC 8435.
 
+use super::device_report::{DeviceError4, IoInfo4};
+use super::files::MultipathList4;
 use crate::nfs::v4::address::Netaddr4;
 use crate::nfs::v4::types::{Bool, Deviceid4, Duration4, Length4, NfsFh4, Offset4, Stateid4};
 use crate::xdr::{Text, XdrArray};
-
-use super::device_report::{DeviceError4, IoInfo4};
-use super::files::MultipathList4;
 
 crate::xdr! { "nfs";
     /// ff_device_versions4: an NFS version that a data server supports. RFC 8435 section 4.1.

@@ -33,10 +33,12 @@ pub(super) mod reply_attribute_values;
 mod server_clock_granularity;
 pub(super) mod violations;
 
-use nfsrdma_analysis::comparison::field_path_text::has_label;
 use std::ops::Range;
 use std::time::Instant;
 
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
+use nfsrdma_analysis::comparison::field_path_text::has_label;
+use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{NfsFtype4, Operation};
@@ -56,8 +58,6 @@ use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
 use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
 use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
 use crate::tree::inferred_object::ROOT;
-use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
-use nfsrdma_analysis::comparison::record::hash;
 
 /// Maximum number of objects, and of names; each table is cleared when it is full.
 const MAX_ENTRIES: usize = 1 << 16;

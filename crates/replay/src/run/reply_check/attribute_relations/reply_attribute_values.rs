@@ -1,17 +1,16 @@
 //! Attributes in a Reply that have relations: change attributes, times, file systems, owners and file numbers.
 
-use nfsrdma_analysis::comparison::field_path_text::{has_label, is_within};
 use std::ops::Range;
 use std::rc::Rc;
 
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
+use nfsrdma_analysis::comparison::field_path::FieldPath;
+use nfsrdma_analysis::comparison::field_path_text::{has_label, is_within};
 use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
-
-use nfsrdma_analysis::comparison::comparable_transaction_recorder::LocatedField;
-use nfsrdma_analysis::comparison::field_path::FieldPath;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) enum ComparedAttributeKind {

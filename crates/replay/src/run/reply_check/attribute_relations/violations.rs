@@ -1,14 +1,15 @@
 //! Attribute values of a reply pair and their contradictions to earlier ones.
 
+use nfsrdma_analysis::comparison::difference::{
+    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
+};
+use nfsrdma_analysis::comparison::record::hash;
+
 use super::reply_attribute_values::{AttributeOccurrence, ComparedAttributeKind};
 use super::server_clock_granularity::{decode_time, is_unexpected_time};
 use crate::run::tolerance_rules::BuiltInToleranceRule;
 use crate::trace::step::NONE;
 use crate::tree::inferred_object::ROOT;
-use nfsrdma_analysis::comparison::difference::{
-    Difference, DifferenceKind, DifferenceSideValue, TransactionCaptureLocation,
-};
-use nfsrdma_analysis::comparison::record::hash;
 
 #[derive(Debug, PartialEq)]
 pub(in super::super) struct AttributeRelationViolation {
