@@ -12,8 +12,8 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::net;
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 #[path = "../tests/it/captures.rs"]
 #[allow(dead_code, clippy::panic, reason = "written for the tests, which need more of it")]

@@ -12,7 +12,7 @@ use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 use nfsrdma_capture_file::CaptureFrameSource;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 use nfsrdma_inspect::output::style::TerminalProfile;
 use nfsrdma_inspect::output::{
     OutputLineFormat, OutputLineUnit, OutputSettings, SummaryFormat, TimeFormat, ViewAndSummaryWriter,

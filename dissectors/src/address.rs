@@ -32,7 +32,7 @@ impl Address {
 
     /// Returns the byte in which addresses of one network differ most often; 0 if the address is unknown.
     #[inline]
-    pub(crate) fn last_byte(&self) -> u8 {
+    pub fn last_byte(&self) -> u8 {
         match self {
             Self::Unknown => 0,
             Self::Ip(IpAddr::V4(address)) => address.octets()[3],

@@ -86,12 +86,13 @@ pub trait FieldObserver<'a> {
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>);
 }
 
-/// Observer that forwards to another one by dynamic dispatch. The decoders of all protocols are compiled for it once,
-/// in this crate, instead of once for each observer: otherwise, they are half of the program.
-pub(crate) struct TypeErasedFieldObserver<'o, 'a>(&'o mut (dyn FieldObserver<'a> + 'o));
+/// Observer that forwards to another one by dynamic dispatch. The decoders of all protocols are compiled for it once
+/// instead of once for each observer: otherwise, they are half of the program.
+pub struct TypeErasedFieldObserver<'o, 'a>(&'o mut (dyn FieldObserver<'a> + 'o));
 
 impl<'o, 'a> TypeErasedFieldObserver<'o, 'a> {
-    pub(crate) fn new(observer: &'o mut impl FieldObserver<'a>) -> Self {
+    /// Creates an observer that forwards to `observer`.
+    pub fn new(observer: &'o mut impl FieldObserver<'a>) -> Self {
         Self(observer)
     }
 }

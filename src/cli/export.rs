@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_capture_file::{CaptureFrameSource, SourceError, os_error_text};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, write_advice};
 
 use super::exit_status::ExitStatus;

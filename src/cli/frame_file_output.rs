@@ -8,7 +8,7 @@ use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_capture_file::{CaptureFrameSource, ZstdWindowBudget};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
+use nfsrdma_flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, is_standard_output};
 
 use super::standard_streams::report_error;

@@ -10,7 +10,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError, os_error_text};
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, RULES, Rule};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use super::exit_status::ExitStatus;
 #[cfg(feature = "live")]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
 use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, ip_reassembly};
+use nfsrdma_flow::{Flow, FlowLimits, ip_reassembly};
 
 use super::bytes::BytesArg;
 use super::command_suggestions;

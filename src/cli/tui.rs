@@ -11,7 +11,7 @@ use nfsrdma_capture_file::CaptureInterfaceLinkState;
 use nfsrdma_capture_file::{CaptureFrameSource, os_error_text};
 #[cfg(feature = "live")]
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::FlowLimits;
+use nfsrdma_flow::FlowLimits;
 
 use super::exit_status::ExitStatus;
 use super::filehandle_display_option::FilehandleDisplayArgs;

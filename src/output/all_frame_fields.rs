@@ -6,11 +6,11 @@ use nfsrdma_analysis::filter::OutputFieldValue;
 use nfsrdma_analysis::filter::catalog::FilterType;
 use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, observe_segment};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_flow::{Flow, FrameContentKind, observe_segment};
 use rustc_hash::FxHashMap;
 
 use super::tshark_field_value::format_value;

@@ -11,10 +11,10 @@ use nfsrdma_analysis::sessions::{ConnectionSessionSummary, SessionChannelBinding
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::transaction::{Endpoint, TransactionConnection};
-use nfsrdma_dissectors::flow::{NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, Version2SendCredits};
 use nfsrdma_dissectors::rpcrdma::version2::PeerProperties;
 use nfsrdma_dissectors::rpcrdma::{Dialect, PrivateData, SidePrivateData};
+use nfsrdma_flow::transaction::{Endpoint, TransactionConnection};
+use nfsrdma_flow::{NegotiatedParameters, RdmaReadResources, ServiceIdOrPort, Version2SendCredits};
 use serde::Serialize;
 
 use super::json::line::{connection_members, finding_object};

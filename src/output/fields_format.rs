@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_analysis::filter::{FilterRunner, OutputColumnField};
 use nfsrdma_dissectors::captured_frame::Frame;
-use nfsrdma_dissectors::flow::Flow;
+use nfsrdma_flow::Flow;
 use serde::Serializer;
 
 use super::all_frame_fields::FrameFieldValues;

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
+use nfsrdma_flow::chunk::Chunk;
+use nfsrdma_flow::transaction::{RpcMessageKind, Transaction};
 
 const PER_LINE: usize = 16;
 

@@ -12,13 +12,13 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
-    MainOperation, ProcedureOrMainOperation, RpcSummary, TransactionMessages,
-};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::nfs::{Procedure, mount, nlm, rquota};
 use nfsrdma_dissectors::rpc::gss::{GssControlMessageKind, GssPayload};
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction_message_decoding::{
+    MainOperation, ProcedureOrMainOperation, RpcSummary, TransactionMessages,
+};
 
 use super::style::{Glyphs, columns};
 use super::units::path;

@@ -15,10 +15,10 @@ use std::io::{self, Write};
 
 use nfsrdma_analysis::names::FileNames;
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 
 use super::pending_call_progress::PendingCallProgress;
 use crate::escape;

@@ -49,8 +49,8 @@ use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::Frame;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
+use nfsrdma_flow::pending_call_queries::PendingCall;
+use nfsrdma_flow::{Flow, Transaction, TransactionSlabKey};
 
 use connections::ConnectionLineWriter;
 use fields_format::TsharkFieldsWriter;

@@ -16,12 +16,12 @@ use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource, InterfaceId
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
+use nfsrdma_flow::chunk::ChunkKind;
+use nfsrdma_flow::transaction::{RpcMessageKind, Transaction};
+use nfsrdma_flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
 };
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, FrameRole, TransactionFrame, TransactionSlabKey};
+use nfsrdma_flow::{Flow, FrameContentKind, FrameRole, TransactionFrame, TransactionSlabKey};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::info_column::InfoColumnFormatter;
@@ -571,7 +571,7 @@ fn capture_changed_error() -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use nfsrdma_dissectors::flow::FlowLimits;
+    use nfsrdma_flow::FlowLimits;
 
     use super::*;
     use crate::testing;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use nfsrdma_analysis::call_session_slots::CallSessionSlot;
-use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
+use nfsrdma_flow::pending_call_queries::PendingTransactionPhase;
 
 use super::units::HumanSize;
 

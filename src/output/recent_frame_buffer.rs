@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
-use nfsrdma_dissectors::flow::MpaCounts;
+use nfsrdma_flow::MpaCounts;
 
 use super::tree::frame_store::FrameStore;
 

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::ChunkTally;
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::IcrcCounts;
+use nfsrdma_flow::IcrcCounts;
 use serde::Serialize;
 
 use super::json::object::{DisplayAsJsonString, JsonArray, JsonMap, SCHEMA, json_object, write_json_line};

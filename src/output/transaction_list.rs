@@ -12,15 +12,15 @@ use nfsrdma_analysis::names::FileNames;
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::transaction::{
+use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_flow::chunk::Chunk;
+use nfsrdma_flow::chunk::ChunkKind;
+use nfsrdma_flow::transaction::{
     CallDirection, CapturedMessage, ChunkListCompleteness, MissingPart, RpcMessageKind, Transaction,
 };
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
+use nfsrdma_flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
 };
-use nfsrdma_dissectors::rpc::Program;
 
 use super::info_column::InfoColumnFormatter;
 use super::pending_call_progress::PendingCallProgress;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, TransactionConnection};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{RpcMessageKind, TransactionConnection};
 
 /// Maximum number of connections counted at a time: more than the flow follows.
 const MAX_CONNECTIONS: usize = 64 << 10;

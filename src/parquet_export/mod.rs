@@ -25,7 +25,7 @@ use std::path::Path;
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_conformance::{ConformanceChecker, Finding};
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
+use nfsrdma_flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_output_file::ProtectedInputFiles;
 
 use crate::output::json::TransactionJsonLineWriter;

@@ -7,9 +7,9 @@ use std::marker::PhantomData;
 
 use nfsrdma_analysis::names::FileNames;
 use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
+use nfsrdma_flow::transaction_message_decoding::RpcSummary;
 use serde_json::Value;
 
 use super::table_schema::table;

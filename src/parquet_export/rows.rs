@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, Endpoint, RpcMessageKind};
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::Chunk;
+use nfsrdma_flow::transaction::{CallDirection, CapturedMessage, Endpoint, RpcMessageKind};
+use nfsrdma_flow::transaction_message_decoding::RpcSummary;
 
 use super::connection_tally::ExportedConnectionTraffic;
 use super::table_schema::{TimestampMicros, table};

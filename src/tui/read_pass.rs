@@ -15,9 +15,9 @@ use nfsrdma_analysis::rates::{RateMeteredTransaction, RecentRates};
 use nfsrdma_analysis::statistics::OperationKey;
 use nfsrdma_capture_file::{CaptureInterfaceLinkState, NextFrame, SourceError};
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
+use nfsrdma_flow::pending_call_queries::PendingCall;
+use nfsrdma_flow::transaction::CallDirection;
+use nfsrdma_flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
 
 use super::model::pending_calls_and_rates::{LiveActivitySnapshot, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::statistics_snapshot::ViewTablesBuilder;

@@ -11,7 +11,7 @@ use nfsrdma_capture_file::{
     ZstdWindowBudget,
 };
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_flow::Transaction;
 
 use super::followed_file::{FollowedFile, FollowedFileEndReason};
 use super::retained_live_frames::{FirstPassProgress, OwnedFrame, RetainedLiveFrames, TuiFirstPassTransactionResult};

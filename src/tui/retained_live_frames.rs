@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_flow::Transaction;
 use rustc_hash::FxHashMap;
 
 use super::model::transaction_list_row;

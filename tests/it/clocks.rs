@@ -2,7 +2,7 @@
 //! that never comes.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use crate::independent_decoder;
 use crate::loss_comparison::{ALL, Exhibit, named, run, same};

@@ -1,17 +1,17 @@
 //! Captures of every dialect of RPC-over-RDMA, from the generator of conversations: lines, filters, views, and the
 //! option `--dialect`.
 
-#[path = "../../dissectors/tests/conversations/calls.rs"]
+#[path = "../../crates/flow/tests/conversations/calls.rs"]
 #[allow(dead_code, reason = "the dissectors' own test needs more of it")]
 pub(crate) mod calls;
-#[path = "../../dissectors/tests/conversations/fabric.rs"]
+#[path = "../../crates/flow/tests/conversations/fabric.rs"]
 #[allow(dead_code, reason = "the dissectors' own test needs more of it")]
 pub(crate) mod fabric;
-#[path = "../../dissectors/tests/conversations/headers.rs"]
+#[path = "../../crates/flow/tests/conversations/headers.rs"]
 pub(crate) mod headers;
-#[path = "../../dissectors/tests/conversations/speech.rs"]
+#[path = "../../crates/flow/tests/conversations/speech.rs"]
 mod speech;
-#[path = "../../dissectors/tests/conversations/writer.rs"]
+#[path = "../../crates/flow/tests/conversations/writer.rs"]
 pub(crate) mod writer;
 
 use std::io::Write;

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 
 use nfsrdma_capture_file::CaptureFrameSource;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 use crate::captures;
 

@@ -7,10 +7,10 @@ use std::ops::{AddAssign, Range};
 
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{OriginalAndReencodedMessage, TransactionMessages};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapKeyedValue};
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction_message_decoding::{OriginalAndReencodedMessage, TransactionMessages};
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 use crate::captures;
 

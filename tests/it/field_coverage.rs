@@ -8,14 +8,14 @@ use std::ops::Range;
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::catalog;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::TransactionMessages;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction, observe_segment};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::net::NetworkLayerPayload;
 use nfsrdma_dissectors::nfs::v4::{Attribute, BitmapKeyedValue};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction_message_decoding::TransactionMessages;
+use nfsrdma_flow::{Flow, FlowLimits, Transaction, observe_segment};
 
 use crate::captures;
 

@@ -6,11 +6,11 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::address::{Address, Port};
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation};
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::ChunkKind;
+use nfsrdma_flow::transaction::{CallDirection, RpcMessageKind};
 
 use crate::mutations::Kept;
 

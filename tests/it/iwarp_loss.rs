@@ -1,8 +1,8 @@
 //! Captures of NFS over iWARP with lost or changed frames.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::Transaction;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
+use nfsrdma_flow::Transaction;
 
 use crate::mutations::Kept;
 use crate::tcp_loss::{beginning, facts, read};

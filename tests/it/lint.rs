@@ -536,7 +536,7 @@ fn a_known_deviation_has_its_implementation_and_address() {
 #[test]
 fn the_first_violation_of_a_rule_about_connections_is_known_at_its_frame() {
     use nfsrdma_conformance::{ConformanceChecker, FindingGranularity};
-    use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+    use nfsrdma_flow::{Flow, FlowLimits};
     let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
     let mut checker = ConformanceChecker::new().with_first_violations();
     let mut first = Vec::new();

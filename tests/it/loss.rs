@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::ChunkKind;
+use nfsrdma_flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
 use proptest::prelude::*;
 
 use crate::captures;

@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::chunk::ChunkSegment;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_flow::chunk::ChunkSegment;
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction_message_decoding::RpcSummary;
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 use crate::independent_decoder::{self, Name, Part};
 use crate::mutations::{Kept, frames};

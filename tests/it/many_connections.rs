@@ -3,9 +3,9 @@
 use allocation_counter::measure;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::infiniband::OpcodeService;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use crate::loss_comparison::ALL;
 use crate::mutations::Kept;

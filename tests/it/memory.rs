@@ -4,10 +4,10 @@
 use allocation_counter::{AllocationInfo, measure};
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::captured_frame::Frame;
-use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind};
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, PacketPositionInMessage};
 use nfsrdma_dissectors::net::NetworkLayerPayload;
+use nfsrdma_flow::chunk::ChunkKind;
+use nfsrdma_flow::{Flow, FlowLimits, FrameContentKind};
 
 use crate::captures;
 use crate::repeat::Repeated;

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CapturedMessage, ConnectionTransport, RpcMessageKind};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{CapturedMessage, ConnectionTransport, RpcMessageKind};
 
 use crate::captures;
 use crate::independent_decoder;

@@ -1,7 +1,7 @@
 //! Hundreds of connections at once, mixed with other protocols.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use crate::independent_decoder;
 use crate::loss_comparison::{ALL, Exhibit, named, run, same};

@@ -10,11 +10,11 @@ use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::ConformanceChecker;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue, NullFieldObserver};
-use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcSummary};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind, Transaction, ip_reassembly};
 use nfsrdma_dissectors::infiniband;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
+use nfsrdma_flow::transaction::{CallDirection, RpcMessageKind};
+use nfsrdma_flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcSummary};
+use nfsrdma_flow::{Flow, FlowLimits, FrameContentKind, Transaction, ip_reassembly};
 use proptest::prelude::*;
 
 use crate::captures;

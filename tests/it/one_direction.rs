@@ -3,8 +3,8 @@
 //! other direction, so that it is counted as unknown memory.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind};
 use nfsrdma_dissectors::net;
+use nfsrdma_flow::transaction::{MissingPart, RpcMessageKind};
 
 use crate::independent_decoder;
 use crate::loss_comparison::{ALL, agrees, named, run};

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 use nfsrdma_inspect::output::Report;
 use nfsrdma_inspect::output::plan::PlanReportView;
 use nfsrdma_inspect::output::style::TerminalProfile;

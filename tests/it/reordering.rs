@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use crate::loss_comparison::{ALL, named, run, same};
 use crate::mutations::{Kept, frames};

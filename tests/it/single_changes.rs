@@ -20,8 +20,8 @@ use nfsrdma_analysis::comparison::record::ComparableTransaction;
 use nfsrdma_analysis::comparison::{CaptureComparator, ClientAddressAndCallDirection, ComparisonSide};
 use nfsrdma_analysis::memory_budget_shares::BaselineCheckMemoryShares;
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 use crate::mutations::{Kept, frames};
 

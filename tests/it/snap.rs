@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use nfsrdma_dissectors::flow::Transaction as FlowTransaction;
-use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, RpcMessageKind};
+use nfsrdma_flow::Transaction as FlowTransaction;
+use nfsrdma_flow::transaction::{ConnectionTransport, RpcMessageKind};
 use serde_json::Value;
 
 use crate::captures::{self, Temporary};

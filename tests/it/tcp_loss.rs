@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 use crate::mutations::{Kept, frames};
 

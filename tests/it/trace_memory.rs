@@ -4,8 +4,8 @@ use std::io::{self, Cursor, Seek, SeekFrom, Write};
 
 use allocation_counter::measure;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
 use nfsrdma_dissectors::xdr::Encoder;
+use nfsrdma_flow::{Flow, FlowLimits};
 use nfsrdma_replay::compile::TraceCompiler;
 use nfsrdma_replay::run_plan::ReplayPlanSummary;
 use nfsrdma_replay::trace::ReplayTraceReader;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 use crate::mutations::frames;
 

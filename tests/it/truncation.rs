@@ -2,7 +2,7 @@
 //! of the frame is unchanged.
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
+use nfsrdma_flow::transaction::{ConnectionTransport, MissingPart, RpcMessageKind};
 
 use crate::independent_decoder::What;
 use crate::loss_comparison::{ALL, Exhibit, IWARP, ROCE, TCP, agrees, named, names, run, same};

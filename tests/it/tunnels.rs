@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 use serde_json::{Value, json};
 
 use crate::captures::Temporary;

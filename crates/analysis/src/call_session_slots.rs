@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::nfs::field_labels;
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 
 /// A sessionid4 (RFC 8881 section 3.2).
 pub type SessionId = [u8; 16];

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{ConnectionParametersSnapshot, Flow, Transaction};
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_flow::{ConnectionParametersSnapshot, Flow, Transaction};
 
 use super::connections::ConnectionTally;
 use super::load_over_time::{CREDIT_STEPS, CreditSample, CreditSeries};

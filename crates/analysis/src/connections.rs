@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection};
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection};
+use nfsrdma_flow::transaction_message_decoding::RpcSummary;
 
 /// Maximum number of connections that are counted separately.
 const MAX_TALLIES: usize = 4_096;

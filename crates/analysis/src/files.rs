@@ -1,6 +1,6 @@
 //! Traffic by file, for any number of files.
 
-use nfsrdma_dissectors::flow::Transaction;
+use nfsrdma_flow::Transaction;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of files; above it those with the fewest bytes and the least time are evicted.

@@ -1,8 +1,8 @@
 //! Load over time: Transactions, bytes and failures, and the credits in use by a connection.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::CallDirection;
 
 use super::bounded_time_series::{TimeSeries, TimeSeriesBucket};
 use super::rates::TransactionAndByteRate;

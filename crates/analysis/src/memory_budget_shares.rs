@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use nfsrdma_capture_file::{ZstdMemoryShareSettings, ZstdWindowBudget, is_zstd_frame};
-use nfsrdma_dissectors::flow::FlowLimits;
+use nfsrdma_flow::FlowLimits;
 
 /// Default budget in bytes.
 pub const DEFAULT_BYTES: u64 = 256 << 20;

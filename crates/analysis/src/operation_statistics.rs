@@ -1,7 +1,7 @@
 //! Rows of the operation table: counts, rates, latencies and errors.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
+use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 
 use super::statistics::{FrameAndTransactionStatistics, OperationKey, OperationTally};
 

@@ -1,8 +1,8 @@
 //! Detection of Calls that have waited long for their Reply, each reported once.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::pending_call_queries::PendingCall;
-use nfsrdma_dissectors::flow::{Flow, TransactionSlabKey};
+use nfsrdma_flow::pending_call_queries::PendingCall;
+use nfsrdma_flow::{Flow, TransactionSlabKey};
 use rustc_hash::FxHashSet;
 
 /// Minimum and maximum interval between two scans of the Calls in flight, in nanoseconds.

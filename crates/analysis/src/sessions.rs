@@ -4,15 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
-    ProcedureOrMainOperation, RpcSummary, TransactionMessages,
-};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{
     Args, ChannelAttrs4, ChannelDirFromServer4, CompoundCall, CompoundReply, CreateSessionFlags, Operation, Results,
 };
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{CallDirection, RpcMessageKind};
+use nfsrdma_flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcSummary, TransactionMessages};
 
 use super::call_session_slots::{self, SessionId};
 

@@ -2,10 +2,10 @@
 
 use hdrhistogram::Histogram;
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::transaction::{MissingPart, RpcMessageKind, UncapturedOriginalCallEvidence};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::{Chunk, ChunkKind};
+use nfsrdma_flow::transaction::{MissingPart, RpcMessageKind, UncapturedOriginalCallEvidence};
+use nfsrdma_flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
 use rustc_hash::FxHashMap;
 
 use super::connections::ConnectionTallies;

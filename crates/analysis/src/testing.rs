@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::captured_frame::Frame;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 /// Returns the path of a capture of `captures/`.
 pub(crate) fn path(name: &str) -> PathBuf {

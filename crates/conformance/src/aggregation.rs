@@ -1,7 +1,7 @@
 //! Findings that are made once per connection and side.
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
+use nfsrdma_flow::transaction::EndpointRole;
 use rustc_hash::FxHashMap;
 
 use crate::finding::Finding;

@@ -1,9 +1,9 @@
 //! Copies of findings about connections, for the Transactions in which the violations occurred.
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::exceptional_transport_events::CapturedTransportEvent;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::{Transaction, TransactionSlabKey};
+use nfsrdma_flow::exceptional_transport_events::CapturedTransportEvent;
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::{Transaction, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 
 use crate::bounded_table::empty_if_full;

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, ExaminedPacketCounts};
-use nfsrdma_dissectors::flow::transaction::{EndpointRole, RpcMessageKind, TransactionConnection};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_flow::exceptional_transport_events::{CapturedTransportEvent, ExaminedPacketCounts};
+use nfsrdma_flow::transaction::{EndpointRole, RpcMessageKind, TransactionConnection};
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_flow::{Flow, Transaction, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 
 use crate::aggregation::MergedFindings;

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::hash::Hasher;
 
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{DecodedCompound, RpcStatus};
 use nfsrdma_dissectors::nfs::v4::{
     Args, CbArgs, CbOperation, CbResults, CompoundReplyHead, DecodedOperations, Nfsstat4, Operation, OperationBody,
     Results,
@@ -12,6 +10,8 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 use nfsrdma_dissectors::xdr::{Text, Xdr};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction_message_decoding::{DecodedCompound, RpcStatus};
 use rustc_hash::FxHasher;
 
 use crate::sequence_operation_fields::{SequenceArguments, SequenceResult, SessionChannelKind};

@@ -2,13 +2,13 @@
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection};
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{ChannelDirFromServer4, CreateSessionFlags, Operation, Results};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, TransactionConnection};
+use nfsrdma_flow::transaction_message_decoding::RpcSummary;
 use rustc_hash::FxHashMap;
 
 use crate::bounded_table::empty_if_full;

@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::{DdpEligibleItem, FieldDefinition, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
+use nfsrdma_flow::transaction::RpcMessageKind;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DdpEligibleItems {

@@ -1,9 +1,9 @@
 //! Operations of a Call that can have a DDP-eligible data item. RFC 8267 sections 4 and 6.1.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::nfs::v4::Args;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
+use nfsrdma_flow::transaction::RpcMessageKind;
 
 use crate::transaction_view::ConformanceTransaction;
 

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::transaction::{Endpoint, EndpointRole, TransactionConnection};
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_flow::transaction::{Endpoint, EndpointRole, TransactionConnection};
 
 use crate::finding_text::AggregatedViolationValues;
 use crate::rule::Rule;

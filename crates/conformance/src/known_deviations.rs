@@ -1,8 +1,8 @@
 //! Known deviations of implementations.
 
-use nfsrdma_dissectors::flow::NegotiatedParameters;
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
 use nfsrdma_dissectors::rpcrdma::SidePrivateData;
+use nfsrdma_flow::NegotiatedParameters;
+use nfsrdma_flow::transaction::EndpointRole;
 
 use crate::rule::Rule;
 

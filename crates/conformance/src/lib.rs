@@ -1,6 +1,6 @@
 //! Rules of the RFCs for NFS over RDMA, applied to captured traffic.
 //!
-//! [`ConformanceChecker`] takes the Transactions and transport events of a [`Flow`](nfsrdma_dissectors::flow::Flow) and
+//! [`ConformanceChecker`] takes the Transactions and transport events of a [`Flow`](nfsrdma_flow::Flow) and
 //! returns [`Finding`]s. The [`rules`] are data: each has an id, a section, a severity, the evidence that it needs, and
 //! a function that judges one message, Transaction or event. The checker evaluates the evidence, so that a rule is its
 //! condition alone; where evidence is missing, it counts the rule as not judged.

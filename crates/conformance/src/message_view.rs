@@ -2,12 +2,12 @@
 
 use std::ops::Deref;
 
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ChunkListCompleteness, EndpointRole, RpcMessageKind, RpcRdmaHeaderWords,
-};
 use nfsrdma_dissectors::rpc::VERSION as RPC_VERSION;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, WriteChunk};
+use nfsrdma_flow::chunk::Chunk;
+use nfsrdma_flow::transaction::{
+    CallDirection, CapturedMessage, ChunkListCompleteness, EndpointRole, RpcMessageKind, RpcRdmaHeaderWords,
+};
 
 use crate::required_evidence::{RequiredCaptureEvidence, RequiredCaptureEvidenceSet};
 use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};

@@ -1,9 +1,9 @@
 //! Replies whose Call was not sent on their connection. RFC 8881 section 2.9.2.
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::CallDirection;
 use rustc_hash::FxHashMap;
 
 use crate::bounded_table::empty_if_full;

@@ -2,12 +2,12 @@
 //! 4.4.1.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::ChunkSegment;
-use nfsrdma_dissectors::flow::exceptional_transport_events::MAX_CAPTURE_SKEW_NS;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::ChunkSegment;
+use nfsrdma_flow::exceptional_transport_events::MAX_CAPTURE_SKEW_NS;
+use nfsrdma_flow::transaction::CallDirection;
 use rustc_hash::FxHashMap;
 
 use crate::bounded_table::empty_if_full;

@@ -1,9 +1,9 @@
 //! A rule, and the verdict of its judgement.
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::SetUpFrame;
-use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, ExaminedPacketCounts};
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
+use nfsrdma_flow::SetUpFrame;
+use nfsrdma_flow::exceptional_transport_events::{CapturedTransportEvent, ExaminedPacketCounts};
+use nfsrdma_flow::transaction::EndpointRole;
 
 use crate::finding_text::AggregatedViolationValues;
 use crate::message_view::ConformanceMessage;

@@ -3,9 +3,9 @@
 
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::SiblingConnectionStatus;
 use nfsrdma_dissectors::nfs::v4::{Args, CbArgs, ChannelAttrs4, Operation, Results, Sessionid4, Stateid4};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::SiblingConnectionStatus;
 use rustc_hash::FxHashMap;
 
 use crate::bounded_table::empty_if_full;

@@ -2,19 +2,17 @@
 
 use std::cell::OnceCell;
 
-use nfsrdma_dissectors::flow::NegotiatedParameters;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ChunkListCompleteness, EndpointRole, RpcMessageKind,
-};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RdmaProc, RpcRdmaMessageType, VERSION};
 use nfsrdma_dissectors::xdr::{Cursor, RdmaMsgpPadding};
+use nfsrdma_flow::NegotiatedParameters;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::Chunk;
+use nfsrdma_flow::transaction::{CallDirection, CapturedMessage, ChunkListCompleteness, EndpointRole, RpcMessageKind};
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 
 use crate::compound_operations_view::{CompoundOperationIterator, OperationSet};
 use crate::connection_history::ConformanceConnectionHistory;

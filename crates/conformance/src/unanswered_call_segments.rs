@@ -1,7 +1,7 @@
 //! Memory of Calls without a Reply: a Reply to the repeated Call on the next connection must not use it.
 
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
+use nfsrdma_flow::Transaction;
 use rustc_hash::FxHashMap;
 
 use crate::bounded_table::empty_if_full;

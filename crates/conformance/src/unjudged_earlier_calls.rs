@@ -1,8 +1,8 @@
 //! Calls that wait for their Replies while later Calls of the same connection were judged already. Their arguments are
 //! not known yet.
 
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::CallDirection;
 use rustc_hash::FxHashMap;
 
 /// Maximum number of connections and directions. Beyond it, all are forgotten, and their earlier Calls may wait.

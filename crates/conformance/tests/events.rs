@@ -10,8 +10,8 @@ use std::path::Path;
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::{ConformanceChecker, ReportedFindingSeverity};
 use nfsrdma_dissectors::captured_frame::Frame;
-use nfsrdma_dissectors::flow::exceptional_transport_events::{CapturedTransportEvent, TransportAnomalyKind};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::exceptional_transport_events::{CapturedTransportEvent, TransportAnomalyKind};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use common::{StoredFrame, captures, frames_of, lone_fpdu};
 

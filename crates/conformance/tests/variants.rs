@@ -9,10 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, EndpointRole, RpcMessageKind, Transaction,
-};
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_flow::transaction::{CallDirection, CapturedMessage, EndpointRole, RpcMessageKind, Transaction};
 
 use common::{StoredFrame, frames_of, judge, lone_fpdu};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 use nfsrdma_rpc::RegisteredPayloadMemoryId;
 use nfsrdma_rpc::rpcrdma_framing::ContiguousChunkMemory;
 

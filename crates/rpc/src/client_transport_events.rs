@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1Header, RpcRdmaError};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor};

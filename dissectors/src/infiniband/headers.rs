@@ -9,7 +9,7 @@ use super::queue_pair_and_packet_numbers::Qpn;
 use crate::address::Lid;
 use crate::field::{FieldKind, FieldValue};
 use crate::fixed_header::HeaderBitFieldValue;
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 
 crate::number! {
     /// Message sequence number, 24 bits: the number of messages that the responder completed, modulo 2^24. Section

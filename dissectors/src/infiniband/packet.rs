@@ -11,7 +11,7 @@ use crate::captured_frame::CapturedSlice;
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldObserver, FieldValue};
 use crate::fixed_header::HeaderBitFieldValue;
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 
 /// Encapsulation of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,6 +1,6 @@
 //! Direct Data Placement: headers with the destination of a segment. RFC 5041.
 
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 
 crate::number! {
     /// Message Sequence Number of an untagged message, counted from 1. RFC 5041 section 4.2.

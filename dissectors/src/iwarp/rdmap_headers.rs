@@ -2,7 +2,7 @@
 
 use crate::infiniband::headers::ImmediateData;
 use crate::iwarp::ddp::DdpQueueNumber;
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 
 crate::named! {
     /// RDMAP opcode, 4 bits. RFC 5040 section 4.1; RFC 7306 section 10.

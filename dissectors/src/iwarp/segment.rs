@@ -4,7 +4,7 @@ use super::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, U
 use super::rdmap_headers::{RdmapControl, RdmapInvalidateStag, RdmapOpcode, RdmapUntaggedReservedField};
 use crate::captured_frame::CapturedSlice;
 use crate::field::FieldObserver;
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 
 /// Destination of the bytes of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -61,7 +61,7 @@ impl<'a> InnermostNetworkPacket<'a> {
     }
 
     /// Returns a hash of virtual network, source and destination. It depends on the direction.
-    pub(crate) fn address_hash(&self) -> u64 {
+    pub fn address_hash(&self) -> u64 {
         let mut hasher = rustc_hash::FxHasher::default();
         (self.tenant, self.source, self.destination).hash(&mut hasher);
         hasher.finish()

@@ -63,7 +63,7 @@ fn report<'a>(frame: &Frame<'a>, observer: &mut TypeErasedFieldObserver<'_, 'a>)
 
 /// Does the same as [`decode`] without an observer.
 #[inline]
-pub(crate) fn decode_silently<'a>(frame: &Frame<'a>) -> InnermostNetworkPacket<'a> {
+pub fn decode_silently<'a>(frame: &Frame<'a>) -> InnermostNetworkPacket<'a> {
     decode_with(frame, &mut NullFieldObserver)
 }
 

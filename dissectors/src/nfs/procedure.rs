@@ -193,7 +193,7 @@ impl Procedure {
     }
 
     /// Same as [`arguments`](Self::arguments) or [`results`](Self::results), compiled for the observer.
-    pub(crate) fn decode_with<'a, O: FieldObserver<'a>>(
+    pub fn decode_with<'a, O: FieldObserver<'a>>(
         self,
         kind: RpcMessageKind,
         cursor: &mut Cursor<'a>,

@@ -2,7 +2,7 @@
 
 use crate::field::registry::FieldRegistry;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver, NullFieldObserver};
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 use crate::rpc::header::Xid;
 use crate::xdr::{Cursor, Encoder, RdmaMsgpPadding, UndecodedMessageRest, Xdr, XdrArray, XdrError, XdrLinkedList};
 

@@ -5,7 +5,7 @@
 //! sends RDMA_DONE (section 4.3.1). A long message is the first chunk of the list, at offset 0 (section 4.6.2).
 
 use crate::field::FieldDefinition;
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 use crate::rpc::header::Xid;
 use crate::xdr::XdrLinkedList;
 

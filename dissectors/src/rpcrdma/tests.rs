@@ -6,7 +6,7 @@ use super::version2::{
 };
 use super::*;
 use crate::field::NullFieldObserver;
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 use crate::rpc::Xid;
 use crate::xdr::{Cursor, Encoder, Opaque, StructuredOpaque};
 

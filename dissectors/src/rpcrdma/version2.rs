@@ -7,7 +7,7 @@ use super::header::{
     ReadSegment, RpcRdmaErrvers, RpcRdmaVersionBody, RpcRdmaVersionedHeader, UnknownRdmaBody, WriteChunk,
 };
 use crate::field::{FieldDefinition, FieldObserver};
-use crate::rdma_operation::Handle;
+use crate::memory_handle::Handle;
 use crate::xdr::{Cursor, Opaque, StructuredOpaque, Xdr, XdrArray, XdrError, XdrLinkedList};
 
 /// Version number.

@@ -5,14 +5,14 @@ use std::net::IpAddr;
 
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
-use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
-use nfsrdma_dissectors::flow::transaction::{
+use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::{Chunk, ChunkKind, ChunkSegment};
+use nfsrdma_flow::pending_call_queries::PendingTransactionPhase;
+use nfsrdma_flow::transaction::{
     CallDirection, CapturedMessage, ChunkListCompleteness, RpcMessageKind, TransactionConnection, TransactionPhases,
 };
-use nfsrdma_dissectors::flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
-use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
 use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 #[cfg(feature = "parquet")]

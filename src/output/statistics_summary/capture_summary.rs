@@ -3,7 +3,7 @@
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::FrameAndTransactionStatistics;
 use nfsrdma_capture_file::CapturePacketCounters;
-use nfsrdma_dissectors::flow::{Flow, IcrcCounts};
+use nfsrdma_flow::{Flow, IcrcCounts};
 
 use crate::output::settings::OutputLineUnit;
 use crate::output::style::Glyphs;

@@ -1,6 +1,6 @@
 use nfsrdma_analysis::statistics::FrameAndTransactionStatistics;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 use serde_json::{Value, json};
 
 use super::*;

@@ -9,9 +9,9 @@ use nfsrdma_analysis::statistics::{
 };
 use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::ReportedFindingSeverity;
-use nfsrdma_dissectors::flow::UndecodedReason;
-use nfsrdma_dissectors::flow::transaction::Endpoint;
-use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
+use nfsrdma_flow::UndecodedReason;
+use nfsrdma_flow::transaction::Endpoint;
+use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 
 use super::super::lint::SeverityCount;
 use super::super::settings::OutputLineUnit;

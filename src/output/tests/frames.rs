@@ -1,6 +1,6 @@
 use nfsrdma_analysis::names::FileNames;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use super::capture;
 use crate::output::frames::FrameListWriter;

@@ -1,8 +1,8 @@
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::ChunkListCompleteness;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::ChunkListCompleteness;
 
 use super::{capture, transactions};
 use crate::output::settings::TimeFormat;

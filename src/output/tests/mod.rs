@@ -5,7 +5,7 @@ mod list;
 mod tree;
 
 use nfsrdma_capture_file::CaptureFrameSource;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 /// Opens a capture of `captures/`.
 fn capture(name: &str) -> CaptureFrameSource {

@@ -1,8 +1,8 @@
 use nfsrdma_analysis::names::FileNames;
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity, Severity};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::transaction::{CapturedMessage, EndpointRole};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_flow::transaction::{CapturedMessage, EndpointRole};
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 
 use super::{capture, transactions};
 use crate::output::recent_frame_buffer::RecentFrameBuffer;

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use nfsrdma_analysis::names::{FILEHANDLE, FileNames};
 use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
-use nfsrdma_dissectors::flow::transaction::Transaction;
-use nfsrdma_dissectors::flow::transaction_message_decoding::RpcSummary;
+use nfsrdma_flow::transaction::Transaction;
+use nfsrdma_flow::transaction_message_decoding::RpcSummary;
 
 use super::field_tree::FieldTree;
 use crate::output::units::path;

@@ -1,7 +1,7 @@
 //! Access to earlier frames, whose headers the tree shows.
 
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
-use nfsrdma_dissectors::flow::MpaCounts;
+use nfsrdma_flow::MpaCounts;
 
 /// Store of earlier frames.
 pub trait FrameStore {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::field::FieldDefinition;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction::RpcMessageKind;
 
 use crate::output::style::{Style, StyledText, TerminalOutputStyles};
 

@@ -7,18 +7,18 @@ use std::ops::Range;
 use nfsrdma_analysis::names::FileNames;
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
-use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind, ChunkSegment};
-use nfsrdma_dissectors::flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, RpcMessageKind, Transaction,
-    TransactionConnection, UncapturedOriginalCallEvidence,
-};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
 use nfsrdma_dissectors::infiniband::cm;
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::XdrError;
+use nfsrdma_flow::chunk::{Chunk, ChunkKind, ChunkSegment};
+use nfsrdma_flow::transaction::{
+    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, RpcMessageKind, Transaction,
+    TransactionConnection, UncapturedOriginalCallEvidence,
+};
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
 
 use super::field_tree::FieldTree;
 use super::filehandle_names::{FilehandleNameAnnotator, FilehandleNamingContext};

@@ -9,7 +9,7 @@ use nfsrdma_analysis::names::FilehandleDisplay;
 use nfsrdma_analysis::rates::{SlidingWindowRates, TransactionAndByteRate, WINDOWS_NS};
 use nfsrdma_capture_file::CaptureInterfaceLinkState;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::FlowLimits;
+use nfsrdma_flow::FlowLimits;
 use ratatui::layout::{Position, Rect};
 
 use super::filtered_sorted_frame_list::FilteredSortedFrameList;

@@ -1,8 +1,8 @@
 //! The subject of tree and hex pane, and the key by which the reload thread finds a Transaction again.
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, Transaction};
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_flow::transaction::{CallDirection, Transaction};
 
 use crate::output::transaction_list::wire_bytes;
 use crate::tui::model::transaction_list_row::{self, TransactionListRow};

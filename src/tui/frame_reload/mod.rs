@@ -16,7 +16,7 @@ pub mod waterfall_bar;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use nfsrdma_dissectors::flow::FlowLimits;
+use nfsrdma_flow::FlowLimits;
 
 use super::read_pass::{ReadPassSettings, SharedInferredFileNames};
 use super::rereadable_capture::SharedCapture;

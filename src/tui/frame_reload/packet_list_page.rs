@@ -2,7 +2,7 @@
 
 use nfsrdma_analysis::names::FileNames;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use super::reload_messages::{FrameReloadRequest, RenderedPacketListPage};
 use super::reload_worker::{FrameReloadWorker, STALE_CHECK_FRAMES};

@@ -3,9 +3,9 @@
 
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::transaction::{Endpoint, TransactionConnection};
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, Psn, Syndrome};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
+use nfsrdma_flow::transaction::{Endpoint, TransactionConnection};
 use rustc_hash::FxHashMap;
 
 use super::waterfall_bar::{WaterfallAck, WaterfallBar, WaterfallBarKind};

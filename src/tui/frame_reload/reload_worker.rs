@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use nfsrdma_capture_file::CaptureResumePoint;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::FlowLimits;
+use nfsrdma_flow::FlowLimits;
 
 use super::detail_subject::DetailSubject;
 use super::reload_messages::{FrameReloadRequest, ReloadResponse};

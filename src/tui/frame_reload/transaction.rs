@@ -3,9 +3,9 @@
 use nfsrdma_capture_file::CaptureResumePoint;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber};
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::transaction::{RpcMessageKind, Transaction, TransactionConnection};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionFrame, TransactionSlabKey};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
+use nfsrdma_flow::transaction::{RpcMessageKind, Transaction, TransactionConnection};
+use nfsrdma_flow::{Flow, FrameContentKind, TransactionFrame, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 
 use super::detail_subject::{DetailSubject, TransactionReloadKey};

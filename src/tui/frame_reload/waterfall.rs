@@ -1,9 +1,9 @@
 //! Timeline of a Transaction: its Call, the RDMA Reads and Writes of its chunks, and its Reply.
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::{FrameRole, TransactionFrame};
+use nfsrdma_flow::chunk::{Chunk, ChunkKind};
+use nfsrdma_flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_flow::{FrameRole, TransactionFrame};
 use rustc_hash::FxHashMap;
 
 use super::rdma_acknowledgements::{self, WaterfallPacket};

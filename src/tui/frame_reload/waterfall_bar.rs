@@ -1,8 +1,8 @@
 //! A bar of the waterfall: a message, the RDMA operations of a chunk, a NAK, or a time in recovery.
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::infiniband::Syndrome;
+use nfsrdma_flow::transaction::RpcMessageKind;
 
 /// The kind of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use nfsrdma_analysis::call_session_slots::CallSessionSlot;
 use nfsrdma_analysis::rates::SlidingWindowRates;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_flow::pending_call_queries::PendingTransactionPhase;
 
 /// Maximum number of pending Calls listed, oldest first.
 pub const MAX_LISTED_CALLS: usize = 200;

@@ -13,9 +13,9 @@ use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, OperationKey, has_failed};
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{Flow, Transaction};
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_flow::{Flow, Transaction};
 
 /// Maximum number of files listed by bytes, and of files listed by time.
 const MAX_FILES_PER_ORDER: usize = 500;

@@ -8,12 +8,10 @@ use nfsrdma_analysis::statistics::OperationKey;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
-    ProcedureOrMainOperation, RpcSummary, TransactionMessages,
-};
 use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::CallDirection;
+use nfsrdma_flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcSummary, TransactionMessages};
 
 use crate::output::info_column::InfoColumnFormatter;
 use crate::output::style::Glyphs;

@@ -457,7 +457,7 @@ fn frames_are_searched_from_the_cursor_on_and_back() {
     let mut screen = Screen::open("rxe-v42-loss.pcap", 120, 40);
     // Frames with a NAK, as shown in the packet list.
     let mut source = nfsrdma_capture_file::CaptureFrameSource::open([path("rxe-v42-loss.pcap")]).unwrap();
-    let mut flow = nfsrdma_dissectors::flow::Flow::new(nfsrdma_dissectors::flow::FlowLimits::default());
+    let mut flow = nfsrdma_flow::Flow::new(nfsrdma_flow::FlowLimits::default());
     let mut naks = Vec::new();
     while let Some(frame) = source.next().unwrap() {
         let (datagram, _) = flow.process_frame_observed(&frame, &mut nfsrdma_dissectors::field::NullFieldObserver);

@@ -2,7 +2,7 @@
 
 use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterfaceLinkState, CapturePacketCounters, ReadProgress};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::pending_call_queries::PendingTransactionPhase;
+use nfsrdma_flow::pending_call_queries::PendingTransactionPhase;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
+use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 
 use super::Screen;
 use crate::output::style::Glyphs;

@@ -1,6 +1,6 @@
 //! Hex dump of the bytes that the chosen line of the tree was decoded from, with the line's own bytes highlighted.
 
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction::RpcMessageKind;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

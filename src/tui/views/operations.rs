@@ -3,7 +3,7 @@
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
 use nfsrdma_analysis::rates::RatesByWindowLength;
-use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
+use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};

@@ -1,8 +1,8 @@
 //! The waterfall of the chosen Transaction: Call, RDMA Reads and Writes of its chunks, and Reply on a time axis.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
 use nfsrdma_dissectors::infiniband::Syndrome;
+use nfsrdma_flow::transaction::RpcMessageKind;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

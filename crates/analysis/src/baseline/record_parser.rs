@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
 use nfsrdma_dissectors::nfs::field_labels;
+use nfsrdma_flow::transaction::CallDirection;
 
 use super::baseline_read_error::{REWRITE_ADVICE, begin, contradiction};
 use super::canonical_records::set_match_keys;

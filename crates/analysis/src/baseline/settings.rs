@@ -1,6 +1,6 @@
 //! The part `[settings]`: user settings of a baseline. Its lines are kept as typed, comments included.
 
-use nfsrdma_dissectors::flow::{EvictedState, UndecodedReason};
+use nfsrdma_flow::{EvictedState, UndecodedReason};
 
 use crate::comparison::difference::DifferenceKind;
 use crate::comparison::options::{ComparisonOptions, IgnoreKey, NumericTolerance};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::CallDirection;
 use proptest::prelude::*;
 
 use super::*;

@@ -35,7 +35,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_flow::transaction::CallDirection;
 
 use super::capture_counts::{BaselineCounts, OperationCounts};
 use super::field_path_filter_names::BaselineFieldNamesByPath;

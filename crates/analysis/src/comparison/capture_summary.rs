@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_conformance::ReportedFindingSeverity;
-use nfsrdma_dissectors::flow::{EvictedState, Flow, Transaction, UndecodedReason};
+use nfsrdma_flow::{EvictedState, Flow, Transaction, UndecodedReason};
 
 use super::record::ComparableTransaction;
 use crate::conformance::run::FindingCounts;

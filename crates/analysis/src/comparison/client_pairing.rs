@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_flow::transaction::CallDirection;
 
 use super::capture_comparator::{CaptureComparator, ComparisonSide, MAX_WAITING_RECORDS};
 use super::difference::{Difference, DifferenceKind, DifferenceSideValue};

@@ -8,18 +8,18 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver, FieldValue};
 use nfsrdma_dissectors::field_names;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk;
-use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
-    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
-};
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaFixedFields;
 use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk;
+use nfsrdma_flow::transaction::{CapturedMessage, RpcMessageKind};
+use nfsrdma_flow::transaction_message_decoding::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
+};
 use rustc_hash::FxHashMap;
 
 use super::difference::{DifferenceKind, TransactionCaptureLocation};

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use nfsrdma_dissectors::flow::transaction::CallDirection;
+use nfsrdma_flow::transaction::CallDirection;
 
 use super::comparable_transaction_recorder::{PairingHashFields, arguments};
 use super::difference::{DifferenceKind, TransactionCaptureLocation};

@@ -59,7 +59,7 @@ fn operation(subject: u64, from: u64, until: u64) -> ComparableTransaction {
 fn client(address: &str) -> ClientAddressAndCallDirection {
     ClientAddressAndCallDirection {
         address: address.into(),
-        direction: nfsrdma_dissectors::flow::transaction::CallDirection::Forward,
+        direction: nfsrdma_flow::transaction::CallDirection::Forward,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_conformance::{ConformanceChecker, Finding, ReportedFindingSeverity, Rule, RuleTally};
-use nfsrdma_dissectors::flow::Flow;
+use nfsrdma_flow::Flow;
 
 /// Findings of one rule with one severity.
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, ReportedFindingSeverity};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{Flow, Transaction, TransactionSlabKey};
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_flow::{Flow, Transaction, TransactionSlabKey};
 use rustc_hash::FxHashMap;
 
 /// Numbers of findings by severity and rule, the most severe first.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use nfsrdma_conformance::{Finding, KNOWN_DEVIATIONS, RULES, ReportedFindingSeverity, Rule};
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
+use nfsrdma_flow::transaction::EndpointRole;
 use serde::Deserialize;
 
 /// Pattern of findings: a severity, the id of a rule, or an id with `*` for any characters.
@@ -192,7 +192,7 @@ impl LintConfig {
 mod tests {
     use nfsrdma_capture_file::CaptureFrameSource;
     use nfsrdma_conformance::ConformanceChecker;
-    use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+    use nfsrdma_flow::{Flow, FlowLimits};
 
     use super::*;
 

@@ -3,11 +3,11 @@
 use nfsrdma_conformance::{RULES, ReportedFindingSeverity};
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field_names;
-use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
 use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
 use nfsrdma_dissectors::rpcrdma::{Dialect, RpcRdma1ErrCode, version2};
 use nfsrdma_dissectors::xdr::Xdr;
+use nfsrdma_flow::transaction::ConnectionTransport;
 
 use super::catalog::FilterFieldCatalog;
 use super::derived_fields::GeneratedField;

@@ -9,14 +9,14 @@ use std::collections::VecDeque;
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::chunk::ChunkKind;
-use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::transaction_message_decoding::TransactionMessages;
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey, observe_segment};
 use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{PacketPositionInMessage, cm};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
+use nfsrdma_flow::chunk::ChunkKind;
+use nfsrdma_flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_flow::transaction_message_decoding::TransactionMessages;
+use nfsrdma_flow::{Flow, FrameContentKind, TransactionSlabKey, observe_segment};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::compiled_filter::Filter;

@@ -7,13 +7,13 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::field::{self, FieldDefinition, FieldObserver};
 use nfsrdma_dissectors::field_names;
-use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_dissectors::flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{
-    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
-};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpcrdma::RpcTransferMode;
+use nfsrdma_flow::chunk::{Chunk, ChunkKind};
+use nfsrdma_flow::transaction::{CallDirection, CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_flow::transaction_message_decoding::{
+    ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
+};
 
 use super::derived_fields::GeneratedField;
 use super::extractor::FieldExtractor;

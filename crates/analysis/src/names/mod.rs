@@ -17,9 +17,9 @@ mod path_inference_token_stream;
 mod tests;
 pub(crate) mod transaction_paths;
 
-use nfsrdma_dissectors::flow::transaction::{CallDirection, RpcMessageKind, Transaction};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_dissectors::flow::{Flow, FrameContentKind, TransactionSlabKey};
+use nfsrdma_flow::transaction::{CallDirection, RpcMessageKind, Transaction};
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_flow::{Flow, FrameContentKind, TransactionSlabKey};
 use rustc_hash::FxHashSet;
 
 use crate::memory_budget_shares::CommandMemoryBudget;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use nfsrdma_dissectors::flow::transaction_message_decoding::{MainOperation, RpcSummary};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_flow::transaction_message_decoding::{MainOperation, RpcSummary};
 
 use super::file_node_store::{FileNodeId, FileNodeStore, PathComponent, ServerAddressAndVirtualNetwork};
 use super::path_inference_token_stream::{

@@ -337,11 +337,11 @@ fn a_filehandle_of_a_data_server_is_the_file_whose_layout_gave_it() {
 /// The same from messages: LAYOUTGET on the metadata server, then READ on a data server.
 #[test]
 fn a_read_on_a_data_server_is_about_the_file() {
-    use nfsrdma_dissectors::flow::transaction_message_decoding::MainOperation;
     use nfsrdma_dissectors::nfs::Procedure;
     use nfsrdma_dissectors::nfs::v4::{self, Args, Results};
     use nfsrdma_dissectors::rpc::Program;
     use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, StructuredOpaque, Text, XdrArray};
+    use nfsrdma_flow::transaction_message_decoding::MainOperation;
 
     let (mut store, _) = known();
     let stateid = v4::Stateid4 { seqid: 1, other: [7; 12] };

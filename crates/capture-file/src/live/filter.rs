@@ -74,7 +74,7 @@ pub fn default_for(link: LinkType) -> Option<String> {
 mod tests {
     use std::io::Cursor;
 
-    use nfsrdma_dissectors::flow::{Flow, FlowLimits, FrameContentKind};
+    use nfsrdma_flow::{Flow, FlowLimits, FrameContentKind};
     use pcap::{BpfProgram, Capture, Linktype};
 
     use crate::frame_source::CaptureFrameSource;

@@ -1,6 +1,6 @@
 //! Credits and inline thresholds: RFC 8166 section 3.3, RFC 8167 section 4, RFC 8797 section 4.
 
-use nfsrdma_dissectors::flow::transaction::CallCreditUse;
+use nfsrdma_flow::transaction::CallCreditUse;
 
 use super::prelude::*;
 

@@ -1,9 +1,9 @@
 //! The RPC-over-RDMA header: RFC 8166 sections 4.2 to 4.6.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::exceptional_transport_events::{RpcRdmaHeaderFault, UnexpectedRpcMessageReason};
 use nfsrdma_dissectors::rpc::{RpcMsg, VERSION as RPC_VERSION, Xid};
 use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdmaError, RpcRdmaErrvers, RpcRdmaMessageType, VERSION};
+use nfsrdma_flow::exceptional_transport_events::{RpcRdmaHeaderFault, UnexpectedRpcMessageReason};
 
 use super::prelude::*;
 

@@ -3,7 +3,7 @@
 //! The headers of a segment are judged where an FPDU begins for certain and its CRC is right, or it ends with its TCP
 //! segment. The order of segments is judged while no FPDU is lost.
 
-use nfsrdma_dissectors::flow::exceptional_transport_events::{MpaStartupFault, RdmapFault};
+use nfsrdma_flow::exceptional_transport_events::{MpaStartupFault, RdmapFault};
 
 use super::prelude::*;
 

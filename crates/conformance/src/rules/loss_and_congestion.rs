@@ -1,7 +1,7 @@
 //! The transport below RPC-over-RDMA: losses and congestion.
 
-use nfsrdma_dissectors::flow::PacketOpcodeOrLengthViolation;
 use nfsrdma_dissectors::infiniband::NakCode;
+use nfsrdma_flow::PacketOpcodeOrLengthViolation;
 
 use super::prelude::*;
 

@@ -1,6 +1,6 @@
 //! RDMA Reads and Writes: the memory that a Responder may access, and when. RFC 8166 sections 3.1 and 3.4.3 to 3.4.6.
 
-use nfsrdma_dissectors::flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaMemoryAccess};
+use nfsrdma_flow::exceptional_transport_events::{RdmaAccessViolationReason, RdmaMemoryAccess};
 
 use super::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Private data, remote invalidation, ports and dialects: RFC 8797, RFC 8267 section 6.3.
 
-use nfsrdma_dissectors::flow::{NFS_RDMA_PORT, SetUpFrame};
 use nfsrdma_dissectors::rpcrdma::{PrivateDataVersionFlags, SidePrivateData};
+use nfsrdma_flow::{NFS_RDMA_PORT, SetUpFrame};
 
 use super::prelude::*;
 

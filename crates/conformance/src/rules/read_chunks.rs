@@ -1,6 +1,6 @@
 //! Read chunks: RFC 8166 sections 3.4.3 to 3.4.5 and 3.5.3.
 
-use nfsrdma_dissectors::flow::transaction_message_decoding::ProcedureOrMainOperation;
+use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 
 use super::prelude::*;
 

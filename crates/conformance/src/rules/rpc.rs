@@ -1,6 +1,6 @@
 //! RPC: RFC 5531, and retransmission as NFS restricts it.
 
-use nfsrdma_dissectors::flow::transaction::ConnectionTransport;
+use nfsrdma_flow::transaction::ConnectionTransport;
 
 use super::prelude::*;
 

@@ -1,10 +1,10 @@
 //! Write chunks, and all chunks that a Reply returns: RFC 8166 sections 3.4.6, 4.3.2 and 4.3.3, RFC 8267 section 6.4.
 
 use nfsrdma_dissectors::field::{DataItemPlacement, DdpEligibleItem};
-use nfsrdma_dissectors::flow::chunk::ChunkSegment;
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpcrdma::WriteChunk;
 use nfsrdma_dissectors::xdr::roundup;
+use nfsrdma_flow::chunk::ChunkSegment;
 
 use super::prelude::*;
 use super::reply_chunk::reply_chunk_in_msg;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_conformance::{ConformanceChecker, Finding, RuleTally};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
-use nfsrdma_dissectors::flow::transaction::Transaction;
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::transaction::Transaction;
+use nfsrdma_flow::{Flow, FlowLimits};
 
 /// A frame in memory.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! Pairs of the rules about sessions and COMPOUNDs that judge CB_COMPOUND, too. The server is the Requester.
 
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
+use nfsrdma_flow::transaction::EndpointRole;
 
 use crate::callbacks::reverse;
 use crate::exchange::{Compound, Operation};

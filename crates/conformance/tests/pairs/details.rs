@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
+use nfsrdma_flow::transaction::EndpointRole;
 
 use crate::callbacks::{cb_null, open_backchannel, reverse};
 use crate::exchange::{Compound, Exchange, Operation, memory};

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use nfsrdma_conformance::ReportedFindingSeverity;
-use nfsrdma_dissectors::flow::transaction::EndpointRole;
+use nfsrdma_flow::transaction::EndpointRole;
 
 use crate::credits::{grant, inline_write, overlap, two_reads};
 use crate::exchange::{Compound, Exchange, Operation, RDMA_MSG, RDMA_NOMSG, STATEID, data, divide, memory};

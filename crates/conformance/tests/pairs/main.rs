@@ -10,7 +10,7 @@ mod credits;
 mod details;
 mod exchange;
 #[allow(dead_code, reason = "shared with the generated conversations of the dissectors")]
-#[path = "../../../../dissectors/tests/conversations/fabric.rs"]
+#[path = "../../../../crates/flow/tests/conversations/fabric.rs"]
 mod fabric;
 mod founding;
 mod gss;
@@ -29,14 +29,14 @@ mod transport;
 mod two_connections;
 mod write_chunks;
 #[allow(dead_code, reason = "shared with the generated conversations of the dissectors")]
-#[path = "../../../../dissectors/tests/conversations/writer.rs"]
+#[path = "../../../../crates/flow/tests/conversations/writer.rs"]
 mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use nfsrdma_conformance::{ConformanceChecker, Finding, RULES, ReportedFindingSeverity, Rule, RuleTally, find_rule};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
-use nfsrdma_dissectors::flow::{Flow, FlowLimits};
+use nfsrdma_flow::{Flow, FlowLimits};
 
 use fabric::Kind;
 use scene::Scene;

@@ -1,12 +1,12 @@
 //! Chunk lengths and wire forms of a Transaction, and the size limits of its Reply.
 
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::Chunk;
-use nfsrdma_dissectors::flow::transaction::CapturedMessage;
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcStatus, RpcSummary};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::XdrArray;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::Chunk;
+use nfsrdma_flow::transaction::CapturedMessage;
+use nfsrdma_flow::transaction_message_decoding::{RpcStatus, RpcSummary};
 
 use crate::trace::run_dependent_field_visitor::{VisitedNfs4Opcode, VisitedOperation};
 use crate::trace::step::{CallAndReplyWireForms, ChunkSegmentLengths, TraceCallChunks, TraceMessageWireForm};

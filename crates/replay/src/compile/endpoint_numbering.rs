@@ -1,9 +1,9 @@
 //! Assigns the host and connection numbers of a trace.
 
 use nfsrdma_dissectors::address::Address;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionTransport};
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{CallDirection, ConnectionTransport};
 use rustc_hash::FxHashMap;
 
 use crate::trace::file_format::{TraceConnection, TraceTransport};

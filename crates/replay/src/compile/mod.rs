@@ -14,12 +14,12 @@ use std::io::{self, Seek, Write};
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CapturedMessage, RpcMessageKind};
-use nfsrdma_dissectors::flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_dissectors::rpc::gss::{self, GssProc};
 use nfsrdma_dissectors::rpc::{self, Credential};
 use nfsrdma_dissectors::xdr::{Cursor, Opaque, Text, XdrArray};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{CapturedMessage, RpcMessageKind};
+use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 
 use super::trace::file_format::{
     self, InitialFileExtent, ReplayTraceBlockKind, TraceFileDataRetention, TraceFileSystemObject, TraceFileTotals,

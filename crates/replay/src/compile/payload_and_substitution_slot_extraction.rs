@@ -2,10 +2,10 @@
 
 use std::io::{self, Seek, Write};
 
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::RpcMessageKind;
-use nfsrdma_dissectors::flow::transaction_message_decoding::TransactionMessages;
 use nfsrdma_dissectors::xdr::{Opaque, XdrArray, roundup};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction_message_decoding::TransactionMessages;
 
 use super::variable_resolution::OperationFileAndOwnerVariables;
 use super::variable_table::hash;

@@ -10,9 +10,9 @@ use std::time::{Instant, SystemTime};
 
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionTransport, Endpoint, TransactionConnection};
 use nfsrdma_dissectors::rpcrdma::{ChunkLists, RpcRdma1Header, RpcRdmaError, WriteChunk};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, roundup};
+use nfsrdma_flow::transaction::{CallDirection, ConnectionTransport, Endpoint, TransactionConnection};
 use nfsrdma_rpc::rpcrdma_framing::{CallChunkPlan, ChunkRegions, ContiguousChunkMemory, OutgoingCallChunks};
 use nfsrdma_rpc::{
     CallTag, NegotiatedRpcRdmaParameters, NegotiatedTransportParams, OutgoingRpcCall, PayloadContentLocation,

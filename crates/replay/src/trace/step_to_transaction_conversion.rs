@@ -6,10 +6,10 @@ use std::io::{Read, Seek};
 use nfsrdma_analysis::comparison::trace_side_information::{TracePayloadAvailability, TraceTransactionSideInformation};
 use nfsrdma_dissectors::address::{Address, Lid, VirtualNetwork};
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::transaction::{CallDirection, ConnectionTransport, Endpoint, TransactionConnection};
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::xdr::{ResultWriteChunkAssignment, roundup};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{CallDirection, ConnectionTransport, Endpoint, TransactionConnection};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::error::TraceError;

@@ -5,19 +5,20 @@
 //! segments, time of each part) become zeros and the times of the whole message.
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::flow::Transaction;
-use nfsrdma_dissectors::flow::chunk::{Chunk, ChunkSegment};
-use nfsrdma_dissectors::flow::transaction::{
-    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcRdmaHeaderWords, SiblingConnectionStatus,
-    TransactionConnection,
-};
-use nfsrdma_dissectors::rdma_operation::{CapturedPacketPayload, Handle};
+use nfsrdma_dissectors::memory_handle::Handle;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaProc, RdmaSegment, ReadSegment, RpcRdma1Header, RpcRdmaError, RpcRdmaErrvers, VERSION,
     WriteChunk,
 };
 use nfsrdma_dissectors::xdr::{Encoder, Xdr, XdrArray, XdrLinkedList, roundup};
+use nfsrdma_flow::Transaction;
+use nfsrdma_flow::chunk::{Chunk, ChunkSegment};
+use nfsrdma_flow::rdma_operation::CapturedPacketPayload;
+use nfsrdma_flow::transaction::{
+    CallCreditUse, CallDirection, CapturedMessage, DeliveryEvidence, RpcRdmaHeaderWords, SiblingConnectionStatus,
+    TransactionConnection,
+};
 
 use super::step::TraceMessageWireForm;
 

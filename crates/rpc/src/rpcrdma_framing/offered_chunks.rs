@@ -1,6 +1,6 @@
 //! The chunks that a Call offers, as encoded in its header, and as the Reply's header must repeat them.
 
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 use nfsrdma_dissectors::rpcrdma::{
     ChunkLists, RdmaBody, RdmaSegment, ReadSegment, RpcRdma1Header, VERSION, WriteChunk,
 };

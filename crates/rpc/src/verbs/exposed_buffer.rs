@@ -6,7 +6,7 @@
 
 use std::ops::Deref;
 
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::memory::VerbsBuffer;
 use super::window::{QueuePairMemoryWindows, VerbsBoundWindow};

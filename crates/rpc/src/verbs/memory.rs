@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 use rdma_mummy_sys as ffi;
 use rdma_mummy_sys::ibv_access_flags;
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::cm_id_setup::{RdmaCmIdSetup, RdmaCmRouteResolved};

@@ -9,7 +9,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::context::ProtectionDomain;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use nfsrdma_dissectors::rdma_operation::Handle;
+use nfsrdma_dissectors::memory_handle::Handle;
 use rdma_mummy_sys as ffi;
 
 use super::cm_id::SharedRdmaCmId;

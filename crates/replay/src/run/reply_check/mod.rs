@@ -26,7 +26,13 @@ mod write_chunks;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use nfsrdma_analysis::comparison::comparable_transaction_recorder::{ComparableTransactionRecorder, LocatedField};
+use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
 use nfsrdma_analysis::comparison::field_path_text::ends_with_labels;
+use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair};
+use nfsrdma_analysis::comparison::options::ComparisonOptions;
+use nfsrdma_analysis::comparison::record::{ComparableMessage, ComparableTransaction};
+use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, RecordComparer};
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::Procedure;
@@ -39,12 +45,6 @@ use attribute_relations::violations::AttributeRelationViolation;
 use attribute_relations::{AttributeRelationCheckState, FinalAttributeDifference, reply_attribute_values};
 use directory_listing::DirectoryListingChecks;
 use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
-use nfsrdma_analysis::comparison::comparable_transaction_recorder::{ComparableTransactionRecorder, LocatedField};
-use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind, DifferenceSideValue};
-use nfsrdma_analysis::comparison::identity_map::{CrossCaptureIdentityMap, FirstOccurrenceOfIdentifierPair};
-use nfsrdma_analysis::comparison::options::ComparisonOptions;
-use nfsrdma_analysis::comparison::record::{ComparableMessage, ComparableTransaction};
-use nfsrdma_analysis::comparison::record_comparison::{ComparedFieldAndByteCounts, RecordComparer};
 use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
 pub use reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
 

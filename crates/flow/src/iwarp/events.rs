@@ -1,0 +1,63 @@
+//! Events that the decoder of a connection reports, and the use of CRCs on it.
+
+use nfsrdma_dissectors::iwarp::rdmap::RdmapTerminate;
+use nfsrdma_dissectors::memory_handle::Handle;
+
+use crate::count_categories::UndecodedReason;
+use crate::exceptional_transport_events::TransportAnomalyKind;
+use crate::packet_meta::PacketMeta;
+use crate::rdma_operation::RdmaOperation;
+
+/// Event decoded from the bytes of a stream.
+#[derive(Debug)]
+pub(crate) enum IwarpEvent<'a> {
+    /// A start-up frame of MPA.
+    Startup,
+    /// An RDMA operation.
+    Operation(RdmaOperation<'a>),
+    /// A part of an incomplete message.
+    Part,
+    /// A message that moves no bytes: it shows that the sender is ready (RFC 6581 section 9.2), or alive. With its
+    /// kind, if that is of interest.
+    Control(Option<TransportAnomalyKind>),
+    /// The stream ends, for this reason.
+    Terminate(RdmapTerminate),
+    /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose
+    /// requests are known. Only if [`IwarpEventSink::records_events`].
+    Fpdu([bool; 4]),
+    /// A deviation from the specifications, or damage.
+    Transport(TransportAnomalyKind),
+    /// An FPDU that its receiver refuses for its CRC.
+    Refused {
+        /// `true` if an FPDU is certain to be there.
+        is_proven: bool,
+    },
+    /// Bytes that cannot be decoded.
+    Undecoded(UndecodedReason),
+}
+
+/// Use of CRCs on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CrcUse {
+    /// Unknown; no FPDU had a correct CRC so far.
+    Unknown {
+        /// Number of FPDUs so far.
+        misses: u8,
+    },
+    /// CRCs are used.
+    Yes,
+    /// CRCs are not used, and the field has no meaning.
+    No,
+}
+
+/// Receiver of the events of a connection.
+pub(crate) trait IwarpEventSink {
+    /// Handles an event of one side.
+    fn event(&mut self, packet_meta: PacketMeta<'_>, event: IwarpEvent<'_>);
+
+    fn records_events(&self) -> bool;
+
+    /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
+    /// header is valid.
+    fn knows_memory(&self, stag: Handle) -> bool;
+}

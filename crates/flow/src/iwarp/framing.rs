@@ -1,0 +1,709 @@
+//! FPDUs in one direction of a stream. RFC 5044 sections 4 to 6.
+
+use nfsrdma_dissectors::captured_frame::CapturedSlice;
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::iwarp::DdpSegment;
+use nfsrdma_dissectors::iwarp::crc::RunningFpduCrc;
+use nfsrdma_dissectors::iwarp::mpa::{
+    FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind, REPLY_KEY,
+    REQUEST_KEY,
+};
+
+use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
+use super::events::{CrcUse, IwarpEventSink};
+use super::fpdu_payload_buffering::{FpduHeaderFrames, FpduPayloadBuffer};
+use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget, MAX_HEADER_BYTES};
+use super::fpdu_sink::{IwarpFpduSink, IwarpSharedState};
+use super::markers::MpaMarkerPositions;
+use super::mpa_recognition;
+use super::partial_fpdu::{FpduCrcCheckState, PartialFpdu};
+use super::segment_faults;
+use super::startup_faults;
+use super::stream_byte_cursor::StreamByteCursor;
+use crate::count_categories::UndecodedReason;
+use crate::exceptional_transport_events::{MpaStartupFault, RdmapFault};
+use crate::packet_meta::PacketMeta;
+use crate::rdma_operation::CapturedPacketPayload;
+use crate::stream::stream_bytes::{StreamBytes, StreamPosition};
+
+#[derive(Debug, Default)]
+enum MpaFramingState {
+    /// Before the first byte: a start-up frame may follow.
+    #[default]
+    Initial,
+    /// In a start-up frame; these are its bytes so far.
+    Startup(Vec<u8>),
+    /// An FPDU begins at the next byte.
+    AtFpduStart(FpduConfidence),
+    /// In an FPDU.
+    Fpdu(PartialFpdu),
+    /// The start of the next FPDU is unknown.
+    Lost,
+    /// The connection was refused: the following bytes are not MPA.
+    Refused {
+        /// `true` if the sender of the bytes refused it.
+        by_sender: bool,
+    },
+}
+
+/// Framing state of one direction.
+#[derive(Debug, Default)]
+pub(super) struct MpaStreamDeframer {
+    state: MpaFramingState,
+    /// `None` if their use or their positions are unknown.
+    markers: Option<MpaMarkerPositions>,
+    /// Use of markers requested by the other side, if known.
+    requested_markers: Option<bool>,
+    /// Start of an earlier FPDU: others begin at a multiple of four bytes from it.
+    last_fpdu_start: Option<StreamPosition>,
+    /// End of the start-up frame; the first marker is here if markers are used.
+    startup_end: Option<StreamPosition>,
+    /// Position before which the use of markers is not proven: an FPDU is accepted if it fits without any.
+    markers_unproven_until: StreamPosition,
+    /// `true` if markers inferred from structure were confirmed.
+    are_markers_confirmed: bool,
+    payload_buffer: FpduPayloadBuffer,
+    /// `true` if the positions of FPDUs follow from the start-up frame or from a correct CRC: only then does a wrong
+    /// CRC prove damage.
+    is_proven: bool,
+    /// Budget of the FPDU search in the current bytes.
+    search_budget: FpduSearchBudget,
+}
+
+/// Returns the reason for bytes in which no FPDU was found.
+fn framing_reason(is_cut: bool) -> UndecodedReason {
+    if is_cut { UndecodedReason::CutStream } else { UndecodedReason::Framing }
+}
+
+impl MpaStreamDeframer {
+    /// Handles the other side's request for markers, or for none.
+    pub(super) fn set_requested_markers(&mut self, are_needed: bool) {
+        self.requested_markers = Some(are_needed);
+        if !are_needed && self.markers.is_none() {
+            self.markers = Some(MpaMarkerPositions::Off);
+        }
+    }
+
+    /// Handles a connection that the sender of this direction, or its peer, refused.
+    pub(super) fn set_refused(&mut self, by_sender: bool) {
+        self.state = MpaFramingState::Refused { by_sender };
+        self.payload_buffer.clear();
+    }
+
+    /// Returns the memory of the buffered payload in bytes.
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.payload_buffer.memory_bytes()
+    }
+
+    /// Drops the buffered payload and skips the rest of its FPDU.
+    pub(super) fn drop_buffered(&mut self) {
+        self.payload_buffer.clear();
+        if let MpaFramingState::Fpdu(fpdu) = &mut self.state {
+            (fpdu.segment, fpdu.is_buffered) = (None, false);
+        }
+    }
+
+    #[inline]
+    pub(super) fn process(&mut self, stream_bytes: StreamBytes<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        let mut cursor = StreamByteCursor::new(stream_bytes);
+        self.search_budget = FpduSearchBudget::for_segment(cursor.bytes.len());
+        self.recheck_tentative_fpdu(&cursor, out);
+        while cursor.length > 0 {
+            match self.state {
+                MpaFramingState::AtFpduStart(confidence) => {
+                    let confidence = if cursor.at < self.markers_unproven_until {
+                        self.confidence_at_start(&cursor, out)
+                    } else {
+                        confidence
+                    };
+                    if confidence == FpduConfidence::Tentative || !self.process_contiguous_fpdu(&mut cursor, out) {
+                        self.begin_fpdu(cursor.at, confidence, out.shared.crc_use);
+                        cursor.had_payload = false;
+                    }
+                }
+                MpaFramingState::Fpdu(_) => self.process_fpdu(&mut cursor, out),
+                // MPA may start on a stream that carried another protocol before.
+                MpaFramingState::Lost
+                    if MpaStartupFrameKind::from_key(cursor.bytes.get(..REQUEST_KEY.len()).unwrap_or_default())
+                        .is_some() =>
+                {
+                    self.state = MpaFramingState::Startup(Vec::new());
+                }
+                MpaFramingState::Lost => self.resynchronize(&mut cursor, out),
+                MpaFramingState::Initial if begins_startup(cursor.bytes) => {
+                    self.state = MpaFramingState::Startup(Vec::new())
+                }
+                MpaFramingState::Initial => self.state = MpaFramingState::Lost,
+                MpaFramingState::Startup(_) => self.process_startup(&mut cursor, out),
+                // The connection may be requested again.
+                MpaFramingState::Refused { .. } if begins_startup(cursor.bytes) => {
+                    self.state = MpaFramingState::Startup(Vec::new())
+                }
+                // Both sides may use it nevertheless.
+                MpaFramingState::Refused { by_sender }
+                    if mpa_recognition::begins_fpdu(
+                        CapturedPacketPayload { bytes: cursor.bytes, length: cursor.length },
+                        false,
+                    ) =>
+                {
+                    if by_sender {
+                        out.fault(RdmapFault::Startup(MpaStartupFault::UsedAfterRejection), cursor.meta);
+                    }
+                    self.state = MpaFramingState::Lost;
+                }
+                MpaFramingState::Refused { .. } => return,
+            }
+        }
+    }
+
+    /// Discards a tentative FPDU if a certain one begins with a segment in the middle of it.
+    #[inline]
+    fn recheck_tentative_fpdu(
+        &mut self,
+        cursor: &StreamByteCursor<'_>,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
+        let MpaFramingState::Fpdu(PartialFpdu {
+            confidence: FpduConfidence::Tentative, captured_bytes: captured, ..
+        }) = &self.state
+        else {
+            return;
+        };
+        if let Some(MpaMarkerPositions::At(_)) = self.markers {
+            return;
+        }
+        let fpdu =
+            fpdu_search::find_at_start(&cursor.to_search_bytes(&self.search_budget), |stag| out.knows_memory(stag));
+        if let Some(fpdu) = fpdu
+            && (fpdu.confidence, fpdu.markers) == (FpduConfidence::Certain, MpaMarkerPositions::Off)
+        {
+            out.shared.counts.skipped_bytes += captured;
+            self.payload_buffer.reject(UndecodedReason::Framing, out);
+            self.markers = Some(MpaMarkerPositions::Off);
+            self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
+            self.is_proven = false;
+        }
+    }
+
+    /// Processes a contiguous FPDU without markers; nothing is copied. Returns `true` if it did.
+    #[inline]
+    fn process_contiguous_fpdu(
+        &mut self,
+        cursor: &mut StreamByteCursor<'_>,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) -> bool {
+        if self.markers != Some(MpaMarkerPositions::Off) {
+            return false;
+        }
+        let Some((header, _)) = FpduHeader::decode(cursor.bytes, 0, &mut NullFieldObserver) else {
+            return false;
+        };
+        let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
+        if length > cursor.length as usize {
+            self.check_request_length(cursor, out);
+            return false;
+        }
+        let ulpdu = CapturedSlice::new(cursor.bytes, cursor.length as usize, 0)
+            .skip_bytes(FpduHeader::LENGTH)
+            .with_length(ulpdu_length);
+        let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullFieldObserver) else {
+            if out.records_events() && self.is_proven {
+                let rest = cursor.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
+                if let Some(fault) = segment_faults::length_fault(header, rest) {
+                    out.fault(fault, cursor.meta);
+                    self.is_proven = false;
+                }
+            }
+            return false;
+        };
+        if !segment.is_plausible(ulpdu_length) {
+            let is_start =
+                self.is_proven && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
+            let fault =
+                is_start.then(|| segment_faults::fault_of_fpdu(cursor.bytes, header, out.shared.crc_use)).flatten();
+            if let Some(kind) = fault
+                && out.records_events()
+            {
+                out.transport_event(kind, cursor.meta);
+            }
+            if fault.is_none() {
+                self.check_request_length(cursor, out);
+                return false;
+            }
+            if !segment.is_acceptable(ulpdu_length) {
+                self.is_proven = false;
+                return false;
+            }
+        }
+        let covered = length - RunningFpduCrc::LENGTH;
+        let is_accepted = match (out.shared.crc_use, cursor.bytes.get(..covered), cursor.bytes.get(covered..length)) {
+            (CrcUse::No, ..) => {
+                out.shared.counts.absent += 1;
+                true
+            }
+            (_, Some(covered), Some(field)) => {
+                let is_right = RunningFpduCrc::compute(covered).to_wire_bytes() == field;
+                self.is_proven |= is_right;
+                out.shared.record_crc_result(is_right)
+            }
+            _ => {
+                out.shared.counts.unknown += 1;
+                true
+            }
+        };
+        self.last_fpdu_start = Some(cursor.at);
+        self.resolve_unconfirmed_fpdu(true, out);
+        let fpdu = cursor.take(length as u32);
+        if !is_accepted {
+            out.shared.counts.refused_bytes += fpdu.bytes.len() as u64;
+            out.refused_fpdu(self.is_proven, fpdu.meta);
+            out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
+            return true;
+        }
+        let pad = fpdu.bytes.get(FpduHeader::LENGTH + ulpdu_length..covered).unwrap_or_default();
+        if self.is_proven && pad.iter().any(|byte| *byte != 0) {
+            out.fault(RdmapFault::Pad(segment_faults::pad_value(pad)), fpdu.meta);
+        }
+        let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
+        let length = payload.length as u32;
+        out.payload(DdpSegmentPayload {
+            segment: &segment,
+            length,
+            offset: 0,
+            data: CapturedPacketPayload { bytes: payload.bytes, length },
+            range: payload_at..payload_at + u64::from(length),
+            meta: fpdu.meta,
+            times: FrameTimeRange::at(fpdu.meta.time),
+        });
+        true
+    }
+
+    /// Reports an RDMA Read Request whose ULPDU_Length is wrong: its other bytes show where it ends. The position of
+    /// the next FPDU is then unknown.
+    #[inline]
+    fn check_request_length(
+        &mut self,
+        cursor: &StreamByteCursor<'_>,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
+        if self.is_proven
+            && out.records_events()
+            && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
+            && let Some(fault) = segment_faults::fault_of_request_length(cursor, out.shared.crc_use)
+        {
+            out.transport_event(fault, cursor.meta);
+            self.is_proven = false;
+        }
+    }
+
+    /// Begins an FPDU that is not contiguous, or has markers in it.
+    fn begin_fpdu(&mut self, at: StreamPosition, confidence: FpduConfidence, crc_use: CrcUse) {
+        let check = match crc_use {
+            CrcUse::No => FpduCrcCheckState::Unused,
+            _ => FpduCrcCheckState::Running(RunningFpduCrc::default()),
+        };
+        self.last_fpdu_start = Some(at);
+        self.state = MpaFramingState::Fpdu(PartialFpdu {
+            headers: [0; MAX_HEADER_BYTES],
+            processed_bytes: 0,
+            header: None,
+            segment: None,
+            crc_check: check,
+            is_buffered: confidence == FpduConfidence::Tentative || crc_use == CrcUse::Yes,
+            confidence,
+            crc_field: [0; RunningFpduCrc::LENGTH],
+            pad: 0,
+            captured_bytes: 0,
+            header_frames: FpduHeaderFrames::default(),
+        });
+    }
+
+    fn process_fpdu(&mut self, cursor: &mut StreamByteCursor<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
+        let markers = self.markers.unwrap_or_default();
+        let marker_bytes = markers.remaining_marker_bytes(cursor.at);
+        if marker_bytes > 0 {
+            let marker = cursor.take(marker_bytes.min(u64::from(cursor.length)) as u32);
+            fpdu.update_crc(&marker);
+            if let Some(start) = self.last_fpdu_start
+                && self.requested_markers == Some(true)
+                && let Some(fault) = segment_faults::marker_fault(&marker, start)
+            {
+                out.fault(fault, marker.meta);
+            }
+            self.attribute_frame(&marker, cursor);
+            return;
+        }
+        let until_marker = markers.next_marker(cursor.at).map_or(u64::MAX, |next| next - cursor.at);
+        let max_length = until_marker.min(u64::from(cursor.length)) as u32;
+        let Some(header) = fpdu.header else { return self.process_headers(cursor, max_length, out) };
+        let payload_at = FpduHeader::LENGTH + fpdu.segment.map_or(MAX_HEADER_BYTES, |segment| segment.header_length());
+        let ulpdu_end = FpduHeader::LENGTH + usize::from(header.ulpdu_length);
+        let crc_at = ulpdu_end + header.pad();
+        let end = header.fpdu_length();
+        let Some(segment) = fpdu.segment.filter(|_| fpdu.processed_bytes < crc_at) else {
+            if fpdu.processed_bytes >= crc_at {
+                let field = cursor.take(max_length.min((end - fpdu.processed_bytes) as u32));
+                let crc_offset = fpdu.processed_bytes - crc_at;
+                match fpdu.crc_field.get_mut(crc_offset..crc_offset + field.bytes.len()) {
+                    Some(target) if !field.is_cut() => target.copy_from_slice(field.bytes),
+                    _ => fpdu.mark_crc_missing(),
+                }
+                fpdu.captured_bytes += field.bytes.len() as u64;
+                fpdu.processed_bytes += field.length as usize;
+                let is_over = fpdu.processed_bytes == end;
+                self.attribute_frame(&field, cursor);
+                if is_over {
+                    self.end_fpdu(field.meta, out);
+                }
+                return;
+            }
+            // Its headers were not captured: it is skipped.
+            let skipped = cursor.take(max_length.min((crc_at - fpdu.processed_bytes) as u32));
+            fpdu.update_crc(&skipped);
+            fpdu.processed_bytes += skipped.length as usize;
+            out.lost_fpdus();
+            if !skipped.bytes.is_empty() {
+                out.shared.counts.skipped_bytes += skipped.bytes.len() as u64;
+                // A snap length removed its headers.
+                out.undecoded(UndecodedReason::CutFrame, skipped.meta);
+            }
+            return;
+        };
+        if fpdu.processed_bytes >= ulpdu_end {
+            let pad = cursor.take(max_length.min((crc_at - fpdu.processed_bytes) as u32));
+            fpdu.update_crc(&pad);
+            fpdu.pad = fpdu.pad << (8 * pad.bytes.len()) | segment_faults::pad_value(pad.bytes);
+            fpdu.processed_bytes += pad.length as usize;
+            self.attribute_frame(&pad, cursor);
+            return;
+        }
+        let data = cursor.take(max_length.min((ulpdu_end - fpdu.processed_bytes) as u32));
+        cursor.had_payload = true;
+        let length = (ulpdu_end - payload_at) as u32;
+        let offset = (fpdu.processed_bytes - payload_at) as u32;
+        fpdu.update_crc(&data);
+        fpdu.processed_bytes += data.length as usize;
+        let payload = DdpSegmentPayload {
+            segment: &segment,
+            length,
+            offset,
+            data: CapturedPacketPayload { bytes: data.bytes, length: data.length },
+            range: data.at..data.at + u64::from(data.length),
+            meta: data.meta,
+            times: FrameTimeRange::at(data.meta.time),
+        };
+        if fpdu.is_buffered
+            && fpdu.crc_check == FpduCrcCheckState::Missing
+            && fpdu.confidence == FpduConfidence::Certain
+        {
+            // The CRC cannot be checked.
+            fpdu.is_buffered = false;
+            self.payload_buffer.deliver(&segment, length, out);
+        }
+        let trailer_end = markers.end_of(cursor.at, (end - fpdu.processed_bytes) as u64);
+        self.emit_or_buffer_payload(payload, trailer_end - cursor.at <= u64::from(cursor.length), out);
+    }
+
+    /// Delivers payload, or buffers it if its trailer is not in the current bytes, to wait for the frames of
+    /// the trailer.
+    fn emit_or_buffer_payload(
+        &mut self,
+        payload: DdpSegmentPayload<'_>,
+        has_trailer: bool,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
+        fpdu.is_buffered |= payload.is_end() && !has_trailer;
+        let (is_buffered, buffer) = (fpdu.is_buffered, &mut self.payload_buffer);
+        fpdu.header_frames.pass_with_frames(payload, |payload| {
+            if is_buffered { buffer.push(&payload) } else { out.payload(payload) }
+        });
+    }
+
+    /// Attributes the frame of bytes without payload to the payload of their FPDU.
+    fn attribute_frame(&mut self, consumed: &StreamByteCursor<'_>, rest: &StreamByteCursor<'_>) {
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
+        if fpdu.is_in_trailer() {
+            self.payload_buffer.add_trailer_frames(consumed.meta);
+        } else if rest.length == 0 && !rest.had_payload {
+            fpdu.header_frames.add(consumed.meta);
+        }
+    }
+
+    fn process_headers(
+        &mut self,
+        cursor: &mut StreamByteCursor<'_>,
+        max_length: u32,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
+        let needed = if self.markers.is_none() { FpduHeader::LENGTH } else { fpdu.needed_header_bytes() };
+        let data = cursor.take(max_length.min((needed - fpdu.processed_bytes) as u32));
+        fpdu.update_crc(&data);
+        if let Some(target) = fpdu.headers.get_mut(fpdu.processed_bytes..fpdu.processed_bytes + data.bytes.len()) {
+            target.copy_from_slice(data.bytes);
+        }
+        let captured_length = fpdu.processed_bytes + data.bytes.len();
+        fpdu.processed_bytes += data.length as usize;
+        if cursor.length == 0 {
+            fpdu.header_frames.add(data.meta);
+        }
+        if data.is_cut() {
+            out.lost_fpdus();
+            // It can be skipped if its length is known.
+            let header = fpdu
+                .headers
+                .get(..captured_length)
+                .and_then(|bytes| FpduHeader::decode(bytes, 0, &mut NullFieldObserver));
+            match header {
+                Some((header, _)) if usize::from(header.ulpdu_length) >= DdpSegment::TAGGED_HEADER_LENGTH => {
+                    fpdu.header = Some(header);
+                    if !data.meta.frames.is_empty() {
+                        out.undecoded(UndecodedReason::CutFrame, data.meta);
+                    }
+                    self.resolve_unconfirmed_fpdu(false, out);
+                }
+                _ => self.lose_sync(out.shared),
+            }
+            return;
+        }
+        // If the use of markers is unknown, the first word decides it: no ULPDU has length zero.
+        if self.markers.is_none() && fpdu.processed_bytes == FpduHeader::LENGTH {
+            self.markers = Some(MpaMarkerPositions::Off);
+            let is_marker = matches!(fpdu.headers, [0, 0, ..]);
+            if !is_marker && self.requested_markers == Some(true) && self.last_fpdu_start == self.startup_end {
+                out.fault(RdmapFault::NoMarkers, data.meta);
+            }
+            if is_marker && let Some(began) = self.last_fpdu_start {
+                self.markers = Some(MpaMarkerPositions::At(began));
+                self.are_markers_confirmed = true;
+                fpdu.processed_bytes = 0;
+                return;
+            }
+        }
+        if fpdu.processed_bytes < fpdu.needed_header_bytes() {
+            return;
+        }
+        let bytes = fpdu.headers.get(..fpdu.processed_bytes).unwrap_or_default();
+        let decoded = FpduHeader::decode(bytes, 0, &mut NullFieldObserver).and_then(|(header, rest)| {
+            let length = usize::from(header.ulpdu_length);
+            let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullFieldObserver)?;
+            segment.is_plausible(length).then_some((header, segment))
+        });
+        let Some((header, segment)) = decoded else {
+            let captured = fpdu.captured_bytes;
+            let is_marker = fpdu.headers.starts_with(&[0; Marker::LENGTH]);
+            if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end {
+                out.fault(RdmapFault::UnrequestedMarkers, data.meta);
+            } else if self.is_proven && out.shared.crc_use == CrcUse::No && fpdu.confidence == FpduConfidence::Certain {
+                // With CRCs, that of the FPDU before is wrong, too.
+                out.fault(RdmapFault::NoFpdu, data.meta);
+            }
+            self.resolve_unconfirmed_fpdu(false, out);
+            out.shared.counts.skipped_bytes += captured;
+            out.undecoded(UndecodedReason::Framing, data.meta);
+            self.lose_sync(out.shared);
+            return;
+        };
+        (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
+        let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
+        let at = data.at + u64::from(data.length);
+        self.resolve_unconfirmed_fpdu(true, out);
+        if payload_length == 0 {
+            let payload = DdpSegmentPayload {
+                segment: &segment,
+                length: 0,
+                offset: 0,
+                data: CapturedPacketPayload::default(),
+                range: at..at,
+                meta: data.meta,
+                times: FrameTimeRange::at(data.meta.time),
+            };
+            let markers = self.markers.unwrap_or_default();
+            let trailer_end = markers.end_of(cursor.at, (header.pad() + RunningFpduCrc::LENGTH) as u64);
+            self.emit_or_buffer_payload(payload, trailer_end - cursor.at <= u64::from(cursor.length), out);
+        }
+    }
+
+    /// Confirms or rejects the previous FPDU, which waited for its successor.
+    fn resolve_unconfirmed_fpdu(&mut self, is_one: bool, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        if let Some((segment, length, _)) = self.payload_buffer.unconfirmed.take() {
+            self.are_markers_confirmed |= is_one && self.markers != Some(MpaMarkerPositions::Off);
+            if is_one {
+                self.payload_buffer.deliver(&segment, length, out)
+            } else {
+                self.payload_buffer.reject(UndecodedReason::Framing, out)
+            }
+        }
+    }
+
+    fn end_fpdu(&mut self, packet_meta: PacketMeta<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        let MpaFramingState::Fpdu(fpdu) =
+            std::mem::replace(&mut self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain))
+        else {
+            return;
+        };
+        let crc_result = match fpdu.crc_check {
+            FpduCrcCheckState::Unused => {
+                out.shared.counts.absent += 1;
+                None
+            }
+            FpduCrcCheckState::Missing => {
+                out.shared.counts.unknown += 1;
+                None
+            }
+            FpduCrcCheckState::Running(crc) => {
+                let is_right = crc.to_wire_bytes() == fpdu.crc_field;
+                self.is_proven |= is_right;
+                let is_believed = out.shared.record_crc_result(is_right);
+                Some((is_right, is_believed))
+            }
+        };
+        let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
+        let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
+        let is_accepted = !matches!(crc_result, Some((_, false)));
+        if fpdu.pad != 0 && is_accepted && self.is_proven && fpdu.confidence == FpduConfidence::Certain {
+            out.fault(RdmapFault::Pad(fpdu.pad), packet_meta);
+        }
+        match crc_result {
+            Some((_, false)) => {
+                out.shared.counts.refused_bytes += fpdu.captured_bytes;
+                out.refused_fpdu(self.is_proven && fpdu.confidence == FpduConfidence::Certain, packet_meta);
+                if fpdu.is_buffered {
+                    self.payload_buffer.reject(UndecodedReason::BadCrc, out);
+                } else {
+                    out.undecoded(UndecodedReason::BadCrc, packet_meta);
+                }
+            }
+            // If no correct CRC confirms that it is an FPDU, its successor will.
+            Some((false, true)) | None if fpdu.confidence == FpduConfidence::Tentative => {
+                self.payload_buffer.unconfirmed = Some((segment, length, fpdu.captured_bytes));
+            }
+            _ if fpdu.is_buffered => self.payload_buffer.deliver(&segment, length, out),
+            _ => {}
+        }
+    }
+
+    /// Enters the search state: the start of the next FPDU is unknown.
+    fn lose_sync(&mut self, shared: &mut IwarpSharedState) {
+        if let Some((.., captured)) = self.payload_buffer.unconfirmed {
+            shared.counts.skipped_bytes += captured;
+        }
+        self.payload_buffer.clear();
+        self.state = MpaFramingState::Lost;
+        self.is_proven = false;
+        // Inferred from structure, possibly wrong.
+        match (self.requested_markers, self.startup_end) {
+            (Some(true), Some(start)) => self.markers = Some(MpaMarkerPositions::At(start)),
+            (None, _) if !self.are_markers_confirmed => self.markers = None,
+            _ => {}
+        }
+    }
+
+    /// Searches for the start of an FPDU.
+    fn resynchronize(&mut self, cursor: &mut StreamByteCursor<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        let fpdu = fpdu_search::find(
+            &cursor.to_search_bytes(&self.search_budget),
+            self.markers,
+            self.last_fpdu_start,
+            |stag| out.knows_memory(stag),
+        );
+        let skipped = cursor.take(fpdu.as_ref().map_or(cursor.length, |fpdu| fpdu.offset as u32));
+        if !skipped.bytes.is_empty() {
+            out.shared.counts.skipped_bytes += skipped.bytes.len() as u64;
+            out.undecoded(framing_reason(skipped.is_cut()), skipped.meta);
+        }
+        if let Some(fpdu) = fpdu {
+            if self.markers.is_none() && fpdu.markers == MpaMarkerPositions::Off {
+                self.markers_unproven_until = cursor.at + MARKER_INTERVAL;
+            }
+            self.are_markers_confirmed |=
+                fpdu.markers != MpaMarkerPositions::Off && fpdu.confidence == FpduConfidence::Certain;
+            self.markers = Some(fpdu.markers);
+            self.state = MpaFramingState::AtFpduStart(fpdu.confidence);
+        }
+    }
+
+    /// Returns the confidence in an FPDU that begins here while the use of markers is not proven.
+    fn confidence_at_start(
+        &mut self,
+        cursor: &StreamByteCursor<'_>,
+        out: &IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) -> FpduConfidence {
+        let fpdu =
+            fpdu_search::find_at_start(&cursor.to_search_bytes(&self.search_budget), |stag| out.knows_memory(stag));
+        let markers = fpdu.map_or(MpaMarkerPositions::Off, |fpdu| fpdu.markers);
+        self.markers = Some(markers);
+        if markers != MpaMarkerPositions::Off {
+            self.markers_unproven_until = 0;
+        }
+        self.are_markers_confirmed =
+            markers != MpaMarkerPositions::Off && fpdu.is_some_and(|fpdu| fpdu.confidence == FpduConfidence::Certain);
+        fpdu.map_or(FpduConfidence::Tentative, |fpdu| fpdu.confidence)
+    }
+
+    fn process_startup(&mut self, cursor: &mut StreamByteCursor<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        let MpaFramingState::Startup(bytes) = &mut self.state else { return };
+        let length_before = bytes.len();
+        if length_before >= MpaStartupFrame::FIXED_LENGTH && segment_faults::begins_fpdu(cursor.bytes) {
+            // Its private data has ended, whatever its length says.
+            if let Some((startup, fault)) = startup_faults::shorter_frame(bytes) {
+                out.startup(startup, cursor.meta);
+                out.fault(RdmapFault::Startup(fault), cursor.meta);
+            }
+            return self.begin_fpdus(cursor.at);
+        }
+        let max_length = MpaStartupFrame::FIXED_LENGTH + MAX_PRIVATE_DATA_BYTES - length_before;
+        bytes.extend_from_slice(cursor.bytes.get(..max_length).unwrap_or(cursor.bytes));
+        let Some(startup) = MpaStartupFrame::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
+        else {
+            let is_short = bytes.len() < MpaStartupFrame::FIXED_LENGTH && !cursor.is_cut();
+            cursor.take(cursor.length);
+            if !is_short {
+                if let Some(fault) = startup_faults::length_fault(bytes) {
+                    out.fault(RdmapFault::Startup(fault), cursor.meta);
+                }
+                self.state = MpaFramingState::Lost;
+            }
+            return;
+        };
+        let is_whole = bytes.len() >= startup.length;
+        if !is_whole && !cursor.is_cut() {
+            cursor.take(cursor.length);
+            return;
+        }
+        // Truncated bytes of it are skipped by its length.
+        let remaining_length = (startup.length - length_before).min(cursor.length as usize);
+        let data = cursor.take(remaining_length as u32);
+        let end = data.at + remaining_length as u64;
+        out.startup(startup, data.meta);
+        self.begin_fpdus(end);
+    }
+
+    /// Expects the first FPDU at this position, behind the start-up frame.
+    fn begin_fpdus(&mut self, at: StreamPosition) {
+        (self.last_fpdu_start, self.startup_end) = (Some(at), Some(at));
+        self.is_proven = true;
+        self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
+    }
+
+    /// Ends the direction: nothing more will come.
+    pub(super) fn finish(&mut self, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        let MpaFramingState::Fpdu(fpdu) = &self.state else { return };
+        let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
+        let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
+        out.shared.counts.unknown += 1;
+        if fpdu.is_buffered && fpdu.confidence == FpduConfidence::Certain {
+            // Its CRC was not captured.
+            self.payload_buffer.deliver(&segment, length, out);
+        }
+        self.lose_sync(out.shared);
+    }
+}
+
+/// Returns `true` if these bytes may begin a start-up frame.
+fn begins_startup(bytes: &[u8]) -> bool {
+    let count = bytes.len().min(REQUEST_KEY.len());
+    count > 0 && [REQUEST_KEY, REPLY_KEY].iter().any(|key| key.get(..count) == bytes.get(..count))
+}

@@ -1,0 +1,547 @@
+//! Messages of one direction: segments become RDMA operations. RFC 5041 section 5; RFC 5040 section 5.
+//!
+//! A stream yields segments in the order in which they were sent, so one message is reassembled at a time;
+//! its missing parts will not arrive once the next message begins.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use nfsrdma_dissectors::captured_frame::{CapturedSlice, FrameNumber, Timestamp};
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::iwarp::crc::RunningFpduCrc;
+use nfsrdma_dissectors::iwarp::ddp::DdpMessageSequenceNumber;
+use nfsrdma_dissectors::iwarp::mpa::FpduHeader;
+use nfsrdma_dissectors::iwarp::rdmap::{RdmapOpcode, RdmapReadRequestHeader, RdmapTerminate};
+use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
+use nfsrdma_dissectors::memory_handle::Handle;
+use nfsrdma_dissectors::xdr::roundup;
+
+use super::ddp_segment_payload::DdpSegmentPayload;
+use super::events::{IwarpEvent, IwarpEventSink};
+use super::outstanding_rdma_read::OutstandingRdmaRead;
+use super::segment_faults::DdpSegmentOrder;
+use crate::count_categories::UndecodedReason;
+use crate::exceptional_transport_events::TransportAnomalyKind;
+use crate::missing_byte_ranges::add_gap;
+use crate::packet_meta::PacketMeta;
+use crate::rdma_operation::{
+    OwnedRdmaSendMessage, RdmaAttribution, RdmaOperation, RdmaSendMessage, RetransmissionStall,
+};
+use crate::stream::stream_bytes::StreamPosition;
+
+/// Maximum number of RDMA Reads that wait for their responses: more than any sender has outstanding.
+const MAX_OUTSTANDING_READS: usize = 256;
+/// Number of messages remembered to recognize their retransmissions.
+const MAX_SENT_MESSAGES: usize = 128;
+/// Maximum number of bytes reassembled of one message; no inline threshold is larger.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
+/// Bytes of allocated memory kept for the next message: usually an inline threshold.
+const RETAINED_CAPACITY_BYTES: usize = 16 << 10;
+/// Maximum number of frames recorded for one incomplete message.
+const MAX_MESSAGE_FRAMES: usize = 4096;
+
+/// A delivered message.
+#[derive(Debug)]
+struct DeliveredRdmapSend {
+    range: Range<StreamPosition>,
+    /// End of the trailer of its last FPDU: pad and CRC.
+    trailer_end: StreamPosition,
+    attribution: RdmaAttribution,
+}
+
+/// Consecutive FPDUs with data of one memory segment.
+#[derive(Debug)]
+struct TaggedFpduRun {
+    /// Positions from the first header to the last trailer.
+    range: Range<StreamPosition>,
+    attribution: RdmaAttribution,
+}
+
+/// Bytes before the payload of a tagged FPDU, without markers: ULPDU Length (RFC 5044 section 4), DDP and RDMAP
+/// control, STag and tagged offset (RFC 5041 section 4.2).
+const TAGGED_HEADER_BYTES: u64 = 16;
+
+/// The same with a marker (RFC 5044 section 4.3). No untagged FPDU with a header of RPC-over-RDMA is that short.
+const MAX_TAGGED_HEADER_BYTES: u64 = TAGGED_HEADER_BYTES + 4;
+
+/// An RDMA Write that is not complete yet.
+#[derive(Debug)]
+struct IwarpOngoingRdmaWrite {
+    stag: Handle,
+    /// Offset of its next bytes.
+    next_offset: u64,
+    attribution: RdmaAttribution,
+}
+
+/// Reassembly of a Send.
+#[derive(Debug, Default)]
+struct IwarpSendReassembly {
+    message_number: DdpMessageSequenceNumber,
+    message: OwnedRdmaSendMessage,
+    range: Range<StreamPosition>,
+    /// Length of the trailer after the last FPDU.
+    trailer_length: StreamPosition,
+    is_open: bool,
+    /// `true` if a snap length truncated it.
+    is_cut: bool,
+}
+
+impl IwarpSendReassembly {
+    fn begin(&mut self, number: DdpMessageSequenceNumber, at: StreamPosition, time: Timestamp) {
+        let OwnedRdmaSendMessage { bytes, gaps, frames, .. } = std::mem::take(&mut self.message);
+        self.message = OwnedRdmaSendMessage { bytes, gaps, frames, time, end_time: time, ..Default::default() };
+        self.clear();
+        (self.message_number, self.range, self.is_open, self.is_cut) = (number, at..at, true, false);
+    }
+
+    fn clear(&mut self) {
+        self.message.bytes.clear();
+        self.message.gaps.clear();
+        self.message.frames.clear();
+    }
+
+    /// Frees memory that few messages need.
+    fn shrink(&mut self) {
+        self.clear();
+        self.message.bytes.shrink_to(RETAINED_CAPACITY_BYTES);
+        self.message.gaps.shrink_to(RETAINED_CAPACITY_BYTES / size_of::<Range<u64>>());
+        self.message.frames.shrink_to(RETAINED_CAPACITY_BYTES / size_of::<FrameNumber>());
+    }
+
+    /// Appends the next bytes, or bytes after a gap.
+    fn add(&mut self, offset: u64, payload: &DdpSegmentPayload<'_>) {
+        let DdpSegmentPayload { data, meta: packet_meta, range, .. } = payload;
+        let message = &mut self.message;
+        if offset < message.length as u64 {
+            return;
+        }
+        add_gap(&mut message.gaps, message.length as u64..offset);
+        let free_bytes = MAX_MESSAGE_BYTES.saturating_sub(message.bytes.len());
+        let captured = data.bytes.get(..free_bytes).unwrap_or(data.bytes);
+        if message.gaps.is_empty() {
+            message.bytes.extend_from_slice(captured);
+        }
+        let end = offset + u64::from(data.length);
+        add_gap(&mut message.gaps, offset + captured.len() as u64..end);
+        message.length = usize::try_from(end).unwrap_or(usize::MAX);
+        // Every segment of the message names the handle (RFC 5040 section 5.3).
+        message.invalidated_handle = message.invalidated_handle.or(payload.segment.invalidate);
+        if payload.was_captured() {
+            self.is_cut |= data.bytes.len() < data.length as usize;
+            message.end_time = payload.times.last.max(packet_meta.accepted_time());
+            message.stall = RetransmissionStall::span(message.stall, packet_meta.stall());
+        }
+        self.add_frames(packet_meta);
+        self.range.end = range.end;
+        self.trailer_length = trailer_length(payload);
+    }
+
+    /// Records a retransmission of bytes that the receiver lacked: it waited since the bytes before it.
+    fn record_needed_copy(&mut self, packet_meta: &PacketMeta<'_>) {
+        let message = &mut self.message;
+        if let Some(stall) = packet_meta.stall().filter(|_| !packet_meta.is_duplicate()) {
+            let stall = RetransmissionStall { since: stall.since.max(message.end_time), ..stall };
+            message.stall = RetransmissionStall::span(message.stall, Some(stall));
+            message.end_time = message.end_time.max(packet_meta.accepted_time());
+        }
+    }
+
+    fn add_frames(&mut self, packet_meta: &PacketMeta<'_>) {
+        let frames = &mut self.message.frames;
+        for frame in packet_meta.frames {
+            if frames.last() != Some(frame) && frames.len() < MAX_MESSAGE_FRAMES {
+                frames.push(*frame);
+            }
+        }
+    }
+}
+
+/// Longest header of a message without payload: that of a Read Request.
+const MAX_HEADER_BYTES: usize = RdmapReadRequestHeader::LENGTH;
+
+/// State of the messages of one direction.
+#[derive(Debug, Default)]
+pub(super) struct IwarpMessageReassembler {
+    send_reassembly: IwarpSendReassembly,
+    ongoing_write: Option<IwarpOngoingRdmaWrite>,
+    /// In the order of the requests.
+    outstanding_reads: VecDeque<OutstandingRdmaRead>,
+    /// Sorted by stream position.
+    sent_messages: VecDeque<DeliveredRdmapSend>,
+    /// FPDUs of RDMA Writes and Read Responses; sorted by stream position.
+    chunk_data: VecDeque<TaggedFpduRun>,
+    /// Header of a message, assembled from several parts.
+    header_buffer: [u8; MAX_HEADER_BYTES],
+    header_bytes: usize,
+    /// `true` if a snap length truncated headers: an RDMA Read request may be among them.
+    pub(super) has_cut_segments: bool,
+    /// Order of the segments of this side; `None` after lost FPDUs, and if transport events are not recorded.
+    pub(super) order: Option<Box<DdpSegmentOrder>>,
+}
+
+impl IwarpMessageReassembler {
+    /// Returns `true` if the response to a Read of this side is placed in this memory.
+    pub(super) fn has_outstanding_read_into(&self, stag: Handle) -> bool {
+        self.outstanding_reads.iter().any(|read| read.sink_stag == stag)
+    }
+
+    /// Returns the RDMA Reads without their complete responses, if all requests since the start-up frame are known.
+    pub(super) fn known_reads(&self) -> Option<&VecDeque<OutstandingRdmaRead>> {
+        let knows_all = self.order.as_ref().is_some_and(|order| order.has_all_fpdus());
+        Some(&self.outstanding_reads).filter(|reads| knows_all && reads.len() < MAX_OUTSTANDING_READS)
+    }
+
+    /// Returns the memory in bytes of the records of retransmissions and RDMA Reads.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.outstanding_reads.capacity() * size_of::<OutstandingRdmaRead>()
+            + self.sent_messages.capacity() * size_of::<DeliveredRdmapSend>()
+            + self.chunk_data.capacity() * size_of::<TaggedFpduRun>()
+    }
+
+    pub(super) fn buffered_bytes(&self) -> usize {
+        let OwnedRdmaSendMessage { bytes, gaps, frames, .. } = &self.send_reassembly.message;
+        if self.send_reassembly.is_open { bytes.len() + size_of_val(&gaps[..]) + size_of_val(&frames[..]) } else { 0 }
+    }
+
+    pub(super) fn drop_partial(&mut self) {
+        self.send_reassembly = IwarpSendReassembly::default();
+        self.order = None;
+    }
+
+    /// Processes payload of a segment that this side sent.
+    #[inline]
+    pub(super) fn process_payload(
+        &mut self,
+        peer: &mut Self,
+        payload: DdpSegmentPayload<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) {
+        let opcode = payload.segment.opcode;
+        match payload.segment.target {
+            DdpSegmentDestination::Tagged { stag, offset } => {
+                let offset = offset.wrapping_add(u64::from(payload.offset));
+                self.deliver_incomplete(sink);
+                let owner = match opcode {
+                    RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, sink),
+                    _ => peer.process_response(stag, offset, &payload, sink),
+                };
+                if owner.0.is_some() {
+                    self.record_chunk_data(&payload, owner);
+                }
+            }
+            DdpSegmentDestination::Untagged { number, offset, .. } => {
+                if self.send_reassembly.is_open && (self.send_reassembly.message_number != number || !opcode.is_send())
+                {
+                    self.deliver_incomplete(sink);
+                }
+                match opcode {
+                    _ if opcode.is_send() => self.process_send(number, offset, &payload, sink),
+                    RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => self.assemble_header(&payload, sink),
+                    _ if payload.is_end() => {
+                        sink.event(payload.meta, IwarpEvent::Undecoded(UndecodedReason::OtherService));
+                    }
+                    _ => sink.event(payload.meta, IwarpEvent::Part),
+                }
+            }
+        }
+    }
+
+    /// Processes bytes of an RDMA Write and returns their attribution.
+    fn process_write(
+        &mut self,
+        stag: Handle,
+        offset: u64,
+        payload: &DdpSegmentPayload<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) -> RdmaAttribution {
+        let data = payload.data;
+        let ends = payload.is_end() && payload.segment.is_last;
+        if data.length == 0 {
+            self.ongoing_write = self.ongoing_write.take().filter(|_| !ends);
+            sink.event(payload.meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptyWrite)));
+            return RdmaAttribution::default();
+        }
+        let write = match &mut self.ongoing_write {
+            Some(write) if write.stag == stag && write.next_offset == offset => write,
+            other => other.insert(IwarpOngoingRdmaWrite {
+                stag,
+                next_offset: offset,
+                attribution: RdmaAttribution::default(),
+            }),
+        };
+        write.next_offset = offset.wrapping_add(u64::from(data.length));
+        if payload.was_captured() {
+            let operation = RdmaOperation::Write { handle: stag, offset, data, attribution: &mut write.attribution };
+            sink.event(payload.meta, IwarpEvent::Operation(operation));
+        }
+        let owner = write.attribution;
+        if ends {
+            self.ongoing_write = None;
+        }
+        owner
+    }
+
+    /// Records the position of chunk data, to recognize its retransmissions.
+    #[inline]
+    fn record_chunk_data(&mut self, payload: &DdpSegmentPayload<'_>, owner: RdmaAttribution) {
+        let Range { start, end } = payload.range;
+        let end = if payload.is_end() { end + trailer_length(payload) } else { end };
+        match self.chunk_data.back_mut() {
+            Some(last) if last.attribution == owner && start <= last.range.end + MAX_TAGGED_HEADER_BYTES => {
+                last.range.end = last.range.end.max(end);
+            }
+            _ => self.add_chunk_data(start..end, owner),
+        }
+    }
+
+    #[inline(never)]
+    fn add_chunk_data(&mut self, range: Range<StreamPosition>, attribution: RdmaAttribution) {
+        if self.chunk_data.len() >= MAX_SENT_MESSAGES {
+            self.chunk_data.pop_front();
+        }
+        let start = range.start.saturating_sub(TAGGED_HEADER_BYTES);
+        self.chunk_data.push_back(TaggedFpduRun { range: start..range.end, attribution });
+    }
+
+    /// Processes bytes of the peer's response to an RDMA Read of this side. Responses arrive in the order of
+    /// their requests (RFC 5040 section 5.5).
+    fn process_response(
+        &mut self,
+        stag: Handle,
+        offset: u64,
+        payload: &DdpSegmentPayload<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) -> RdmaAttribution {
+        let data = payload.data;
+        let source = self
+            .outstanding_reads
+            .iter()
+            .enumerate()
+            .find_map(|(at, read)| Some((at, read.map_to_source(stag, offset, data.length)?, read.attribution)));
+        let Some((at, source, owner)) = source else {
+            let is_cut = self.has_cut_segments;
+            let reason = if is_cut { UndecodedReason::CutRead } else { UndecodedReason::ReadWithoutRequest };
+            sink.event(payload.meta, IwarpEvent::Undecoded(reason));
+            return RdmaAttribution::default();
+        };
+        let ends = payload.is_end() && payload.segment.is_last;
+        // Earlier requests have been answered.
+        self.outstanding_reads.drain(..if ends { at + 1 } else { at });
+        if data.length == 0 {
+            sink.event(payload.meta, IwarpEvent::Control(None));
+            return RdmaAttribution::default();
+        }
+        if payload.was_captured() {
+            let operation = RdmaOperation::ReadResponse { offset: source, data, attribution: owner };
+            sink.event(payload.meta, IwarpEvent::Operation(operation));
+        }
+        owner
+    }
+
+    fn process_send(
+        &mut self,
+        number: DdpMessageSequenceNumber,
+        offset: u32,
+        payload: &DdpSegmentPayload<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) {
+        let (data, packet_meta) = (payload.data, payload.meta);
+        let is_whole = offset == 0 && payload.is_complete() && payload.segment.is_last;
+        if is_whole && !self.send_reassembly.is_open {
+            if data.length == 0 {
+                return sink.event(packet_meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptySend)));
+            }
+            let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
+            let message = RdmaSendMessage {
+                bytes: data.bytes,
+                length: data.length as usize,
+                gaps: &[],
+                frames: packet_meta.frames,
+                time: payload.times.first,
+                end_time: payload.times.last.max(packet_meta.accepted_time()),
+                stall: packet_meta.stall(),
+                invalidated_handle: payload.segment.invalidate,
+            };
+            return sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
+        }
+        if !self.send_reassembly.is_open {
+            self.send_reassembly.begin(number, payload.range.start, payload.times.first);
+        }
+        self.send_reassembly.add(u64::from(offset) + u64::from(payload.offset), payload);
+        if payload.is_end() && payload.segment.is_last {
+            self.deliver_send(packet_meta, sink);
+            self.send_reassembly.shrink();
+        } else {
+            sink.event(packet_meta, IwarpEvent::Part);
+        }
+    }
+
+    fn deliver_send(&mut self, packet_meta: PacketMeta<'_>, sink: &mut impl IwarpEventSink) {
+        let IwarpSendReassembly { message, range, trailer_length, is_open, is_cut, .. } = &mut self.send_reassembly;
+        *is_open = false;
+        let message = message.as_message();
+        if message.bytes.is_empty() && message.length > 0 {
+            // Nothing shows what it belongs to.
+            let reason = if *is_cut { UndecodedReason::CutHeader } else { UndecodedReason::MessagePart };
+            for frame in message.frames {
+                let packet_meta = PacketMeta::new(std::slice::from_ref(frame), message.time);
+                sink.event(packet_meta, IwarpEvent::Undecoded(reason));
+            }
+            return;
+        }
+        if message.length == 0 {
+            return sink.event(packet_meta, IwarpEvent::Control(None));
+        }
+        let owner = record_sent(&mut self.sent_messages, range.clone(), *trailer_length);
+        sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
+    }
+
+    /// Delivers the message in reassembly incomplete: the rest will not come.
+    pub(super) fn deliver_incomplete(&mut self, sink: &mut impl IwarpEventSink) {
+        if !self.send_reassembly.is_open {
+            return;
+        }
+        // At least one more segment belongs to it; its bytes are missing, and their number is unknown.
+        let message = &mut self.send_reassembly.message;
+        let length = message.length as u64;
+        add_gap(&mut message.gaps, length..length + 1);
+        message.length += 1;
+        let frame = message.frames.last().copied();
+        let packet_meta = PacketMeta::new(frame.as_slice(), message.end_time);
+        self.deliver_send(packet_meta, sink);
+        self.send_reassembly.shrink();
+    }
+
+    /// Assembles the header of a message without payload.
+    fn assemble_header(&mut self, payload: &DdpSegmentPayload<'_>, sink: &mut impl IwarpEventSink) {
+        let DdpSegmentPayload { data, meta: packet_meta, .. } = *payload;
+        if payload.is_complete() {
+            let is_cut = data.bytes.len() < data.length as usize;
+            return self.process_header(payload.segment, (data.bytes, is_cut), packet_meta, sink);
+        }
+        if payload.offset == 0 {
+            self.header_bytes = 0;
+            self.send_reassembly.message.frames.clear();
+        }
+        // No Send is in reassembly meanwhile.
+        self.send_reassembly.add_frames(&packet_meta);
+        // The known part of the header ends at the first byte that was not captured.
+        if self.header_bytes == payload.offset as usize
+            && let Some(free_buffer) = self.header_buffer.get_mut(self.header_bytes..)
+        {
+            let count = free_buffer.len().min(data.bytes.len());
+            free_buffer.iter_mut().zip(data.bytes).for_each(|(to, from)| *to = *from);
+            self.header_bytes += count;
+        }
+        if !payload.is_end() {
+            return sink.event(packet_meta, IwarpEvent::Part);
+        }
+        let header = self.header_buffer;
+        let captured = header.get(..self.header_bytes).unwrap_or_default();
+        let frames = std::mem::take(&mut self.send_reassembly.message.frames);
+        let header_meta = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
+        let is_cut = self.header_bytes < header.len().min(payload.length as usize);
+        self.process_header(payload.segment, (captured, is_cut), header_meta, sink);
+        self.send_reassembly.message.frames = frames;
+    }
+
+    fn process_header(
+        &mut self,
+        segment: &DdpSegment,
+        (bytes, is_cut): (&[u8], bool),
+        packet_meta: PacketMeta<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) {
+        self.has_cut_segments |= is_cut;
+        if is_cut {
+            // The request may ask for any response.
+            self.order = None;
+        }
+        let slice = CapturedSlice::new(bytes, bytes.len(), 0);
+        let event = if segment.opcode == RdmapOpcode::TERMINATE {
+            RdmapTerminate::decode(slice, &mut NullFieldObserver).map(IwarpEvent::Terminate)
+        } else {
+            RdmapReadRequestHeader::decode(bytes, 0, &mut NullFieldObserver)
+                .map(|(request, _)| self.begin_read(&request))
+        };
+        let reason = if is_cut { UndecodedReason::CutFrame } else { UndecodedReason::Malformed };
+        sink.event(packet_meta, event.unwrap_or(IwarpEvent::Undecoded(reason)));
+    }
+
+    fn begin_read(&mut self, request: &RdmapReadRequestHeader) -> IwarpEvent<'_> {
+        // Reused memory still has the bytes of the earlier Read.
+        let end = request.sink_offset.saturating_add(u64::from(request.length));
+        self.outstanding_reads.retain(|read| {
+            let read_end = read.sink_offset.saturating_add(u64::from(read.length));
+            let is_apart = read_end <= request.sink_offset || end <= read.sink_offset;
+            read.sink_stag != request.sink_stag || is_apart || read.length == 0
+        });
+        if self.outstanding_reads.len() >= MAX_OUTSTANDING_READS {
+            self.outstanding_reads.pop_front();
+        }
+        self.outstanding_reads.push_back(OutstandingRdmaRead {
+            sink_stag: request.sink_stag,
+            sink_offset: request.sink_offset,
+            length: request.length,
+            source_offset: request.source_offset,
+            attribution: RdmaAttribution::default(),
+        });
+        match self.outstanding_reads.back_mut() {
+            Some(read) if request.length > 0 => IwarpEvent::Operation(RdmaOperation::ReadRequest {
+                handle: request.source_stag,
+                offset: request.source_offset,
+                length: request.length,
+                attribution: &mut read.attribution,
+            }),
+            _ => IwarpEvent::Control(None),
+        }
+    }
+
+    /// Reports retransmissions of the messages and chunk data that overlap a range of retransmitted bytes. A segment
+    /// with a trailer alone is attributed to its message, but is not a retransmission of the message.
+    pub(super) fn report_retransmission(
+        &mut self,
+        range: Range<StreamPosition>,
+        packet_meta: PacketMeta<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) {
+        let overlaps = |other: &Range<StreamPosition>| other.start < range.end && range.start < other.end;
+        let from = self.sent_messages.partition_point(|sent| sent.trailer_end <= range.start);
+        for sent in self.sent_messages.range(from..).take_while(|sent| sent.range.start < range.end) {
+            let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
+            let operation = RdmaOperation::SendRetransmission { attribution: sent.attribution, ends };
+            sink.event(packet_meta, IwarpEvent::Operation(operation));
+        }
+        let from = self.chunk_data.partition_point(|sent| sent.range.end <= range.start);
+        for sent in self.chunk_data.range(from..).take_while(|sent| overlaps(&sent.range)) {
+            let operation = RdmaOperation::ChunkDataRetransmission { attribution: sent.attribution };
+            sink.event(packet_meta, IwarpEvent::Operation(operation));
+        }
+        if self.send_reassembly.is_open && overlaps(&self.send_reassembly.range) {
+            self.send_reassembly.add_frames(&packet_meta);
+            self.send_reassembly.record_needed_copy(&packet_meta);
+        }
+    }
+}
+
+/// Returns the length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044
+/// section 4.1).
+fn trailer_length(payload: &DdpSegmentPayload<'_>) -> StreamPosition {
+    let ulpdu_length = payload.segment.header_length() + payload.length as usize;
+    (roundup(FpduHeader::LENGTH + ulpdu_length) + RunningFpduCrc::LENGTH) as StreamPosition
+}
+
+/// Records a delivered message to recognize its retransmissions, and returns its attribution slot.
+fn record_sent(
+    sent: &mut VecDeque<DeliveredRdmapSend>,
+    range: Range<StreamPosition>,
+    trailer_length: StreamPosition,
+) -> &mut RdmaAttribution {
+    if sent.len() >= MAX_SENT_MESSAGES {
+        sent.pop_front();
+    }
+    let trailer_end = range.end + trailer_length;
+    sent.push_back(DeliveredRdmapSend { range, trailer_end, attribution: RdmaAttribution::default() });
+    let last = sent.len() - 1;
+    &mut sent[last].attribution
+}

@@ -1,0 +1,177 @@
+//! iWARP on one connection: the bytes of both directions of a stream become RDMA operations.
+//!
+//! Payload is passed on as it arrives, without a copy, unless its CRC must be checked first: an FPDU that
+//! is not contiguous is buffered until it is complete if CRCs are in use. Bytes lost inside an FPDU do not
+//! affect framing.
+//!
+//! Each frame with a part of an FPDU is attributed to its payload, even if the frame has only headers or
+//! the trailer (pad and CRC), which Soft-iWARP often sends as a separate segment. So the end of the
+//! payload waits for a trailer that follows: the receiver must not use an FPDU before its CRC either
+//! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
+
+mod ddp_segment_payload;
+pub(super) mod events;
+mod fpdu_payload_buffering;
+mod fpdu_search;
+mod fpdu_sink;
+mod framing;
+pub(super) mod isolated_tcp_segment;
+mod markers;
+mod messages;
+pub(super) mod mpa_counts;
+pub(super) mod mpa_recognition;
+mod outstanding_rdma_read;
+mod partial_fpdu;
+mod segment_faults;
+mod startup_faults;
+mod stream_byte_cursor;
+#[cfg(test)]
+pub(super) mod tests;
+
+use nfsrdma_dissectors::iwarp::mpa::MpaStartupFrame;
+
+use super::by_side::ConnectionSidePair;
+use super::connection_setup::SetUpFrame;
+use super::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
+use super::packet_meta::PacketMeta;
+use super::stream::stream_bytes::{StreamBytes, StreamPosition};
+use crate::rdma_operation::ConnectionSideAOrB;
+use events::{CrcUse, IwarpEvent, IwarpEventSink};
+use fpdu_sink::{IwarpFpduSink, IwarpSharedState};
+use framing::MpaStreamDeframer;
+use messages::IwarpMessageReassembler;
+use mpa_counts::MpaCounts;
+
+/// State of one direction.
+#[derive(Debug, Default)]
+struct IwarpDirection {
+    framing: MpaStreamDeframer,
+    messages: IwarpMessageReassembler,
+    /// Start-up frame that began it, and its place in the capture.
+    startup: Option<(MpaStartupFrame, SetUpFrame)>,
+}
+
+/// State of both directions of a connection.
+#[derive(Debug)]
+pub(super) struct IwarpConnection {
+    directions: ConnectionSidePair<IwarpDirection>,
+    shared: IwarpSharedState,
+    /// `true` if a start-up frame arrived since the last call of [`IwarpConnection::take_started`].
+    has_started: bool,
+}
+
+impl Default for IwarpConnection {
+    fn default() -> Self {
+        let shared = IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
+        Self { directions: ConnectionSidePair::default(), shared, has_started: false }
+    }
+}
+
+impl IwarpConnection {
+    /// Processes the next bytes that a side sent.
+    #[inline]
+    pub(super) fn process(
+        &mut self,
+        sender: ConnectionSideAOrB,
+        stream_bytes: StreamBytes<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) {
+        let packet_meta = stream_bytes.meta;
+        let (own, peer) = self.directions.own_and_peer(sender);
+        let mut inner = IwarpFpduSink {
+            shared: &mut self.shared,
+            own: &mut own.messages,
+            peer: &mut peer.messages,
+            sink,
+            startup: None,
+        };
+        own.framing.process(stream_bytes, &mut inner);
+        if let Some((startup, frame)) = inner.startup {
+            let request = peer.startup.as_ref().map(|(request, _)| request);
+            if sink.records_events()
+                && let Some(fault) = startup_faults::startup_fault(&startup, request)
+            {
+                let kind = TransportAnomalyKind::Rdmap(RdmapFault::Startup(fault));
+                sink.event(packet_meta, IwarpEvent::Transport(kind));
+            }
+            self.handle_startup(sender, startup, frame);
+        }
+    }
+
+    /// Processes a retransmission of bytes that a side sent before.
+    pub(super) fn process_retransmission(
+        &mut self,
+        sender: ConnectionSideAOrB,
+        range: std::ops::Range<StreamPosition>,
+        packet_meta: PacketMeta<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) {
+        self.directions[sender].messages.report_retransmission(range, packet_meta, sink);
+    }
+
+    /// Ends a side: incomplete messages are delivered as far as they were captured.
+    pub(super) fn finish(&mut self, sender: ConnectionSideAOrB, sink: &mut impl IwarpEventSink) {
+        let (own, peer) = self.directions.own_and_peer(sender);
+        let mut inner = IwarpFpduSink {
+            shared: &mut self.shared,
+            own: &mut own.messages,
+            peer: &mut peer.messages,
+            sink,
+            startup: None,
+        };
+        own.framing.finish(&mut inner);
+        own.messages.deliver_incomplete(sink);
+    }
+
+    /// Returns the start-up frame of a side, which has its private data, and its place in the capture.
+    pub(super) fn startup(&self, sender: ConnectionSideAOrB) -> Option<&(MpaStartupFrame, SetUpFrame)> {
+        self.directions[sender].startup.as_ref()
+    }
+
+    /// Returns `true` if a start-up frame arrived since the last call.
+    pub(super) fn take_started(&mut self) -> bool {
+        std::mem::take(&mut self.has_started)
+    }
+
+    /// Returns the counts since the last call.
+    pub(super) fn take_counts(&mut self) -> MpaCounts {
+        std::mem::take(&mut self.shared.counts)
+    }
+
+    /// Returns the memory in bytes of incomplete messages and FPDUs with their bookkeeping.
+    pub(super) fn buffered_bytes(&self) -> usize {
+        let directions = self.directions.0.iter();
+        directions.map(|direction| direction.framing.buffered_bytes() + direction.messages.buffered_bytes()).sum()
+    }
+
+    /// Returns the memory in bytes, without buffered content.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let messages: usize = self.directions.0.iter().map(|direction| direction.messages.memory_bytes()).sum();
+        size_of::<Self>() + messages
+    }
+
+    pub(super) fn drop_buffered(&mut self) {
+        for direction in &mut self.directions.0 {
+            direction.framing.drop_buffered();
+            direction.messages.drop_partial();
+        }
+    }
+
+    fn handle_startup(&mut self, sender: ConnectionSideAOrB, startup: MpaStartupFrame, frame: SetUpFrame) {
+        self.has_started = true;
+        let (own, peer) = self.directions.own_and_peer(sender);
+        // A second pair of frames may follow a refusal.
+        own.startup = Some((startup, frame));
+        peer.framing.set_requested_markers(startup.markers);
+        if startup.rejected {
+            own.framing.set_refused(true);
+            peer.framing.set_refused(false);
+        }
+        let peer_crc = peer.startup.map(|(peer_startup, _)| peer_startup.crc);
+        if startup.crc || peer_crc == Some(true) {
+            self.shared.crc_use = CrcUse::Yes;
+        } else if peer_crc.is_some() {
+            self.shared.crc_use = CrcUse::No;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Memory that messages advertise: lookup of the segment of an RDMA operation.
+//!
+//! An operation may access several segments of one chunk that are adjacent in memory and have one handle, because the
+//! Call offers all of the range (RFC 8166 section 3.4.3).
+
+use std::collections::hash_map::Entry;
+
+use nfsrdma_dissectors::memory_handle::Handle;
+
+use super::connection_rpc_state::ConnectionRpcState;
+use crate::advertised_handles::{AdvertisedSegment, HandleSegments};
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution, RdmaMemoryRange};
+use crate::reliable_connection::UncapturedRdmaReadRange;
+use crate::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
+use crate::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
+
+/// Maximum number of segments of one packet or RDMA Read request that are examined.
+pub(super) const MAX_ADJACENT: usize = 256;
+
+impl ConnectionRpcState {
+    /// Returns the ranges of Read segments of a side of which no byte was captured; `answered_call` is the Call that
+    /// was just answered. Empty if too many segments would have to be examined: hostile captures have many.
+    pub(crate) fn unread_ranges(
+        &self,
+        transactions: &TrackedTransactionTable,
+        requester: ConnectionSideAOrB,
+        answered_call: TransactionSlabKey,
+    ) -> Vec<UncapturedRdmaReadRange> {
+        const MAX_SEGMENTS: usize = 4096;
+        let mut ranges = Vec::new();
+        let mut segments = 0;
+        for key in self.transaction_keys() {
+            let Some(entry) = transactions.get(key).filter(|entry| entry.requester == requester) else {
+                continue;
+            };
+            let Some(call) = &entry.transaction.call else { continue };
+            segments += 1;
+            for segment in entry.transaction.read_chunks.iter().flat_map(|chunk| &chunk.segments) {
+                segments += 1;
+                if segments + ranges.len() > MAX_SEGMENTS {
+                    return Vec::new();
+                }
+                let missing = segment.unmoved_memory(segment.offered_bytes());
+                ranges.extend(missing.take(MAX_SEGMENTS).map(|range| UncapturedRdmaReadRange {
+                    range,
+                    offered: call.time,
+                    is_answered: key == answered_call,
+                }));
+            }
+        }
+        ranges
+    }
+
+    pub(crate) fn has_handle(&self, side: ConnectionSideAOrB, handle: Handle) -> bool {
+        self.handles.contains_key(&(side, handle))
+    }
+
+    /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other
+    /// segments of the chunk contain the rest; open Transactions take precedence.
+    pub(crate) fn find_segment(
+        &self,
+        transactions: &TrackedTransactionTable,
+        side: ConnectionSideAOrB,
+        range: RdmaMemoryRange,
+    ) -> RdmaAttribution {
+        let RdmaMemoryRange { handle, offset, length } = range;
+        let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
+        let (mut closed, mut begins_in) = (None, None);
+        for (key, at) in uses.candidates_at(offset) {
+            let Some(entry) = transactions.get(key) else { continue };
+            let Some(segment) = entry.segment_at(at).filter(|segment| segment.handle == handle) else {
+                continue;
+            };
+            if segment.contains_range(offset, length.into()) {
+                if entry.is_open() {
+                    return key.to_attribution(at);
+                }
+                closed = closed.or(Some((key, at)));
+            } else if begins_in.is_none() && entry.is_open() && segment.contains_range(offset, 1) {
+                begins_in = Some((key, at));
+            }
+        }
+        if let Some(first) = begins_in
+            && self.does_chunk_contain(transactions, side, range, first)
+        {
+            return first.0.to_attribution(first.1);
+        }
+        closed.map_or(RdmaAttribution::default(), |(key, at)| key.to_attribution(at))
+    }
+
+    /// Adds the segments of a message's chunks to the handle table.
+    pub(super) fn advertise(
+        &mut self,
+        transactions: &TrackedTransactionTable,
+        key: TransactionSlabKey,
+        is_new: impl Fn(PackedChunkSegmentOrdinal) -> bool,
+    ) {
+        let Some(entry) = transactions.get(key) else { return };
+        let is_open = |other: TransactionSlabKey| {
+            other == key || transactions.get(other).is_some_and(TrackedFlowTransaction::is_open)
+        };
+        for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
+            let latest = AdvertisedSegment { key, segment_index: at, offset: segment.offset };
+            self.handles
+                .entry((entry.memory_side(at), segment.handle))
+                .and_modify(|uses| uses.add(latest, is_open))
+                .or_insert_with(|| HandleSegments::new(latest));
+        }
+    }
+
+    pub(super) fn remove_advertised_memory(&mut self, key: TransactionSlabKey, entry: &TrackedFlowTransaction) {
+        for (at, segment) in entry.segments() {
+            if let Entry::Occupied(mut uses) = self.handles.entry((entry.memory_side(at), segment.handle))
+                && uses.get_mut().remove(key, segment.offset)
+            {
+                uses.remove();
+            }
+        }
+    }
+
+    /// Returns `true` if the segments of a chunk contain a range that begins in one of them, `(key, at)`.
+    #[cold]
+    fn does_chunk_contain(
+        &self,
+        transactions: &TrackedTransactionTable,
+        side: ConnectionSideAOrB,
+        RdmaMemoryRange { handle, offset, length }: RdmaMemoryRange,
+        (key, at): (TransactionSlabKey, PackedChunkSegmentOrdinal),
+    ) -> bool {
+        let Some((entry, end)) = transactions.get(key).zip(offset.checked_add(u64::from(length))) else {
+            return false;
+        };
+        let mut last = at;
+        for _ in 0..MAX_ADJACENT {
+            let Some(segment) = entry.segment_at(last) else { return false };
+            let Some(segment_end) = segment.offset.checked_add(u64::from(segment.length)) else {
+                return false;
+            };
+            if segment_end >= end {
+                return true;
+            }
+            match self.find_next_segment(transactions, side, handle, segment_end, (key, at)) {
+                Some(next) => last = next,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    /// Returns the segment of a chunk that contains an offset; `(key, at)` is another segment of it.
+    pub(super) fn find_next_segment(
+        &self,
+        transactions: &TrackedTransactionTable,
+        side: ConnectionSideAOrB,
+        handle: Handle,
+        offset: u64,
+        (key, at): (TransactionSlabKey, PackedChunkSegmentOrdinal),
+    ) -> Option<PackedChunkSegmentOrdinal> {
+        let entry = transactions.get(key)?;
+        let candidates = self.handles.get(&(side, handle))?.candidates_at(offset);
+        candidates.filter(|(other, next)| *other == key && next.is_in_chunk_of(at)).map(|(_, next)| next).find(|next| {
+            let segment = entry.segment_at(*next);
+            segment.is_some_and(|segment| segment.handle == handle && segment.contains_range(offset, 1))
+        })
+    }
+}

@@ -1,0 +1,210 @@
+//! State of the RPCs of one connection.
+
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::memory_handle::Handle;
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::rpcrdma::Dialect;
+use nfsrdma_dissectors::rpcrdma::version2::PeerProperties;
+use rustc_hash::FxHashMap;
+
+use super::credits::{RequesterCreditState, Version2SendCredits};
+use super::rdma_read_depth::RdmaReadDepthTracker;
+use super::suspected_violations::{SuspectedAccesses, SuspectedUnexpectedMessages};
+use crate::advertised_handles::HandleSegments;
+use crate::by_side::ConnectionSidePair;
+use crate::connection_setup::NegotiatedParameters;
+use crate::exceptional_transport_events::ExaminedPacketCounts;
+use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rpcrdma2_message_continuation::PartialRpcMessageTable;
+use crate::transaction_slab_key::TransactionSlabKey;
+use crate::transaction_table::TrackedTransactionTable;
+
+/// A captured Call, to detect a Reply that was captured in the wrong order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MisorderedReplyDetectionCall {
+    pub(super) key: TransactionSlabKey,
+    pub(super) frame: FrameNumber,
+    pub(super) time: Timestamp,
+}
+
+/// The first frame of a captured Reply, to detect a Call that was captured in the wrong order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReplyFirstFrame {
+    pub(super) requester: ConnectionSideAOrB,
+    pub(super) frame: FrameNumber,
+    pub(super) time: Timestamp,
+}
+
+/// Number of Calls before which a Reply may have been received that was captured after them.
+pub(super) const MAX_CALLS_BEFORE_REPLY: usize = 4;
+
+/// Nanoseconds without loss before an access that make it certain that the capture has all Calls in flight.
+const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
+
+/// State of the RPCs of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionRpcState {
+    /// `true` if the connection is known to carry RPC-over-RDMA.
+    pub(crate) is_rpc: bool,
+    /// Dialect of the connection, once a message identified it.
+    pub(super) dialect: Option<Dialect>,
+    /// Version 2 properties announced by side A and by side B; `None` before the first.
+    pub(crate) properties: ConnectionSidePair<Option<PeerProperties>>,
+    /// Message credits of side A and of side B in version 2.
+    pub(crate) message_credits: ConnectionSidePair<Version2SendCredits>,
+    /// Messages in several Sends that are incomplete.
+    pub(crate) continuations: PartialRpcMessageTable,
+    /// `true` if a snap length cut the chunk lists of a message.
+    pub(crate) has_cut_lists: bool,
+    /// Side that sent the first NFS, MOUNT or NFSACL Call.
+    pub(crate) nfs_client_side: Option<ConnectionSideAOrB>,
+    /// Open and lingering Transactions, by the side that sends the Call and the XID.
+    pub(super) transactions: FxHashMap<(ConnectionSideAOrB, Xid), TransactionSlabKey>,
+    /// Advertised memory, by the side that owns it.
+    pub(super) handles: FxHashMap<(ConnectionSideAOrB, Handle), HandleSegments>,
+    /// Pairs of Transactions that merged connections held for one Requester and XID: one may have the Call, the other
+    /// the Reply.
+    pub(crate) split_transactions: Vec<(TransactionSlabKey, TransactionSlabKey)>,
+    /// Credits for Calls of side A and of side B.
+    pub(super) credits: ConnectionSidePair<RequesterCreditState>,
+    /// Number of times that messages were found lost or missing from the capture.
+    pub(super) losses: u64,
+    /// Time of the last of them.
+    pub(super) last_loss: Option<Timestamp>,
+    /// `true` if a packet was captured after its acknowledgement: the order of the two directions is unknown.
+    pub(crate) is_misordered: bool,
+    /// `true` if the set-up of the connection was captured.
+    pub(super) has_set_up: bool,
+    /// Time of the first message, RDMA Read or RDMA Write, if transport events are recorded.
+    pub(super) first_time: Option<Timestamp>,
+    /// RDMA Reads and Writes that look invalid, if transport events are recorded.
+    pub(super) suspects: SuspectedAccesses,
+    /// RDMA Reads in flight, if transport events are recorded.
+    pub(super) read_depths: RdmaReadDepthTracker,
+    /// Messages that look invalid, if transport events are recorded.
+    pub(super) suspected_messages: SuspectedUnexpectedMessages,
+    /// Numbers of packets examined, if transport events are recorded.
+    pub(super) checks: Option<Box<ExaminedPacketCounts>>,
+    /// The Calls captured last, in a ring.
+    pub(super) last_calls: [Option<MisorderedReplyDetectionCall>; MAX_CALLS_BEFORE_REPLY],
+    /// Index of the oldest of them.
+    pub(super) oldest_call: usize,
+    /// The Reply captured last.
+    pub(super) last_reply: Option<ReplyFirstFrame>,
+    /// End time of the last captured message.
+    pub(super) last_message_time: Option<Timestamp>,
+}
+
+impl ConnectionRpcState {
+    /// Merges the state of another conversation on the same connection; `is_swapped` if its sides are reversed.
+    pub(crate) fn merge(&mut self, other: Self, is_swapped: bool) {
+        let side = |side: ConnectionSideAOrB| if is_swapped { side.peer() } else { side };
+        self.is_rpc |= other.is_rpc;
+        self.has_set_up |= other.has_set_up;
+        self.first_time = [self.first_time, other.first_time].into_iter().flatten().min();
+        self.losses += other.losses;
+        self.is_misordered |= other.is_misordered;
+        self.last_loss = self.last_loss.max(other.last_loss);
+        self.read_depths.merge_limits(&other.read_depths, is_swapped);
+        self.has_cut_lists |= other.has_cut_lists;
+        self.merge_dialect(other.dialect);
+        self.suspected_messages.merge(&other.suspected_messages);
+        if let Some(checks) = other.checks {
+            self.checks_mut().add(&checks);
+        }
+        self.continuations.adopt(other.continuations, side);
+        for other_side in ConnectionSideAOrB::BOTH {
+            let own_side = side(other_side);
+            self.properties[own_side] = self.properties[own_side].or(other.properties[other_side]);
+            self.message_credits[own_side] = self.message_credits[own_side].merge(other.message_credits[other_side]);
+        }
+        self.nfs_client_side = self.nfs_client_side.or(other.nfs_client_side.map(side));
+        self.last_message_time = self.last_message_time.max(other.last_message_time);
+        for ((other_side, xid), key) in other.transactions {
+            let existing_key = *self.transactions.entry((side(other_side), xid)).or_insert(key);
+            if existing_key != key {
+                self.split_transactions.push((existing_key, key));
+            }
+        }
+        self.handles
+            .extend(other.handles.into_iter().map(|((other_side, handle), uses)| ((side(other_side), handle), uses)));
+    }
+
+    pub(crate) fn checks(&self) -> ExaminedPacketCounts {
+        self.checks.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Returns the numbers of packets examined, to count another one. Called only if transport events are recorded.
+    pub(crate) fn checks_mut(&mut self) -> &mut ExaminedPacketCounts {
+        self.checks.get_or_insert_default()
+    }
+
+    /// Adopts the set-up of a connection that `client` opened.
+    pub(crate) fn record_set_up(&mut self, client: ConnectionSideAOrB, parameters: &NegotiatedParameters) {
+        self.has_set_up = true;
+        self.read_depths.set_limits(client, parameters);
+    }
+
+    /// Returns the heap memory of the tables, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.transactions.capacity() * size_of::<((ConnectionSideAOrB, Xid), TransactionSlabKey)>()
+            + self.handles.capacity() * size_of::<((ConnectionSideAOrB, Handle), HandleSegments)>()
+    }
+
+    /// Returns the keys of open and lingering Transactions.
+    pub(crate) fn transaction_keys(&self) -> impl Iterator<Item = TransactionSlabKey> + '_ {
+        self.transactions.values().copied()
+    }
+
+    /// Returns the time of the oldest Call in flight of a side that offers memory to write to.
+    pub(crate) fn oldest_write_offer(
+        &self,
+        transaction_table: &TrackedTransactionTable,
+        requester: ConnectionSideAOrB,
+    ) -> Option<Timestamp> {
+        let entries = self.transaction_keys().filter_map(|key| transaction_table.get(key));
+        let calls = entries
+            .filter(|entry| entry.is_open() && entry.requester == requester)
+            .filter(|entry| !entry.transaction.write_chunks.is_empty() || entry.transaction.reply_chunk.is_some());
+        calls.filter_map(|entry| Some(entry.transaction.call.as_ref()?.time)).min()
+    }
+
+    /// Returns `true` if a Transaction with this Requester and XID is open or lingering.
+    pub(crate) fn has_transaction(&self, side: ConnectionSideAOrB, xid: Xid) -> bool {
+        self.transactions.contains_key(&(side, xid))
+    }
+
+    /// Returns the number of Transactions and of advertised segments.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> (usize, usize) {
+        let uses = self.handles.values().map(HandleSegments::size);
+        (self.transactions.len(), uses.sum())
+    }
+
+    /// Records that packets of the connection were lost, or are missing from the capture.
+    pub(crate) fn record_loss(&mut self, now: Timestamp) {
+        self.losses += 1;
+        self.last_loss = Some(now);
+        self.read_depths.forget();
+    }
+
+    /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.
+    pub(super) fn may_lack_calls(&self, now: Timestamp) -> bool {
+        self.has_lost_recently(now)
+            || (!self.has_set_up && self.first_time.is_none_or(|first| now.abs_diff_ns(first) < MIN_LOSSLESS_NS))
+    }
+
+    /// Returns `true` if messages were lost recently.
+    pub(super) fn has_lost_recently(&self, now: Timestamp) -> bool {
+        self.last_loss.is_some_and(|loss| now.abs_diff_ns(loss) < MIN_LOSSLESS_NS)
+    }
+
+    /// Merges the dialect that another conversation of the same connection detected.
+    fn merge_dialect(&mut self, other: Option<Dialect>) {
+        self.dialect = match (self.dialect, other) {
+            (own, None) => own,
+            (None | Some(Dialect::Rfc8166), other) => other,
+            (own, _) => own,
+        };
+    }
+}

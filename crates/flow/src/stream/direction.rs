@@ -1,0 +1,752 @@
+//! Reassembly of one direction of a TCP stream. RFC 9293 sections 3.4 and 3.10.7.4.
+//!
+//! Segments in order pass through without a copy. Those after a gap are buffered until the gap is filled or
+//! skipped: at once if too many bytes are buffered, soon if the receiver has acknowledged the missing bytes
+//! (they were sent but not captured, or captured late), otherwise when no retransmission is to be expected
+//! any more.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::net::{TcpSegment, TcpSequence};
+use nfsrdma_dissectors::rpc::RpcMessageKind;
+
+use super::stream_bytes::{StreamBytes, StreamPosition, TcpDirectionReader};
+use super::tcp_receiver_loss_reports::{self, RetransmissionDelayedMessage, TcpReceiverAcknowledgements};
+use crate::by_side::ConnectionSidePair;
+use crate::duplicate_frames::VaryingIpIdDetector;
+use crate::packet_meta::{DeliveryAnomaly, PacketMeta};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, RetransmissionStall};
+use crate::transaction_slab_key::TransactionSlabKey;
+
+/// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
+/// clocks and multiple queues reorder frames.
+const MAX_CAPTURE_DELAY_NS: u64 = 50_000_000;
+
+/// Nanoseconds that an unacknowledged gap waits: longer than the retransmission of a lost segment takes,
+/// whose timeout doubles with every loss (RFC 6298 section 5).
+const MAX_UNACKNOWLEDGED_WAIT_NS: u64 = 30_000_000_000;
+
+/// Returns `true` if the deadline of a gap has passed. A deadline farther ahead than any wait is from
+/// before the clock went back.
+pub(crate) fn is_past(deadline: Timestamp, now: Timestamp) -> bool {
+    deadline <= now || deadline.abs_diff_ns(now) > 2 * MAX_UNACKNOWLEDGED_WAIT_NS
+}
+
+/// Nanoseconds of frame time within which a copy of a segment may arrive: the Maximum Segment Lifetime of
+/// RFC 9293 section 3.4.2, in which no sequence number is reused.
+const MAX_SEGMENT_LIFETIME_NS: u64 = 120_000_000_000;
+
+/// Maximum distance in bytes of a segment of this stream from the expected position: larger than any
+/// window.
+const MAX_DISTANCE: u64 = 1 << 28;
+
+/// Maximum delay of an acknowledgement in nanoseconds: at most 200 ms in Linux, 500 ms in
+/// RFC 9293 section 3.8.6.3; no retransmission timeout of Linux is shorter.
+const MAX_ACK_DELAY_NS: u64 = 200_000_000;
+
+/// Maximum number of frames recorded for one buffered segment.
+const MAX_SEGMENT_FRAMES: usize = 64;
+
+/// Bookkeeping bytes counted per buffered segment.
+const SEGMENT_OVERHEAD_BYTES: usize = 128;
+
+/// A segment, or the new part of one, buffered after a gap.
+#[derive(Debug)]
+struct OutOfOrderSegment {
+    at: StreamPosition,
+    length: u32,
+    bytes: Vec<u8>,
+    frames: Vec<FrameNumber>,
+    time: Timestamp,
+    /// Position up to which its sender had received the other direction.
+    received: StreamPosition,
+}
+
+impl OutOfOrderSegment {
+    fn end(&self) -> StreamPosition {
+        self.at + u64::from(self.length)
+    }
+
+    fn counted_bytes(&self) -> usize {
+        SEGMENT_OVERHEAD_BYTES + self.bytes.len()
+    }
+
+    fn to_stream_bytes(&self) -> StreamBytes<'_> {
+        StreamBytes {
+            at: self.at,
+            data: CapturedPacketPayload { bytes: &self.bytes, length: self.length },
+            meta: PacketMeta::new(&self.frames, self.time),
+        }
+    }
+}
+
+/// Number of recent bytes of a previous incarnation whose copies are recognized: half of the range that
+/// sequence numbers can order.
+const MAX_PREVIOUS_BYTES: u64 = 1 << 30;
+
+/// Maximum number of bytes ahead of the expected position at which a segment is attributed to this
+/// direction rather than to the previous one.
+const MAX_BYTES_AHEAD: u64 = 1 << 20;
+
+/// Sequence number range of one direction of a previous incarnation.
+#[derive(Clone, Copy, Debug)]
+struct PreviousTcpIncarnationRange {
+    syn: Option<TcpSequence>,
+    from: TcpSequence,
+    last: TcpSequence,
+}
+
+/// Previous incarnation of a stream between the same ports: copies of its segments may arrive after the
+/// next one has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PreviousStreamIncarnation {
+    directions: ConnectionSidePair<Option<PreviousTcpIncarnationRange>>,
+    /// Time of its last SYN or new bytes.
+    last_time: Timestamp,
+}
+
+impl PreviousStreamIncarnation {
+    pub(crate) fn new(ConnectionSidePair([a, b]): &ConnectionSidePair<TcpStreamDirection>) -> Self {
+        let last_time = a.last.max(a.syn_time).max(b.last).max(b.syn_time);
+        Self { directions: ConnectionSidePair([a.to_previous(), b.to_previous()]), last_time }
+    }
+
+    /// Returns `true` if a segment of `sender` is a copy of one of the previous incarnation. `directions` are those of
+    /// the incarnation now.
+    pub(crate) fn contains_copy(
+        &self,
+        sender: ConnectionSideAOrB,
+        directions: &ConnectionSidePair<TcpStreamDirection>,
+        segment: &TcpSegment<'_>,
+        now: Timestamp,
+    ) -> bool {
+        let (own, peer) = (&directions[sender], &directions[sender.peer()]);
+        let Some(former) = self.directions[sender] else { return false };
+        if self.last_time.abs_diff_ns(now) >= MAX_SEGMENT_LIFETIME_NS {
+            return false;
+        }
+        if segment.flags.syn() {
+            let is_of_former = former.syn == Some(segment.sequence);
+            let answers_new_syn = segment.flags.ack() && peer.first_sequence == Some(segment.acknowledgment);
+            return is_of_former && !answers_new_syn && own.first_sequence != Some(segment.sequence.add(1));
+        }
+        let end = segment.sequence.add(segment.payload.length as u32);
+        former.from.distance(segment.sequence) >= 0
+            && end.distance(former.last) >= 0
+            && !own.has_reached(segment.sequence)
+    }
+}
+
+/// One direction of a stream.
+#[derive(Debug, Default)]
+pub(crate) struct TcpStreamDirection {
+    /// Position of the next expected byte; `None` before the first segment.
+    next_position: Option<StreamPosition>,
+    /// Position of the first captured byte.
+    from: StreamPosition,
+    /// Sequence number of the first byte, from the SYN.
+    first_sequence: Option<TcpSequence>,
+    /// Time of the first SYN.
+    syn_time: Timestamp,
+    /// Position up to which the receiver has acknowledged.
+    acknowledged: StreamPosition,
+    /// Time since which it has acknowledged more than was captured.
+    ahead_since: Option<Timestamp>,
+    /// `true` if the receiver reported that it lacks the bytes before the buffered ones, too.
+    is_gap_requested: bool,
+    /// Time at which new bytes were last sent.
+    last: Timestamp,
+    /// Time of the last segment with an acknowledgement number.
+    last_answer_time: Timestamp,
+    /// Shortest time in nanoseconds from new bytes to the acknowledgement of all bytes.
+    shortest_answer_ns: Option<u64>,
+    /// Receive window in the last acknowledgement.
+    window: u16,
+    /// Reports of the receiver about missing bytes. Allocated at the first: most streams lose nothing.
+    reports: Option<Box<TcpReceiverAcknowledgements>>,
+    /// Retransmission that the receiver needed, since the last call of [`TcpStreamDirection::delay_messages`].
+    needed_retransmission: Option<(Range<StreamPosition>, Timestamp)>,
+    /// Time at which the receiver last requested a retransmission.
+    pub(crate) last_request_time: Option<Timestamp>,
+    /// Detector for its duplicates.
+    pub(crate) id_variation: VaryingIpIdDetector,
+    /// Position after the last byte, from the FIN.
+    end: Option<StreamPosition>,
+    /// Position up to which the other direction was delivered. Bytes that were sent after receiving more of it
+    /// wait.
+    other_reached: StreamPosition,
+    /// Sorted, without overlap, all at or after `next`.
+    out_of_order: VecDeque<OutOfOrderSegment>,
+    buffered_bytes: usize,
+    /// `true` if bytes were captured after their acknowledgement.
+    is_misordered: bool,
+    /// Number of retransmitted segments that differ from the first copy.
+    contradictions: u64,
+    /// End and key of each delivered message that was not acknowledged.
+    unacknowledged_messages: VecDeque<(StreamPosition, TransactionSlabKey, RpcMessageKind)>,
+}
+
+/// Maximum number of messages that wait for their acknowledgement.
+const MAX_UNACKNOWLEDGED_MESSAGES: usize = 1024;
+
+impl TcpStreamDirection {
+    /// Extends a sequence number relative to the expected one.
+    fn position_of(&self, sequence: TcpSequence) -> StreamPosition {
+        match self.next_position {
+            // Leaves positions below for segments older than the first one seen.
+            None => (1 << 32) + StreamPosition::from(sequence.0),
+            Some(next) => {
+                let distance = TcpSequence(next as u32).distance(sequence);
+                next.saturating_add_signed(i64::from(distance))
+            }
+        }
+    }
+
+    /// Returns `true` if a SYN with this number begins another stream.
+    pub(crate) fn starts_other_stream(&self, syn: TcpSequence) -> bool {
+        match (self.first_sequence, self.next_position) {
+            (Some(first), _) => first != syn.add(1),
+            // The SYN may have been captured late.
+            (None, Some(_)) => self.position_of(syn.add(1)) != self.from,
+            (None, None) => false,
+        }
+    }
+
+    /// Returns `true` if the first SYN had this number.
+    pub(crate) fn has_syn(&self, syn: TcpSequence) -> bool {
+        self.first_sequence == Some(syn.add(1))
+    }
+
+    /// Returns `true` if a copy of the first SYN may still arrive.
+    pub(crate) fn may_have_syn_copy(&self, now: Timestamp) -> bool {
+        self.syn_time.abs_diff_ns(now) < MAX_SEGMENT_LIFETIME_NS
+    }
+
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.next_position.is_some_and(|next| next > self.from)
+    }
+
+    /// Returns `true` if nothing of it was delivered, and bytes before the first captured ones may be missing: its SYN
+    /// was not captured.
+    pub(crate) fn may_begin_late(&self) -> bool {
+        !self.has_bytes() && (self.next_position.is_none() || self.first_sequence.is_none())
+    }
+
+    /// Returns `true` if its SYN was captured.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.first_sequence.is_some()
+    }
+
+    /// Returns `true` if a segment with this number can be one of this stream.
+    pub(crate) fn is_near(&self, sequence: TcpSequence) -> bool {
+        self.next_position.is_none_or(|next| self.position_of(sequence).abs_diff(next) < MAX_DISTANCE)
+    }
+
+    /// Handles a SYN: the next number is that of the first byte.
+    pub(crate) fn record_syn(&mut self, syn: TcpSequence, now: Timestamp) {
+        if self.first_sequence.is_none() {
+            (self.first_sequence, self.syn_time) = (Some(syn.add(1)), now);
+        }
+        self.start_at(self.position_of(syn.add(1)));
+    }
+
+    /// Returns the position of the next expected byte, which is `at` if none was captured.
+    fn start_at(&mut self, at: StreamPosition) -> StreamPosition {
+        if self.next_position.is_none() {
+            self.from = at;
+        }
+        *self.next_position.get_or_insert(at)
+    }
+
+    /// Handles a FIN after the last byte.
+    pub(crate) fn record_fin(&mut self, sequence: TcpSequence) {
+        self.end = Some(self.position_of(sequence));
+    }
+
+    /// Returns the memory of the buffered segments in bytes.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    /// Returns `true` if bytes were captured after their acknowledgement.
+    pub(crate) fn is_misordered(&self) -> bool {
+        self.is_misordered
+    }
+
+    /// Returns the number of retransmitted segments that differ from the first copy since the last call.
+    pub(crate) fn take_contradictions(&mut self) -> u64 {
+        std::mem::take(&mut self.contradictions)
+    }
+
+    /// Returns `true` if a number is in the range of this direction, from its SYN to the bytes that may follow
+    /// soon.
+    fn has_reached(&self, sequence: TcpSequence) -> bool {
+        let at = self.position_of(sequence);
+        self.next_position.is_some_and(|next| at + 1 >= self.from && at < next + MAX_BYTES_AHEAD)
+    }
+
+    /// Returns the range of its segments, from the SYN to the number after the FIN.
+    fn to_previous(&self) -> Option<PreviousTcpIncarnationRange> {
+        let last = self.next_position?.max(self.end.unwrap_or(0)) + 1;
+        let from = self.from.saturating_sub(1).max(last.saturating_sub(MAX_PREVIOUS_BYTES));
+        Some(PreviousTcpIncarnationRange {
+            syn: self.first_sequence.map(|first| first.add(u32::MAX)),
+            from: TcpSequence(from as u32),
+            last: TcpSequence(last as u32),
+        })
+    }
+
+    /// Returns `true` if these bytes are the next, and none are buffered.
+    pub(crate) fn is_next(&self, sequence: TcpSequence) -> bool {
+        self.out_of_order.is_empty() && self.next_position.is_none_or(|next| next == self.position_of(sequence))
+    }
+
+    /// Returns `true` if bytes from this number on are a retransmission: they were captured before, or fill a gap that
+    /// the receiver reported.
+    pub(crate) fn is_retransmission(&self, sequence: TcpSequence, length: u32) -> bool {
+        let Some(next) = self.next_position.filter(|_| length > 0) else { return false };
+        let at = self.position_of(sequence);
+        let end = at + u64::from(length);
+        let is_buffered = |segment: &OutOfOrderSegment| segment.at < end && at < segment.end();
+        let fills_reported_gap =
+            || self.is_gap_requested && self.out_of_order.front().is_some_and(|segment| end <= segment.at);
+        (at < next && !self.is_keep_alive(length, end))
+            || self.out_of_order.iter().any(is_buffered)
+            || fills_reported_gap()
+    }
+
+    /// Returns `true` if bytes before `end` are a keep-alive, not a retransmission: it repeats the last byte, which its
+    /// receiver has acknowledged (RFC 9293 section 3.8.4), if acknowledgements were captured.
+    fn is_keep_alive(&self, length: u32, end: StreamPosition) -> bool {
+        length == 1 && Some(end) == self.next_position && (self.acknowledged == 0 || end <= self.acknowledged)
+    }
+
+    /// Returns `true` if this number acknowledges more than all before.
+    pub(crate) fn acknowledges_more(&self, acknowledgment: TcpSequence) -> bool {
+        self.position_of(acknowledgment) > self.acknowledged
+    }
+
+    /// Buffers a segment until the protocol of the stream is known.
+    pub(crate) fn buffer_segment(
+        &mut self,
+        sequence: TcpSequence,
+        data: CapturedPacketPayload<'_>,
+        packet_meta: PacketMeta<'_>,
+    ) {
+        let at = self.position_of(sequence);
+        let next = self.start_at(at);
+        self.buffer_new_part(StreamBytes { at, data, meta: packet_meta }.after(next.saturating_sub(at) as u32), 0);
+    }
+
+    /// Iterates over the contiguous captured bytes at the start.
+    pub(crate) fn first_bytes(&self) -> impl Iterator<Item = u8> + '_ {
+        let mut follows = self.next_position;
+        let is_contiguous = move |segment: &&OutOfOrderSegment| {
+            let is_next = Some(segment.at) == follows;
+            follows = (segment.bytes.len() == segment.length as usize).then(|| segment.end());
+            is_next
+        };
+        self.out_of_order.iter().take_while(is_contiguous).flat_map(|segment| segment.bytes.iter().copied())
+    }
+
+    /// Iterates over the bytes of the buffered segments.
+    pub(crate) fn buffered_payloads(&self) -> impl Iterator<Item = CapturedPacketPayload<'_>> {
+        self.out_of_order.iter().map(|segment| segment.to_stream_bytes().data)
+    }
+
+    pub(crate) fn buffered_frames(&self) -> impl Iterator<Item = FrameNumber> {
+        self.out_of_order.iter().flat_map(|segment| segment.frames.iter().copied())
+    }
+
+    pub(crate) fn deliver_buffered(&mut self, reader: &mut impl TcpDirectionReader) {
+        self.deliver_contiguous(None, reader);
+    }
+
+    /// Drops the buffered segments and their positions.
+    pub(crate) fn reset(&mut self) {
+        *self = Self { first_sequence: self.first_sequence, syn_time: self.syn_time, ..Self::default() };
+    }
+
+    /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
+    pub(crate) fn received(&self, acknowledgment: TcpSequence) -> StreamPosition {
+        let Some(next) = self.next_position else { return 0 };
+        let position = self.position_of(acknowledgment);
+        // A FIN uses a number too.
+        let position = self.end.map_or(position, |end| end.min(position));
+        if position > next + MAX_DISTANCE { 0 } else { position }
+    }
+
+    /// Returns the position up to which its bytes were delivered; `None` before the first segment.
+    pub(crate) fn delivered_position(&self) -> Option<StreamPosition> {
+        self.next_position
+    }
+
+    /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
+    pub(crate) fn update_other_reached(&mut self, reached: Option<StreamPosition>) -> bool {
+        self.other_reached = reached.unwrap_or(StreamPosition::MAX);
+        self.out_of_order
+            .front()
+            .is_some_and(|segment| Some(segment.at) == self.next_position && segment.received <= self.other_reached)
+    }
+
+    /// Processes a segment with bytes whose sender had received the other direction up to `received`.
+    pub(crate) fn process_segment(
+        &mut self,
+        sequence: TcpSequence,
+        data: CapturedPacketPayload<'_>,
+        packet_meta: PacketMeta<'_>,
+        received: StreamPosition,
+        reader: &mut impl TcpDirectionReader,
+    ) {
+        if data.length == 0 {
+            return;
+        }
+        let at = self.position_of(sequence);
+        let next = self.start_at(at);
+        let stream_bytes = StreamBytes { at, data, meta: packet_meta };
+        let end = stream_bytes.range().end;
+        if end > next {
+            self.last = packet_meta.time;
+            self.is_misordered |= end <= self.acknowledged;
+        }
+        if end <= next {
+            if !self.is_keep_alive(data.length, end) {
+                self.report_retransmission(stream_bytes, reader);
+            }
+            return;
+        }
+        let new_bytes = stream_bytes.after(next.saturating_sub(at) as u32);
+        if at < next {
+            self.report_retransmission(stream_bytes.within(0..(next - at) as u32), reader);
+        }
+        let is_due = received <= self.other_reached;
+        // Buffered segments were received, but not delivered before the missing bytes before them.
+        let since = self
+            .out_of_order
+            .front()
+            .filter(|segment| self.is_gap_requested && segment.at > next)
+            .map(|segment| segment.time);
+        if new_bytes.at == next && is_due && self.out_of_order.front().is_none_or(|segment| segment.at >= end) {
+            self.next_position = Some(end);
+            let until = packet_meta.time;
+            let recovery = since.map(|since| DeliveryAnomaly::Recovered(RetransmissionStall { since, until }));
+            let meta = PacketMeta { anomaly: recovery.as_ref().or(packet_meta.anomaly), ..packet_meta };
+            reader.read_bytes(StreamBytes { meta, ..new_bytes });
+        } else {
+            self.buffer_new_part(new_bytes, received);
+        }
+        self.deliver_contiguous(since.map(|_| packet_meta.time), reader);
+        if self.ahead_since.is_some() {
+            self.ahead_since = (self.next_position < Some(self.acknowledged)).then_some(packet_meta.time);
+        }
+    }
+
+    /// Buffers the part of a segment that is not buffered yet.
+    fn buffer_new_part(&mut self, stream_bytes: StreamBytes<'_>, received: StreamPosition) {
+        let Range { start, end } = stream_bytes.range();
+        let slice = |range: Range<StreamPosition>| {
+            stream_bytes.within((range.start - start) as u32..(range.end - start) as u32)
+        };
+        let mut from = start;
+        let mut at = self.out_of_order.partition_point(|segment| segment.end() <= start);
+        while from < end {
+            let (hole, overlap) = match self.out_of_order.get(at) {
+                Some(segment) => (from..segment.at.min(end).max(from), segment.at.max(from)..segment.end().min(end)),
+                None => (from..end, end..end),
+            };
+            if !hole.is_empty() {
+                self.insert(at, slice(hole), received);
+                at += 1;
+            }
+            if overlap.is_empty() {
+                break;
+            }
+            self.merge_copy(at, slice(overlap.clone()));
+            from = overlap.end;
+            at += 1;
+        }
+    }
+
+    fn insert(&mut self, at: usize, stream_bytes: StreamBytes<'_>, received: StreamPosition) {
+        let segment = OutOfOrderSegment {
+            at: stream_bytes.at,
+            length: stream_bytes.data.length,
+            bytes: stream_bytes.data.bytes.to_vec(),
+            frames: stream_bytes.meta.frames.to_vec(),
+            time: stream_bytes.meta.time,
+            received,
+        };
+        self.buffered_bytes += segment.counted_bytes();
+        self.out_of_order.insert(at, segment);
+    }
+
+    /// Merges a copy of buffered bytes: the first copy counts, and the second only adds bytes that a snap
+    /// length removed from the first.
+    fn merge_copy(&mut self, at: usize, stream_bytes: StreamBytes<'_>) {
+        let Some(segment) = self.out_of_order.get_mut(at) else { return };
+        let offset = (stream_bytes.at - segment.at) as usize;
+        let stored = segment.bytes.get(offset..).unwrap_or_default();
+        if stored.iter().zip(stream_bytes.data.bytes).any(|(stored, copied)| stored != copied) {
+            self.contradictions += 1;
+        } else if offset <= segment.bytes.len() && offset + stream_bytes.data.bytes.len() > segment.bytes.len() {
+            let new_bytes = stream_bytes.data.bytes.get(segment.bytes.len() - offset..).unwrap_or_default();
+            self.buffered_bytes += new_bytes.len();
+            segment.bytes.extend_from_slice(new_bytes);
+        }
+        if segment.frames.len() < MAX_SEGMENT_FRAMES {
+            segment.frames.extend_from_slice(stream_bytes.meta.frames);
+        }
+    }
+
+    /// Handles a retransmission of delivered bytes. The receiver needs it if it requested the bytes or their
+    /// acknowledgement is overdue. If its acknowledgements are not captured, this is unknown, and the first
+    /// copy counts.
+    fn report_retransmission(&mut self, stream_bytes: StreamBytes<'_>, reader: &mut impl TcpDirectionReader) {
+        if stream_bytes.meta.is_captured_twice() {
+            return reader.read_retransmission(stream_bytes);
+        }
+        let time = stream_bytes.meta.time;
+        let is_needed = self.is_needed(&stream_bytes);
+        if is_needed {
+            let Range { start, end } = stream_bytes.range();
+            self.needed_retransmission = Some((start.max(self.acknowledged)..end, time));
+        } else if let Some(reports) = &mut self.reports {
+            reports.record_needless(&stream_bytes.range());
+        }
+        let anomaly = match is_needed {
+            // The first copy determines the start.
+            true => DeliveryAnomaly::ClosesGap(RetransmissionStall { since: Timestamp(i64::MIN), until: time }),
+            false => DeliveryAnomaly::Surplus,
+        };
+        let meta = PacketMeta { anomaly: Some(&anomaly), ..stream_bytes.meta };
+        reader.read_retransmission(StreamBytes { meta, ..stream_bytes });
+    }
+
+    /// Returns `true` if the receiver needs a retransmission, as far as its acknowledgements tell.
+    #[cold]
+    fn is_needed(&self, stream_bytes: &StreamBytes<'_>) -> bool {
+        let Range { start, end } = stream_bytes.range();
+        if self.acknowledged == 0 || end <= self.acknowledged {
+            return false;
+        }
+        let unacknowledged = start.max(self.acknowledged)..end;
+        let reports = self.reports.as_deref();
+        if reports.is_some_and(|reports| reports.were_received(&unacknowledged)) {
+            return false;
+        }
+        // An acknowledgement may be late; a sender in doubt retransmits early (RFC 8985 section 7.1). One that
+        // follows the last bytes sooner than any other before may have been sent before they arrived.
+        let answers_less = || {
+            let waited = self.last_answer_time.nanoseconds_since(self.last);
+            waited.zip(self.shortest_answer_ns).is_some_and(|(waited, shortest)| waited >= shortest)
+        };
+        stream_bytes.meta.time.abs_diff_ns(self.last) >= MAX_ACK_DELAY_NS
+            || self.last_request_time >= Some(self.last)
+            || reports.is_some_and(|reports| reports.are_missing(&unacknowledged))
+            || answers_less()
+    }
+
+    /// Delays the messages that were not delivered before the last retransmission that the receiver needed: those
+    /// that end after its first byte and are not acknowledged. `delay` delays a message until a time and returns
+    /// its end before, if that changed.
+    pub(crate) fn delay_messages(
+        &mut self,
+        mut delay: impl FnMut(TransactionSlabKey, RpcMessageKind, Timestamp) -> Option<Timestamp>,
+    ) {
+        let Some((retransmitted, until)) = self.needed_retransmission.take() else { return };
+        let from = self.unacknowledged_messages.partition_point(|(end, ..)| *end <= retransmitted.start);
+        for (_, key, kind) in self.unacknowledged_messages.range(from..).copied() {
+            if let Some(before) = delay(key, kind, until) {
+                let retransmitted = retransmitted.clone();
+                let delay = RetransmissionDelayedMessage { key, which: kind, before, until, retransmitted };
+                self.reports.get_or_insert_default().record_delay(delay);
+            }
+        }
+    }
+
+    /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
+    /// known.
+    fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl TcpDirectionReader) {
+        while let Some(segment) = self.out_of_order.front()
+            && Some(segment.at) == self.next_position
+            && segment.received <= self.other_reached
+            && let Some(segment) = self.out_of_order.pop_front()
+        {
+            self.buffered_bytes -= segment.counted_bytes();
+            self.next_position = Some(segment.end());
+            let stream_bytes = segment.to_stream_bytes();
+            let recovery =
+                until.map(|until| DeliveryAnomaly::Recovered(RetransmissionStall { since: segment.time, until }));
+            let meta = PacketMeta { anomaly: recovery.as_ref(), ..stream_bytes.meta };
+            reader.read_bytes(StreamBytes { meta, ..stream_bytes });
+        }
+        self.is_gap_requested &= !self.out_of_order.is_empty();
+    }
+
+    /// Handles the acknowledgement in a segment of the receiver, of everything before a number. Returns the delays
+    /// of messages that were none, because the receiver had the retransmitted bytes before.
+    ///
+    /// A duplicate acknowledgement without data requests the bytes that follow (RFC 5681 section 2).
+    pub(crate) fn acknowledge(
+        &mut self,
+        segment: &TcpSegment<'_>,
+        now: Timestamp,
+    ) -> Vec<RetransmissionDelayedMessage> {
+        let Some(next) = self.next_position else { return Vec::new() };
+        let position = self.position_of(segment.acknowledgment);
+        if position > next + MAX_DISTANCE {
+            return Vec::new();
+        }
+        if position == next && self.out_of_order.front().is_some_and(|first| first.at > next) {
+            self.is_gap_requested = true;
+        }
+        self.last_answer_time = now;
+        let window = std::mem::replace(&mut self.window, segment.window);
+        if position > self.acknowledged {
+            self.acknowledged = position;
+            if position > next && self.ahead_since.is_none() {
+                self.ahead_since = Some(now);
+            }
+            if position == next {
+                let waited = now.abs_diff_ns(self.last);
+                self.shortest_answer_ns = Some(self.shortest_answer_ns.map_or(waited, |shortest| shortest.min(waited)));
+            }
+        } else if position == self.acknowledged && segment.payload.length == 0 {
+            self.last_request_time = Some(now);
+            if position < next && window == segment.window && !segment.flags.fin() {
+                self.reports.get_or_insert_default().record_missing_before(next);
+            }
+        }
+        let blocks = tcp_receiver_loss_reports::sack_blocks(segment.options);
+        match self.reports.is_some() || !blocks.is_empty() {
+            true => self.apply_reports(position, blocks, now),
+            false => Vec::new(),
+        }
+    }
+
+    /// Applies the SACK blocks of an acknowledgement of everything before `position`.
+    #[cold]
+    fn apply_reports(
+        &mut self,
+        position: StreamPosition,
+        blocks: &[[[u8; 4]; 2]],
+        now: Timestamp,
+    ) -> Vec<RetransmissionDelayedMessage> {
+        let range = |block: &[[u8; 4]; 2]| {
+            let [left, right] = tcp_receiver_loss_reports::block_edges(*block);
+            self.position_of(left)..self.position_of(right)
+        };
+        let blocks: Vec<_> = blocks.iter().map(range).collect();
+        let acknowledged = self.acknowledged;
+        let reports = self.reports.get_or_insert_default();
+        let mut spurious = Vec::new();
+        for (index, block) in blocks.iter().enumerate() {
+            // The first block may be one of bytes received twice (RFC 2883 section 4).
+            let is_in_second =
+                || blocks.get(1).is_some_and(|second| second.start <= block.start && block.end <= second.end);
+            if index == 0 && (block.end <= position || is_in_second()) {
+                spurious = reports.take_spurious(block, now);
+            } else if acknowledged < block.start && block.start < block.end {
+                reports.record_received(block.clone());
+            }
+        }
+        reports.acknowledge(acknowledged);
+        // The blocks cover buffered bytes, but not the gap before them: the receiver lacks it, too.
+        if let Some((next, start)) = self.next_position.zip(self.out_of_order.front().map(|first| first.at)) {
+            let are_behind = blocks.iter().any(|block| block.start >= start && block.start > acknowledged);
+            self.is_gap_requested |= next < start && are_behind && !reports.were_received(&(next..start));
+        }
+        spurious
+    }
+
+    /// Records that a message ends with the last delivered byte. Returns `true` if it is already acknowledged.
+    pub(crate) fn record_message_end(&mut self, key: TransactionSlabKey, kind: RpcMessageKind) -> bool {
+        let Some(next) = self.next_position.filter(|next| *next > self.acknowledged) else { return true };
+        if self.unacknowledged_messages.len() >= MAX_UNACKNOWLEDGED_MESSAGES {
+            self.unacknowledged_messages.pop_front();
+        }
+        self.unacknowledged_messages.push_back((next, key, kind));
+        false
+    }
+
+    /// Returns the next message acknowledged since the last call.
+    pub(crate) fn next_acknowledged_message(&mut self) -> Option<(TransactionSlabKey, RpcMessageKind)> {
+        self.unacknowledged_messages.front().filter(|(end, ..)| *end <= self.acknowledged)?;
+        self.unacknowledged_messages.pop_front().map(|(_, key, kind)| (key, kind))
+    }
+
+    /// Returns the next message acknowledged by this number, which a segment of the receiver has.
+    #[inline]
+    pub(crate) fn next_message_acknowledged_by(
+        &mut self,
+        acknowledgment: TcpSequence,
+    ) -> Option<(TransactionSlabKey, RpcMessageKind)> {
+        let (end, ..) = *self.unacknowledged_messages.front()?;
+        let position = self.position_of(acknowledgment);
+        let is_near = self.next_position.is_some_and(|next| position <= next + MAX_DISTANCE);
+        if !is_near || position < end {
+            return None;
+        }
+        self.unacknowledged_messages.pop_front().map(|(_, key, kind)| (key, kind))
+    }
+
+    /// Returns the gap before the buffered or acknowledged bytes.
+    fn gap(&self) -> Option<Range<StreamPosition>> {
+        let next = self.next_position?;
+        // A FIN uses a number too.
+        let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
+        match self.out_of_order.front() {
+            Some(first) => Some(next..first.at),
+            None if acknowledged > next => Some(next..acknowledged),
+            None => None,
+        }
+    }
+
+    /// Returns `true` if bytes are missing before buffered or acknowledged ones.
+    pub(crate) fn has_gap(&self) -> bool {
+        self.gap().is_some_and(|hole| !hole.is_empty())
+    }
+
+    /// Returns the deadline of the first gap, if there is one.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
+        let hole = self.gap()?;
+        let (since, wait) = match self.ahead_since {
+            Some(since) if self.acknowledged >= hole.end => (since, MAX_CAPTURE_DELAY_NS),
+            _ => (self.out_of_order.front()?.time, MAX_UNACKNOWLEDGED_WAIT_NS),
+        };
+        Some(Timestamp(since.0.saturating_add_unsigned(wait)))
+    }
+
+    /// Skips the first gap: delivers it as missing bytes, then the buffered segments after it.
+    pub(crate) fn skip_gap(&mut self, now: Timestamp, reader: &mut impl TcpDirectionReader) {
+        let Some(hole) = self.gap() else { return };
+        if hole.is_empty() {
+            // The bytes it waits for in the other direction will not arrive.
+            self.other_reached = StreamPosition::MAX;
+        }
+        let mut from = hole.start;
+        while from < hole.end {
+            let length = u32::try_from(hole.end - from).unwrap_or(u32::MAX);
+            let packet_meta = PacketMeta::new(&[], now);
+            self.next_position = Some(from + u64::from(length));
+            reader.read_bytes(StreamBytes {
+                at: from,
+                data: CapturedPacketPayload { bytes: &[], length },
+                meta: packet_meta,
+            });
+            from += u64::from(length);
+        }
+        self.deliver_contiguous(None, reader);
+        self.ahead_since = self.ahead_since.filter(|_| self.next_position < Some(self.acknowledged));
+    }
+
+    /// Ends the direction: delivers everything buffered, with its gaps.
+    pub(crate) fn finish(&mut self, now: Timestamp, reader: &mut impl TcpDirectionReader) {
+        while !self.out_of_order.is_empty() {
+            self.skip_gap(now, reader);
+        }
+        self.skip_gap(now, reader);
+    }
+}

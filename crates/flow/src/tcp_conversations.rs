@@ -1,0 +1,380 @@
+//! Table of TCP streams by addresses and ports.
+
+use std::collections::BTreeSet;
+
+use nfsrdma_dissectors::address::{Address, Port};
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::net::{TcpSegment, TcpSequence};
+use rustc_hash::FxHashMap;
+
+use super::bounded_slab_growth;
+use super::by_side::ConnectionSidePair;
+use super::connection_key::ConnectionSlabKey;
+use super::count_categories::UndecodedReason;
+use super::endpoint_pair::{EndpointPair, ordered_addresses};
+use super::rpc_records::CapturedRpcRecordParser;
+use super::stream::direction::{self, PreviousStreamIncarnation, TcpStreamDirection};
+use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
+use crate::rdma_operation::ConnectionSideAOrB;
+
+/// A TCP stream: both directions of a TCP connection.
+#[derive(Debug)]
+pub(super) struct TcpConversation {
+    /// Endpoints; side A sent the first captured segment.
+    pub(super) ports: EndpointPair,
+    pub(super) directions: ConnectionSidePair<TcpStreamDirection>,
+    pub(super) protocol: StreamProtocol,
+    /// Side that sent the SYN, if it was captured.
+    pub(super) opened_by: Option<ConnectionSideAOrB>,
+    /// RPC or RDMA connection on the stream.
+    pub(super) connection: Option<ConnectionSlabKey>,
+    pub(super) last_frame: FrameNumber,
+    /// `true` if a FIN or a RST was captured.
+    pub(super) is_ending: bool,
+    /// `true` if a snap length truncated segments of it.
+    pub(super) is_cut: bool,
+    /// `true` if segments were truncated so much that nothing was found in them.
+    pub(super) has_cut_messages: bool,
+    /// Previous incarnation of the stream, between the same ports.
+    previous: Option<PreviousStreamIncarnation>,
+    /// Sequence number of a segment far from all others.
+    pub(super) stray_sequence: Option<TcpSequence>,
+    /// Bytes buffered, as counted last.
+    pub(super) counted_buffered_bytes: usize,
+    /// Memory without buffered bytes, as counted last.
+    counted_memory_bytes: u32,
+    /// Deadline of its first gap, as entered in the deadline queue.
+    deadline: Option<Timestamp>,
+    /// Number of the stream in the capture, from 0.
+    number: u64,
+    /// Bases of the relative sequence numbers of A and B: the numbers of their SYNs, or a substitute.
+    sequence_bases: ConnectionSidePair<Option<TcpSequence>>,
+}
+
+/// Relative numbers of a segment in its stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TcpSegmentNumbers {
+    /// Number of the stream in the capture, from 0, in the order of their first segments.
+    pub stream: u64,
+    /// Sequence number relative to that of the SYN; if the SYN was not captured, the first captured number is
+    /// 1.
+    pub sequence: u32,
+    /// Acknowledgement number, relative like the sequence number; 0 if the segment has none.
+    pub acknowledgment: u32,
+}
+
+impl TcpConversation {
+    fn new(ports: EndpointPair, number: u64) -> Self {
+        Self {
+            ports,
+            number,
+            sequence_bases: ConnectionSidePair::default(),
+            directions: ConnectionSidePair::default(),
+            protocol: StreamProtocol::MidStream { looked_at: 0 },
+            opened_by: None,
+            connection: None,
+            last_frame: FrameNumber::default(),
+            is_ending: false,
+            is_cut: false,
+            has_cut_messages: false,
+            previous: None,
+            stray_sequence: None,
+            counted_buffered_bytes: 0,
+            counted_memory_bytes: 0,
+            deadline: None,
+        }
+    }
+
+    pub(super) fn is_copy_of_previous(
+        &self,
+        sender: ConnectionSideAOrB,
+        segment: &TcpSegment<'_>,
+        now: Timestamp,
+    ) -> bool {
+        self.previous.is_some_and(|previous| previous.contains_copy(sender, &self.directions, segment, now))
+    }
+
+    /// Forgets the previous incarnation, because it had the same numbers.
+    pub(super) fn forget_previous(&mut self) {
+        self.previous = None;
+    }
+
+    /// Sets the bases of relative numbers if this segment is the first that has them.
+    pub(super) fn set_sequence_bases(&mut self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) {
+        let previous = |number: TcpSequence| number.add(u32::MAX);
+        let (own, peer) = self.sequence_bases.own_and_peer(sender);
+        own.get_or_insert(if segment.flags.syn() { segment.sequence } else { previous(segment.sequence) });
+        if segment.flags.ack() {
+            peer.get_or_insert(previous(segment.acknowledgment));
+        }
+    }
+
+    /// Returns the relative numbers of a segment that a side sent.
+    pub(super) fn relative_numbers(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> TcpSegmentNumbers {
+        let (own, peer) = (self.sequence_bases[sender], self.sequence_bases[sender.peer()]);
+        let relative =
+            |start: Option<TcpSequence>, number: TcpSequence| start.map_or(0, |start| number.0.wrapping_sub(start.0));
+        let acknowledgment = if segment.flags.ack() { relative(peer, segment.acknowledgment) } else { 0 };
+        TcpSegmentNumbers { stream: self.number, sequence: relative(own, segment.sequence), acknowledgment }
+    }
+
+    pub(super) fn side_with_gap(&self) -> Option<ConnectionSideAOrB> {
+        ConnectionSideAOrB::BOTH.into_iter().find(|side| self.directions[*side].has_gap())
+    }
+
+    pub(super) fn set_protocol(&mut self, verdict: StreamProtocolDetection) {
+        let is_opening = matches!(self.protocol, StreamProtocol::Opening);
+        self.protocol = match verdict {
+            StreamProtocolDetection::Mpa => StreamProtocol::Mpa(Box::default()),
+            StreamProtocolDetection::Tls => StreamProtocol::Tls,
+            StreamProtocolDetection::Undecided => return,
+            StreamProtocolDetection::Other => StreamProtocol::Other,
+            StreamProtocolDetection::Records => {
+                let mut records = Box::<ConnectionSidePair<CapturedRpcRecordParser>>::default();
+                for side in ConnectionSideAOrB::BOTH {
+                    if is_opening && self.directions[side].has_begun() {
+                        records[side].expect_record();
+                    }
+                }
+                StreamProtocol::Records(records)
+            }
+        };
+    }
+
+    /// Searches all buffered segments for the protocol of a stream whose first bytes were not captured. If none
+    /// reveals it, drops them and returns each of their frames with the reason.
+    #[must_use]
+    pub(super) fn detect_in_buffered(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
+        if !matches!(self.protocol, StreamProtocol::Opening) {
+            return Vec::new();
+        }
+        let ports = self.port_numbers();
+        let payloads = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_payloads);
+        let verdicts = payloads.map(|data| stream_protocol::detect_by_segment(data, ports, true));
+        let verdict = { verdicts }.find(|verdict| *verdict != StreamProtocolDetection::Undecided);
+        match verdict {
+            Some(verdict) => {
+                self.set_protocol(verdict);
+                Vec::new()
+            }
+            None => self.drop_buffered(StreamProtocol::MidStream { looked_at: 1 }),
+        }
+    }
+
+    /// Sets a protocol and drops the buffered segments. Returns each of their frames with the reason if the
+    /// stream uses an NFS port.
+    #[must_use]
+    pub(super) fn drop_buffered(&mut self, protocol: StreamProtocol) -> Vec<(FrameNumber, UndecodedReason)> {
+        self.protocol = protocol;
+        let is_of_nfs = stream_protocol::includes_nfs_port(self.port_numbers());
+        let is_cut = self.is_cut;
+        self.has_cut_messages |= is_cut;
+        let buffered = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_frames);
+        let reported = buffered.filter(|_| is_of_nfs);
+        let mut frames: Vec<_> =
+            reported.map(|frame| (frame, stream_protocol::unknown_stream_reason(is_cut))).collect();
+        frames.sort_unstable_by_key(|(frame, _)| *frame);
+        frames.dedup_by_key(|(frame, _)| *frame);
+        self.directions.0.iter_mut().for_each(TcpStreamDirection::reset);
+        frames
+    }
+
+    fn port_numbers(&self) -> [Port; 2] {
+        [self.ports.a.1, self.ports.b.1]
+    }
+
+    /// Returns the first deadline of a gap, and the side that sends that direction. Bytes that wait for the
+    /// other direction have no deadline while that has a gap.
+    pub(super) fn deadline(&self) -> Option<(Timestamp, ConnectionSideAOrB)> {
+        let deadline = |side| {
+            let (own, peer) = (&self.directions[side], &self.directions[side.peer()]);
+            let deadline = own.deadline()?;
+            (own.has_gap() || !peer.has_gap()).then_some((deadline, side))
+        };
+        let deadlines = ConnectionSideAOrB::BOTH.into_iter().filter_map(deadline);
+        deadlines.min_by_key(|(deadline, _)| *deadline)
+    }
+
+    /// Returns the number of bytes that wait behind gaps, or for the detection of the protocol.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.directions.0.iter().map(TcpStreamDirection::buffered_bytes).sum()
+    }
+
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.waiting_bytes() + self.protocol.buffered_bytes()
+    }
+
+    /// Returns the memory in bytes, without buffered bytes.
+    fn memory_bytes(&self) -> usize {
+        STREAM_BYTES + self.protocol.memory_bytes()
+    }
+
+    /// Returns `true` if its eviction loses nothing.
+    pub(super) fn is_evictable(&self) -> bool {
+        self.is_ending
+            || matches!(
+                self.protocol,
+                StreamProtocol::Other | StreamProtocol::Opening | StreamProtocol::MidStream { .. }
+            )
+    }
+}
+
+/// Bytes counted for a stream itself and its places in tables.
+const STREAM_BYTES: usize = size_of::<TcpConversation>() + 2 * size_of::<(EndpointPair, usize)>();
+
+/// Maximum number of streams with gaps that [`TcpConversationTable::has_undetermined_between`] examines.
+const MAX_EXAMINED_GAPS: usize = 64;
+
+/// All TCP streams.
+#[derive(Debug)]
+pub(super) struct TcpConversationTable {
+    slots: slab::Slab<TcpConversation>,
+    by_ports: FxHashMap<EndpointPair, usize>,
+    last: Option<(EndpointPair, usize)>,
+    /// Number of streams so far.
+    count: u64,
+    /// Deadlines of the gaps of streams, sorted.
+    deadlines: BTreeSet<(Timestamp, usize)>,
+    /// Memory in bytes of all streams, without buffered bytes.
+    counted_memory_bytes: usize,
+    max_streams: usize,
+}
+
+impl TcpConversationTable {
+    pub(super) fn new(bound: usize) -> Self {
+        Self {
+            slots: slab::Slab::new(),
+            by_ports: FxHashMap::default(),
+            last: None,
+            count: 0,
+            deadlines: BTreeSet::new(),
+            counted_memory_bytes: 0,
+            max_streams: bound.max(1),
+        }
+    }
+
+    /// Returns the stream of a segment from `ports.a` to `ports.b`, and the side that sent it.
+    pub(super) fn find(&mut self, ports: EndpointPair) -> (usize, ConnectionSideAOrB) {
+        let at = match self.last {
+            Some((last, at)) if last == ports || last.reversed() == ports => at,
+            _ => {
+                let Self { slots, by_ports, count, max_streams: bound, .. } = self;
+                *by_ports.entry(ports.in_canonical_order().0).or_insert_with(|| {
+                    *count += 1;
+                    bounded_slab_growth::insert(slots, *bound, TcpConversation::new(ports, *count - 1))
+                })
+            }
+        };
+        self.last = Some((ports, at));
+        let is_a = self.slots.get(at).is_some_and(|stream| stream.ports.a == ports.a);
+        (at, ConnectionSideAOrB::a_if(is_a))
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut TcpConversation> {
+        self.slots.get_mut(at)
+    }
+
+    /// Returns the stream of the last segment.
+    pub(super) fn last(&self) -> Option<&TcpConversation> {
+        self.last.and_then(|(_, at)| self.slots.get(at))
+    }
+
+    /// Returns the indexes of all streams.
+    pub(super) fn all(&self) -> Vec<usize> {
+        self.slots.iter().map(|(at, _)| at).collect()
+    }
+
+    /// Returns the number of streams or table entries, whichever is larger, and buffered bytes.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> (usize, usize) {
+        let marks = self.by_ports.len().max(self.deadlines.len());
+        (self.slots.len().max(marks), self.slots.iter().map(|(_, stream)| stream.buffered_bytes()).sum())
+    }
+
+    /// Replaces a stream by its next incarnation between the same ports.
+    pub(super) fn begin_incarnation(&mut self, at: usize, ports: EndpointPair) {
+        if let Some(stream) = self.slots.get_mut(at) {
+            if let Some(deadline) = stream.deadline {
+                self.deadlines.remove(&(deadline, at));
+            }
+            let directions = std::mem::take(&mut stream.directions).swapped_if(stream.ports != ports);
+            *stream = TcpConversation {
+                previous: Some(PreviousStreamIncarnation::new(&directions)),
+                counted_memory_bytes: stream.counted_memory_bytes,
+                ..TcpConversation::new(ports, self.count)
+            };
+            self.count += 1;
+        }
+    }
+
+    pub(super) fn remove(&mut self, at: usize) {
+        self.last = None;
+        if let Some(stream) = self.slots.try_remove(at) {
+            self.counted_memory_bytes -= stream.counted_memory_bytes as usize;
+            self.by_ports.remove(&stream.ports.in_canonical_order().0);
+            if let Some(deadline) = stream.deadline {
+                self.deadlines.remove(&(deadline, at));
+            }
+        }
+    }
+
+    pub(super) fn update_deadline(&mut self, at: usize) {
+        let Some(stream) = self.slots.get_mut(at) else { return };
+        let deadline = stream.deadline().map(|(deadline, _)| deadline);
+        if deadline != stream.deadline {
+            if let Some(old_deadline) = stream.deadline {
+                self.deadlines.remove(&(old_deadline, at));
+            }
+            stream.deadline = deadline;
+            self.deadlines.extend(deadline.map(|deadline| (deadline, at)));
+        }
+    }
+
+    /// Returns a stream with a gap whose deadline has passed.
+    #[inline]
+    pub(super) fn next_due(&self, now: Timestamp) -> Option<usize> {
+        let ends = [self.deadlines.first()?, self.deadlines.last()?];
+        ends.into_iter().find(|(deadline, _)| direction::is_past(*deadline, now)).map(|(_, at)| *at)
+    }
+
+    /// Returns `true` if bytes of a stream between these addresses wait behind a gap, and its protocol is unknown: it
+    /// may carry RPC. With many gaps, returns `true` without a search.
+    pub(super) fn has_undetermined_between(&self, addresses: (Address, Address)) -> bool {
+        let mut waiting = self.deadlines.iter().filter_map(|(_, at)| self.slots.get(*at));
+        self.deadlines.len() > MAX_EXAMINED_GAPS
+            || waiting.any(|stream| {
+                matches!(stream.protocol, StreamProtocol::Opening | StreamProtocol::MidStream { .. })
+                    && ordered_addresses(stream.ports.a.0, stream.ports.b.0) == addresses
+            })
+    }
+
+    /// Updates the memory counted for a stream.
+    #[inline]
+    pub(super) fn update_memory(&mut self, at: usize) {
+        let Some(stream) = self.slots.get_mut(at) else { return };
+        let now = u32::try_from(stream.memory_bytes()).unwrap_or(u32::MAX);
+        let before = std::mem::replace(&mut stream.counted_memory_bytes, now);
+        self.counted_memory_bytes = (self.counted_memory_bytes + now as usize).saturating_sub(before as usize);
+    }
+
+    /// Returns the memory in bytes of all streams, without buffered bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.counted_memory_bytes
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn exceeds_limit(&self) -> bool {
+        self.slots.len() > self.max_streams
+    }
+
+    /// Returns the eighth of the streams that have been idle longest; first those whose eviction loses nothing.
+    pub(super) fn idle_longest(&self) -> Vec<usize> {
+        let streams = self.slots.iter();
+        bounded_slab_growth::eighth_to_evict(
+            streams.map(|(at, stream)| (!stream.is_evictable(), stream.last_frame, at)),
+        )
+    }
+}

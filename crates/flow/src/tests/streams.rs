@@ -1,0 +1,558 @@
+//! RPC over TCP, one rule per test.
+
+use proptest::prelude::*;
+
+use super::tcp::{ACK, FIN, RST, SYN, Stream, fragment, record};
+use super::*;
+use crate::transaction::DeliveryEvidence;
+
+fn call(xid: u32) -> Vec<u8> {
+    record(&getattr_call(xid).body)
+}
+
+fn reply(xid: u32) -> Vec<u8> {
+    record(&getattr_reply(xid).body)
+}
+
+/// A newly opened connection, in three frames.
+fn opened() -> (Stream, Frames) {
+    let mut stream = Stream::new(700);
+    let frames = stream.open();
+    (stream, frames)
+}
+
+const WHOLE: &str = "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5";
+
+#[test]
+fn rfc5531_section_11_a_record_is_a_message() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+    let outcome = expect_all(&frames, &[WHOLE]);
+    let transaction = &outcome.transactions[0];
+    let name = transaction.connection;
+    assert_eq!((name.transport.to_string(), name.client.port, name.server.port), ("tcp".into(), Some(700), Some(2049)));
+    let message = transaction.call.as_ref().unwrap();
+    assert_eq!((message.rpcrdma, message.inline_length()), (None, Some(getattr_call(7).body.len())));
+}
+
+#[test]
+fn rfc5531_section_11_a_record_may_have_fragments() {
+    let (mut s, mut frames) = opened();
+    let body = getattr_call(7).body;
+    let bytes = [
+        fragment(&body[..30], false),
+        fragment(&body[30..31], false),
+        fragment(&[], false),
+        fragment(&body[31..], true),
+    ]
+    .concat();
+    frames.extend([s.send(Client, &bytes), s.send(Server, &reply(7))]);
+    expect_all(&frames, &[WHOLE]);
+}
+
+#[test]
+fn a_segment_may_hold_many_records_and_a_record_take_many_segments() {
+    let (mut s, mut frames) = opened();
+    frames.push(s.send(Client, &[call(7), call(8), call(9)].concat()));
+    frames.extend(s.send_in(Server, &[reply(7), reply(8), reply(9)].concat(), 40));
+    let outcome = expect_all(
+        &frames,
+        &[
+            "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5",
+            "#2 c1 > 8 GETATTR NFS3ERR_STALE call 4 reply 5,6",
+            "#3 c1 > 9 GETATTR NFS3ERR_STALE call 4 reply 6,7",
+        ],
+    );
+    assert!(matches!(outcome.meanings[3], FrameContentKind::Message { which: RpcMessageKind::Call, .. }));
+}
+
+#[test]
+fn everything_that_a_segment_means_is_told() {
+    let (mut s, frames) = opened();
+    let mut flow = Flow::new(FlowLimits::default());
+    let frames = [frames, vec![s.send(Client, &[call(7), call(8), call(9)[..20].to_vec()].concat())]].concat();
+    for (number, bytes) in (1..).zip(&frames) {
+        feed(&mut flow, number, number as i64, bytes, usize::MAX);
+    }
+    let is_call =
+        |meaning: &FrameContentKind| matches!(meaning, FrameContentKind::Message { which: RpcMessageKind::Call, .. });
+    assert_eq!(flow.frame_kinds().iter().filter(|meaning| is_call(meaning)).count(), 2);
+    assert_eq!(flow.frame_kinds().last(), Some(&FrameContentKind::PartialMessage));
+}
+
+#[test]
+fn rfc9293_section_3_4_segments_in_any_order_and_a_number_that_wraps() {
+    let mut s = Stream::new(700).from(u32::MAX - 30, u32::MAX - 3);
+    let mut frames = s.open();
+    let mut segments = s.send_in(Client, &call(7), 20);
+    segments.reverse();
+    let count = segments.len();
+    frames.extend(segments);
+    frames.push(s.send(Server, &reply(7)));
+    let calls: Vec<_> = (4..4 + count).map(|number| number.to_string()).collect();
+    expect_all(&frames, &[&format!("#1 c1 > 7 GETATTR NFS3ERR_STALE call {} reply {}", calls.join(","), 4 + count)]);
+}
+
+#[test]
+fn a_segment_that_is_sent_again_is_a_copy() {
+    let (mut s, mut frames) = opened();
+    let first = s.send(Client, &call(7));
+    frames.extend([first.clone(), first.clone(), s.send(Server, &reply(7)), first]);
+    expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4,5,7 x3 reply 6"]);
+}
+
+/// RFC 9293 section 3.10.7.4: bytes after a gap wait for it.
+#[test]
+fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Client, &call(8))]);
+    let asks = s.flags(Client, ACK);
+    let (lost, behind) = (s.send(Server, &reply(7)), s.send(Server, &reply(8)));
+    frames.extend([behind, asks, lost, s.flags(Client, ACK)]);
+    let outcome = run(&frames);
+    for (t, sent) in outcome.transactions.iter().zip([4, 5]) {
+        let reply = t.reply.as_ref().unwrap();
+        assert_eq!((reply.end_time.0, reply.delivery_evidence), (8000, DeliveryEvidence::Acknowledged), "{}", t.xid);
+        let phases = t.phases().unwrap();
+        assert_eq!((t.latency_ns(), phases.recovery_ns), (Some(8000 - sent * 1000), 2000), "{}", t.xid);
+    }
+}
+
+#[test]
+fn a_segment_that_comes_again_because_it_was_asked_for_was_lost() {
+    // The receiver acknowledges, requests a retransmission, or says nothing yet.
+    for (says, end, recovery) in [(Some(true), 5000, 0), (Some(false), 7000, 2000), (None, 5000, 0)] {
+        let (mut s, mut frames) = opened();
+        let call = s.send(Client, &call(7));
+        let asks = s.flags(Client, ACK);
+        let reply = s.send(Server, &reply(7));
+        let acknowledges = s.flags(Client, ACK);
+        frames.extend([call, reply.clone()]);
+        frames.extend(says.map(|all| if all { acknowledges.clone() } else { asks }));
+        frames.extend([reply, acknowledges]);
+        let outcome = run(&frames);
+        let t = &outcome.transactions[0];
+        let reply = t.reply.as_ref().unwrap();
+        assert_eq!((reply.end_time.0, reply.delivery_evidence), (end, DeliveryEvidence::Acknowledged));
+        assert_eq!((reply.copies, reply.retransmissions), (2, 0));
+        assert_eq!(t.phases().unwrap().recovery_ns, recovery);
+    }
+}
+
+#[test]
+fn a_part_that_is_sent_again_is_listed_while_the_rest_is_missing() {
+    let (mut s, mut frames) = opened();
+    let parts = s.send_in(Client, &call(7), 20);
+    frames.extend([parts[0].clone(), parts[0].clone(), parts[1].clone()]);
+    frames.extend(parts[2..].iter().cloned());
+    let outcome = run(&frames);
+    assert_eq!(&outcome.transactions[0].call.as_ref().unwrap().frames[..3], [4, 5, 6].map(FrameNumber));
+}
+
+#[test]
+fn of_bytes_that_come_twice_the_first_count_and_a_difference_is_told() {
+    let (mut s, mut frames) = opened();
+    let (start, bytes) = (s.next[0], call(7));
+    let mut other = bytes.clone();
+    *other.last_mut().unwrap() ^= 0xff;
+    frames.extend([s.send(Client, &bytes), s.at(Client, start, ACK, &other), s.send(Server, &reply(7))]);
+    let outcome = expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 4,5 x2 reply 6"]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Contradiction, 1)]);
+    assert_eq!(outcome.transactions[0].call.as_ref().unwrap().bytes, bytes[4..]);
+}
+
+#[test]
+fn a_difference_behind_a_hole_is_told_too() {
+    let (s, mut frames) = opened();
+    let (start, bytes) = (s.next[0], call(7));
+    let mut other = bytes[20..].to_vec();
+    other[3] ^= 0xff;
+    frames.extend([
+        s.at(Client, start + 20, ACK, &bytes[20..]),
+        s.at(Client, start + 20, ACK, &other),
+        s.at(Client, start, ACK, &bytes[..20]),
+    ]);
+    let outcome = run(&frames);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Contradiction, 1)]);
+    assert_eq!(outcome.transactions[0].call.as_ref().unwrap().bytes, bytes[4..]);
+}
+
+#[test]
+fn rfc9293_section_3_8_4_keep_alives_and_window_probes_change_nothing() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+    let next = s.next[0];
+    // With the last byte, without any, and with the next byte for which the receiver's window is closed.
+    frames.extend([s.at(Client, next - 1, ACK, &[0]), s.at(Client, next - 1, ACK, &[])]);
+    frames.extend([s.at(Client, next, ACK, &call(8)[..1]), s.send(Client, &call(8)), s.send(Server, &reply(8))]);
+    let outcome = expect_all(&frames, &[WHOLE, "#2 c1 > 8 GETATTR NFS3ERR_STALE call 8,9 reply 10"]);
+    assert_eq!(outcome.meanings[5..7], [FrameContentKind::Control; 2]);
+}
+
+#[test]
+fn a_hole_in_a_record_is_a_gap_of_one_message() {
+    let (mut s, mut frames) = opened();
+    let parts = s.send_in(Client, &record(&write_call_inline(7, &data(4000)).body), 60);
+    frames.extend(parts.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, frame)| frame.clone()));
+    frames.extend([
+        s.send(Server, &record(&write_reply(7, 4000).body)),
+        s.send(Client, &call(8)),
+        s.send(Server, &reply(8)),
+    ]);
+    let lines = run(&frames).lines();
+    assert!(lines.iter().any(|line| line.contains("> 7 ") && line.ends_with("missing call:56-115")), "{lines:?}");
+    assert!(
+        lines.iter().any(|line| line.contains("> 8 GETATTR NFS3ERR_STALE") && !line.contains("missing")),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn a_hole_over_a_record_mark_costs_the_records_that_it_touches() {
+    let (mut s, mut frames) = opened();
+    let bytes = [call(7), call(8), call(9)].concat();
+    let length = call(7).len();
+    let mut parts = Vec::new();
+    // The end of the first and the beginning of the second.
+    for range in [0..length - 10, length - 10..length + 10, length + 10..2 * length, 2 * length..3 * length] {
+        parts.push(s.send(Client, &bytes[range]));
+    }
+    parts.remove(1);
+    frames.extend(parts);
+    frames.extend([7, 8, 9].map(|xid| s.send(Server, &reply(xid))));
+    let outcome = run(&frames);
+    let mut lines = outcome.lines();
+    lines.sort_by_key(|line| line.split(' ').nth(3).map(str::to_owned));
+    let end = length - 4 - 1;
+    assert!(lines[0].ends_with(&format!("missing call:{}-{end}", end - 9)), "{lines:?}");
+    assert!(lines[1].ends_with("missing call"), "{lines:?}");
+    assert!(!lines[2].contains("missing"), "{lines:?}");
+    assert_eq!(lines.len(), 3);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::NoRecordMark, 1)]);
+    assert_eq!(outcome.flow.stats().skipped_bytes(), (length - 10) as u64);
+}
+
+#[test]
+fn a_hole_that_was_acknowledged_is_given_up_soon() {
+    let (mut s, mut frames) = opened();
+    let _lost = s.send(Client, &call(7));
+    frames.extend([s.send(Client, &call(8)), s.send(Server, &reply(8))]);
+    let mut flow = Flow::new(FlowLimits::default());
+    for (number, bytes) in (1..).zip(&frames) {
+        feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
+    }
+    let waits = |flow: &Flow| flow.transaction_table.get(key(flow)).unwrap().transaction.call.is_none();
+    assert!(waits(&flow));
+    // Any other frame advances the time.
+    feed(&mut flow, 9, 49_000_000, &[0; 60], usize::MAX);
+    assert!(waits(&flow));
+    feed(&mut flow, 10, 51_000_000, &[0; 60], usize::MAX);
+    assert!(!waits(&flow));
+}
+
+/// Key of the only Transaction that is not emitted yet.
+fn key(flow: &Flow) -> TransactionSlabKey {
+    flow.transaction_table.open_keys_by_first_frame()[0]
+}
+
+#[test]
+fn a_hole_that_was_not_acknowledged_waits_for_its_retransmission() {
+    let (mut s, mut frames) = opened();
+    let lost = s.send(Client, &call(7));
+    // The server has not received it either.
+    let next = s.next[0];
+    s.next[0] = next - call(7).len() as u32;
+    let early = s.at(Client, next, ACK, &call(8));
+    let duplicate_ack = s.flags(Server, ACK);
+    frames.extend([early, duplicate_ack]);
+    let mut flow = Flow::new(FlowLimits::default());
+    for (number, bytes) in (1..).zip(&frames) {
+        feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
+    }
+    feed(&mut flow, 9, 20_000_000_000, &[0; 60], usize::MAX);
+    feed(&mut flow, 10, 20_000_000_001, &lost, usize::MAX);
+    assert_eq!(flow.frame_kinds().len(), 2);
+    flow.finish();
+    assert_eq!(std::iter::from_fn(|| flow.next_transaction()).count(), 2);
+}
+
+#[test]
+fn a_call_that_was_captured_after_its_reply_is_whole() {
+    let (mut s, mut frames) = opened();
+    let late = s.send(Client, &call(7));
+    frames.extend([s.send(Server, &reply(7)), late]);
+    expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 5 reply 4"]);
+}
+
+#[test]
+fn a_stream_that_begins_in_the_middle_is_known_by_its_structure() {
+    let mut s = Stream::new(700);
+    let large = record(&write_call_inline(6, &data(4000)).body);
+    let end = s.send(Client, &large[300.min(large.len() - 8)..]);
+    let frames = vec![end, s.send(Client, &call(7)), s.send(Server, &reply(7))];
+    expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 2 reply 3"]);
+    // Between two bytes of a segment too.
+    let mut s = Stream::new(700);
+    let frames = vec![s.send(Client, &[&large[20..], &call(7)].concat()), s.send(Server, &reply(7))];
+    expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2"]);
+}
+
+#[test]
+fn a_reply_among_other_bytes_and_an_fpdu_of_mpa_claim_no_stream() {
+    let mut s = Stream { ports: [700, 20049], ..Stream::new(0) };
+    // ULPDU length 46, DDP and RDMAP control, and words that could be those of a Reply.
+    let fpdu = [&[0, 46, 0x41, 0x43, 0, 0, 0, 7, 0, 0, 0, 1][..], &[0; 36]].concat();
+    let frames = vec![s.send(Server, &[&[7; 30][..], &reply(7)].concat()), s.send(Server, &fpdu)];
+    let outcome = expect(&frames, &[]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::UnknownStream, 2)]);
+}
+
+#[test]
+fn who_sent_the_syn_is_the_client() {
+    // A callback of NFSv4.0: the NFS server opens the connection.
+    let mut s = Stream::new(700);
+    let frames =
+        vec![s.flags(Server, SYN), s.flags(Client, SYN | ACK), s.send(Server, &call(7)), s.send(Client, &reply(7))];
+    let outcome = expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 3 reply 4"]);
+    assert_eq!(outcome.transactions[0].connection.client.port, Some(2049));
+    // The SYN was not captured, but its answer was.
+    let mut s = Stream::new(700);
+    s.flags(Client, SYN);
+    let frames = vec![s.flags(Server, SYN | ACK), s.send(Client, &call(7)), s.send(Server, &reply(7))];
+    let outcome = expect_all(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 2 reply 3"]);
+    assert_eq!(outcome.transactions[0].connection.client.port, Some(700));
+}
+
+#[test]
+fn a_new_syn_between_the_same_ports_is_another_connection() {
+    for end in [FIN | ACK, RST] {
+        let (mut s, mut frames) = opened();
+        frames.extend([s.send(Client, &call(7)), s.flags(Client, end)]);
+        let mut s = s.from(77_000_000, 99_000_000);
+        frames.extend(s.open());
+        frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+        expect_all(
+            &frames,
+            &[
+                "#1 c1 > 7 GETATTR - call 4 missing reply",
+                "#2 c2 > 7 GETATTR NFS3ERR_STALE call 9 reply 10 retry of #1",
+            ],
+        );
+    }
+}
+
+#[test]
+fn a_new_stream_whose_syn_was_not_captured_begins_with_its_second_segment() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+    let mut s = s.from(0x7000_0000, 0x9000_0000);
+    frames.extend([s.send(Client, &call(8)), s.send(Client, &call(9)), s.send(Server, &reply(9))]);
+    let outcome = run(&frames);
+    assert_eq!(outcome.lines()[1], "#2 c2 > 9 GETATTR NFS3ERR_STALE call 7 reply 8");
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Stray, 1)]);
+}
+
+#[test]
+fn a_reset_gives_out_what_waits() {
+    let (mut s, mut frames) = opened();
+    let parts = s.send_in(Client, &record(&write_call_inline(7, &data(200)).body), 60);
+    frames.extend(parts[..1].iter().cloned());
+    frames.extend(parts[2..].iter().cloned());
+    frames.push(s.flags(Client, RST));
+    let lines = run(&frames).lines();
+    assert!(lines[0].contains("missing call:56-115"), "{lines:?}");
+}
+
+#[test]
+fn a_snap_length_cuts_messages_and_not_their_places() {
+    let (mut s, mut frames) = opened();
+    frames.extend(s.send_in(Client, &record(&write_call_inline(7, &data(4000)).body), 1000));
+    frames.extend([
+        s.send(Server, &record(&write_reply(7, 4000).body)),
+        s.send(Client, &call(8)),
+        s.send(Server, &reply(8)),
+    ]);
+    let outcome = run_cut(&frames, 0, 54 + 44);
+    assert_eq!(outcome.transactions.len(), 2);
+    let missing: Vec<_> = outcome.transactions.iter().map(|t| t.missing_parts()[0].to_string()).collect();
+    assert!(missing[0].starts_with("call:40-"), "{missing:?}");
+    assert!(missing[1].starts_with("call:40-"), "{missing:?}");
+}
+
+#[test]
+fn other_streams_pass_and_hold_nothing() {
+    let mut s = Stream { ports: [40_000, 443], ..Stream::new(0) };
+    let mut frames = s.open();
+    frames.extend([
+        s.send(Client, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03"),
+        s.send(Server, &[7; 1400]),
+        s.send(Client, &[9; 1400]),
+    ]);
+    frames.push(s.flags(Client, FIN | ACK));
+    let outcome = expect_all(&frames, &[]);
+    assert_eq!(outcome.flow.stats().ignored_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Tcp, 7)]);
+    assert_eq!(outcome.flow.streams.size(), (1, 0));
+}
+
+#[test]
+fn rfc9289_section_4_1_what_follows_the_probe_is_tls() {
+    let (mut s, mut frames) = opened();
+    let words = |words: &[u32]| record(&words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>());
+    let probe = words(&[7, 0, 2, 100_003, 4, 0, 7, 0, 0, 0]);
+    let starttls = words(&[7, 1, 0, 0, 8, u32::from_be_bytes(*b"STAR"), u32::from_be_bytes(*b"TTLS"), 0]);
+    frames.extend([s.send(Client, &probe), s.send(Server, &starttls)]);
+    frames.extend([s.send(Client, b"\x16\x03\x01\0\x05hello"), s.send(Server, b"\x16\x03\x03\0\x05hello")]);
+    let outcome = expect(&frames, &["#1 c1 > 7 NULL SUCCESS call 4 reply 5"]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Tls, 2)]);
+}
+
+#[test]
+fn a_stream_turns_to_mpa_at_the_end_of_a_record() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7)), s.send(Client, b"MPA ID Req Frame\0\x01\0\0")]);
+    let outcome = expect_all(&frames, &[WHOLE]);
+    assert_eq!(outcome.meanings[5], FrameContentKind::Management);
+}
+
+#[test]
+fn what_waits_behind_holes_and_in_messages_is_bounded() {
+    let limits = FlowLimits { gap_bytes: 10_000, stream_bytes: 20_000, ..FlowLimits::default() };
+    let mut flow = Flow::new(limits);
+    let mut number = 0;
+    let mut take = |flow: &mut Flow, bytes: &[u8]| {
+        number += 1;
+        feed(flow, number, number as i64 * 1000, bytes, usize::MAX);
+    };
+    let mut most = 0;
+    for port in 0..40 {
+        let (mut s, frames) = {
+            let mut s = Stream::new(1000 + port);
+            let frames = s.open();
+            (s, frames)
+        };
+        frames.iter().for_each(|frame| take(&mut flow, frame));
+        take(&mut flow, &s.send(Client, &call(7)));
+        s.next[0] += 10;
+        for _ in 0..20 {
+            take(&mut flow, &s.send(Client, &[1; 1000]));
+            most = most.max(flow.streams.size().1);
+        }
+    }
+    assert!(most < 30_000, "{most}");
+    assert!(flow.evicted_counts().any(|(what, count)| what == EvictedState::Hole && count > 0));
+}
+
+#[test]
+fn streams_are_bounded_and_those_without_rpc_go_first() {
+    let mut flow = Flow::new(FlowLimits { streams: 50, ..FlowLimits::default() });
+    let mut number = 0;
+    let mut take = |flow: &mut Flow, frames: &[Vec<u8>]| {
+        for bytes in frames {
+            number += 1;
+            feed(flow, number, number as i64 * 1000, bytes, usize::MAX);
+        }
+    };
+    let (mut kept, frames) = opened();
+    take(&mut flow, &frames);
+    take(&mut flow, &[kept.send(Client, &call(7))]);
+    for port in 1000..2000 {
+        let mut s = Stream { ports: [port, 80], ..Stream::new(0) };
+        let frames = [s.open(), vec![s.send(Client, b"GET / HTTP/1.1\r\n\r\n")]].concat();
+        take(&mut flow, &frames);
+        assert!(flow.streams.size().0 <= 51);
+    }
+    take(&mut flow, &[kept.send(Server, &reply(7))]);
+    flow.finish();
+    assert_eq!(line(&flow.next_transaction().unwrap()), "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 4005");
+    assert_eq!(flow.evicted_counts().count(), 0);
+}
+
+/// The messages of a few Calls, split into segments anywhere, in any order, some of them twice and
+/// overlapping.
+fn shuffled() -> impl Strategy<Value = (Vec<(usize, usize)>, u32)> {
+    let length = 4 * call(0).len();
+    let cuts = prop::collection::btree_set(1..length, 0..12);
+    let pieces = cuts.prop_map(move |cuts| {
+        let ends: Vec<_> = cuts.iter().copied().chain([length]).collect();
+        std::iter::once(0).chain(cuts).zip(ends).collect::<Vec<_>>()
+    });
+    let more = prop::collection::vec((0..length, 1..200usize), 0..4);
+    let all = (pieces, more).prop_map(move |(mut pieces, more)| {
+        pieces.extend(more.into_iter().map(|(at, count)| (at, (at + count).min(length))));
+        pieces
+    });
+    (all.prop_shuffle(), any::<u32>())
+}
+
+proptest! {
+    #[test]
+    fn any_segmentation_in_any_order_gives_the_same_messages((pieces, isn) in shuffled()) {
+        let mut s = Stream::new(700).from(isn, 5);
+        let bytes = [7, 8, 9, 10].map(call).concat();
+        let mut frames = s.open();
+        let start = s.next[0];
+        frames.extend(pieces.iter().map(|(from, to)| s.at(Client, start.wrapping_add(*from as u32), ACK, &bytes[*from..*to])));
+        let outcome = run(&frames);
+        let mut calls: Vec<_> = outcome.transactions.iter().map(|t| (t.xid.0, t.call.as_ref().unwrap().bytes.clone())).collect();
+        calls.sort_unstable();
+        prop_assert_eq!(calls, [7, 8, 9, 10].map(|xid| (xid, getattr_call(xid).body)));
+        prop_assert_eq!(outcome.undecoded(), []);
+        for transaction in &outcome.transactions {
+            prop_assert!(transaction.missing_parts().iter().all(|missing| *missing == MissingPart::Message(RpcMessageKind::Reply)));
+        }
+    }
+
+    #[test]
+    fn arbitrary_segments_never_panic(
+        segments in prop::collection::vec((any::<bool>(), 0u32..3000, 0u8..32, prop::collection::vec(any::<u8>(), 0..100)), 0..60),
+        begins: bool,
+    ) {
+        let (mut s, mut frames) = opened();
+        if begins {
+            frames.push(s.send(Client, &call(7)));
+        }
+        for (is_client, at, flags, bytes) in segments {
+            let who = if is_client { Client } else { Server };
+            let sequence = s.next(who).wrapping_add(at).wrapping_sub(1500);
+            frames.push(s.at(who, sequence, flags, &bytes));
+        }
+        run(&frames);
+    }
+
+    #[test]
+    fn a_lost_segment_invents_nothing(lost in 3usize..9, size in 20usize..60) {
+        let (mut s, mut frames) = opened();
+        for xid in 7..10 {
+            frames.extend(s.send_in(Client, &call(xid), size));
+            frames.extend(s.send_in(Server, &reply(xid), size));
+        }
+        frames.remove(lost);
+        let outcome = run(&frames);
+        prop_assert_eq!(outcome.transactions.len(), 3, "{:?}", outcome.lines());
+        let is_whole = |t: &&Transaction| t.missing_parts().is_empty();
+        prop_assert!(outcome.transactions.iter().filter(is_whole).count() < 3);
+    }
+}
+
+/// RFC 2018 section 4: duplicate acknowledgements differ only in their SACK blocks, and each is a segment
+/// of its own.
+#[test]
+fn duplicate_acknowledgements_with_other_options_are_not_captured_twice() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+    let acknowledgement = |s: &Stream, sack: u32| {
+        let mut frame = s.at(Client, *s.clone().next(Client), ACK, &[]);
+        let block = [&[1, 1, 5, 10][..], &sack.to_be_bytes(), &(sack + 100).to_be_bytes()].concat();
+        // The data offset in words, and the length of the IPv4 datagram.
+        frame[14 + 20 + 12] = 8 << 4;
+        frame[16..18].copy_from_slice(&(20 + 32_u16).to_be_bytes());
+        frame.extend(block);
+        frame
+    };
+    let mut flow = Flow::new(FlowLimits::default());
+    let others = [acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_000), acknowledgement(&s, 6_000_100)];
+    for (number, frame) in (1..).zip(frames.iter().chain(&others)) {
+        feed_as_it_is(&mut flow, number, number as i64 * 1000, frame, usize::MAX);
+    }
+    assert_eq!(flow.stats().duplicate_frames(), 1, "the second is a copy of the first, and the third is none");
+}

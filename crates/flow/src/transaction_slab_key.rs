@@ -1,0 +1,94 @@
+//! Keys of Transactions, and of segments of their chunks.
+
+use std::num::NonZeroU64;
+
+use nfsrdma_dissectors::rpc::RpcMessageKind;
+
+use super::chunk::ChunkKind;
+use crate::rdma_operation::RdmaAttribution;
+
+/// Unique key of an open or lingering Transaction; never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TransactionSlabKey(pub(super) u64);
+
+impl TransactionSlabKey {
+    /// The key of no Transaction.
+    pub(super) const NONE: Self = Self(u64::MAX);
+
+    pub(super) fn slot(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+
+    /// Returns the key with one of the Transaction's segments in the form that a transport stores.
+    pub(super) fn to_attribution(self, segment: PackedChunkSegmentOrdinal) -> RdmaAttribution {
+        RdmaAttribution(NonZeroU64::new(self.0).map(|key| (key, segment.0)))
+    }
+
+    pub(super) fn from_attribution(owner: RdmaAttribution) -> Option<(TransactionSlabKey, PackedChunkSegmentOrdinal)> {
+        owner.0.map(|(key, segment)| (TransactionSlabKey(key.get()), PackedChunkSegmentOrdinal(segment)))
+    }
+}
+
+/// Index of a segment of a chunk of a Transaction, packed into one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PackedChunkSegmentOrdinal(pub(super) u32);
+
+impl PackedChunkSegmentOrdinal {
+    pub(super) const REPLY_READ: u32 = 3;
+    pub(super) const NONE: u32 = 4;
+
+    /// Packs an index. Chunks beyond 2^13 and segments beyond 2^16 cannot be represented; headers are not that
+    /// long.
+    pub(super) fn new(kind: u32, chunk: usize, segment: usize) -> Self {
+        Self(kind << 29 | (chunk as u32 & 0x1fff) << 16 | segment as u32 & 0xffff)
+    }
+
+    /// The Call; messages have no segment.
+    pub(super) const CALL: Self = Self(Self::NONE << 29);
+    /// The Reply.
+    pub(super) const REPLY: Self = Self(Self::NONE << 29 | 1);
+    /// An RDMA_DONE, which is neither Call nor Reply.
+    pub(super) const DONE: Self = Self(Self::NONE << 29 | 2);
+    /// A part of a message in several Sends.
+    pub(super) const PART: Self = Self(Self::NONE << 29 | 3);
+    /// A message that belongs to no Transaction.
+    pub(super) const CONTROL: Self = Self(Self::NONE << 29 | 4);
+
+    pub(super) fn of_message(kind: RpcMessageKind) -> Self {
+        match kind {
+            RpcMessageKind::Call => Self::CALL,
+            RpcMessageKind::Reply => Self::REPLY,
+        }
+    }
+
+    /// Returns the kind of the message, if this is a Call or a Reply.
+    pub(super) fn message_kind(self) -> Option<RpcMessageKind> {
+        [RpcMessageKind::Call, RpcMessageKind::Reply].into_iter().find(|kind| Self::of_message(*kind) == self)
+    }
+
+    pub(super) fn kind(self) -> ChunkKind {
+        match self.0 >> 29 {
+            1 => ChunkKind::Write,
+            2 => ChunkKind::Reply,
+            _ => ChunkKind::Read,
+        }
+    }
+
+    /// Returns the index of the chunk among those of its kind.
+    pub(super) fn chunk(self) -> usize {
+        (self.0 >> 16 & 0x1fff) as usize
+    }
+
+    pub(super) fn segment(self) -> usize {
+        (self.0 & 0xffff) as usize
+    }
+
+    pub(super) fn is_in_chunk_of(self, other: Self) -> bool {
+        self.0 >> 16 == other.0 >> 16
+    }
+
+    /// Returns `true` if the Reply advertised the segment.
+    pub(super) fn is_reply_segment(self) -> bool {
+        self.0 >> 29 == Self::REPLY_READ
+    }
+}
