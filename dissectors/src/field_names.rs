@@ -9,9 +9,9 @@ use crate::nfs::StatusUnionDiscriminant;
 use crate::nfs::mount::{DirpathArgs, Mountbody, Mountstat3};
 use crate::nfs::nfsacl::Secattr;
 use crate::nfs::nfsacl::v2::Getacl2Resok;
-use crate::nfs::nlm::v3::{NlmHolder, NlmTestrply};
-use crate::nfs::nlm::v4::Nlm4Stats;
-use crate::nfs::nlm::{NlmNotify, NlmShare, NlmShareargs};
+use crate::nfs::nlm::v3::NlmTestrply;
+use crate::nfs::nlm::v4::{Nlm4Lock, Nlm4Stats};
+use crate::nfs::nlm::{NlmNotify, NlmShareargs};
 use crate::nfs::nsm::{Mon, MonId, MyId, SmName, SmRes, SmStat, SmStatRes};
 use crate::nfs::rpcbind::v2::Mapping;
 use crate::nfs::rpcbind::{Rpcb, RpcbindGettimeRes, Uaddr};
@@ -23,12 +23,13 @@ use crate::nfs::v3::{
 };
 use crate::nfs::v4::{
     Access4Args, Access4Resok, Args, Attribute, AuthsysParms, BindConnToSession4Args, BitmapKeyedValue, CbArgs,
-    CbClient4, ChangeInfo4, ChangePolicy4, ChannelAttrs4, ClientOwner4, Commit4Args, Commit4Resok, CompoundCallHead,
+    CbClient4, ChangeInfo4, ChangePolicy4, ChannelAttrs4, ClientOwner4, Commit4Resok, CompoundCallHead,
     CopyNotify4Resok, Create4Args, CreateSession4Args, Entry4, ExchangeId4Args, ExchangeId4Resok, FsLocation4,
-    Getxattr4Args, GssCbHandles4, Listxattrs4Args, Lock4Args, LockOwner4, ModeUmask4, Netaddr4, NfsClientId4,
-    NfsImplId4, Nfsace4, Nfsstat4, Nfstime4, NotifyDeviceidDelete4, ObjectFh4, Open4Args, Open4Resok, OpenDelegation4,
-    OpenNoneDelegation4, OpenOwner4, OpenToLockOwner4, OperationBody, Read4Resok, ReadPlusContent, Readdir4Args,
-    Readlink4Resok, Sequence4Args, Sequence4Resok, ServerOwner4, Setclientid4Args, Specdata4, Stateid4, compound,
+    Getdeviceinfo4Args, Getxattr4Args, GssCbHandles4, Listxattrs4Args, Lock4Args, LockOwner4, ModeUmask4, Netaddr4,
+    NfsClientId4, NfsImplId4, Nfsace4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, Open4Resok, OpenDelegation4,
+    OpenNoneDelegation4, OpenOwner4, OpenToLockOwner4, OperationBody, Read4Args, Read4Resok, ReadPlusContent,
+    Readdir4Args, Readlink4Resok, Sequence4Args, Sequence4Resok, ServerOwner4, Setclientid4Args, Specdata4, Stateid4,
+    compound,
 };
 use crate::rpc::auth::{AuthSys, Credential};
 use crate::rpc::gss::GssCredential;
@@ -94,13 +95,13 @@ field_names! {
     NFS_COOKIE4 = Readdir4Args::FIELDS.cookie;
     NFS_COOKIE_VERF4 = Readdir4Args::FIELDS.cookieverf;
     NFS_COUNT3 = Read3Args::FIELDS.count;
-    NFS_COUNT4 = Commit4Args::FIELDS.count;
+    NFS_COUNT4 = Read4Args::FIELDS.count;
     NFS_CO_OWNERID = ClientOwner4::FIELDS.co_ownerid;
     NFS_CP_MAJOR = ChangePolicy4::FIELDS.cp_major;
     NFS_CP_MINOR = ChangePolicy4::FIELDS.cp_minor;
     NFS_CREATE_SESSION_FLAGS = CreateSession4Args::FIELDS.csa_flags;
     NFS_DATA = Read4Resok::FIELDS.data;
-    NFS_DEVICEID = NotifyDeviceidDelete4::FIELDS.ndd_deviceid;
+    NFS_DEVICEID = Getdeviceinfo4Args::FIELDS.gdia_device_id;
     NFS_DIRCOUNT = Readdir4Args::FIELDS.dircount;
     NFS_ENTRY_NAME = Entry4::FIELDS.name;
     NFS_EXCHANGE_ID_CALL_FLAGS = ExchangeId4Args::FIELDS.eia_flags;
@@ -153,7 +154,7 @@ field_names! {
     NFS_NII_DOMAIN4 = NfsImplId4::FIELDS.nii_domain;
     NFS_NII_NAME4 = NfsImplId4::FIELDS.nii_name;
     NFS_OFFSET3 = Read3Args::FIELDS.offset;
-    NFS_OFFSET4 = Commit4Args::FIELDS.offset;
+    NFS_OFFSET4 = Read4Args::FIELDS.offset;
     NFS_OND_SERVER_WILL_SIGNAL_AVAIL = OpenNoneDelegation4::FIELDS.Resource;
     NFS_OPCODE = <Args<'_> as OperationBody>::OPCODE;
     NFS_OPEN_DELEGATION_TYPE = OpenDelegation4::TAG;
@@ -204,9 +205,9 @@ field_names! {
     NFS_WRITE_OFFSET = Write2Args::FIELDS.offset;
     NFS_XATTR_KEY = Getxattr4Args::FIELDS.gxa_name;
     NLM_COOKIE = NlmShareargs::FIELDS.cookie;
-    NLM_LOCK_CALLER_NAME = NlmShare::FIELDS.caller_name;
-    NLM_LOCK_OWNER = NlmShare::FIELDS.oh;
-    NLM_LOCK_SVID = NlmHolder::FIELDS.uppid;
+    NLM_LOCK_CALLER_NAME = Nlm4Lock::FIELDS.caller_name;
+    NLM_LOCK_OWNER = Nlm4Lock::FIELDS.oh;
+    NLM_LOCK_SVID = Nlm4Lock::FIELDS.svid;
     NLM_SHARE_NAME = NlmNotify::FIELDS.name;
     NLM_STAT = Nlm4Stats::FIELD;
     NLM_STATE = NlmNotify::FIELDS.state;
@@ -275,8 +276,8 @@ pub fn protocol(name: &str) -> &str {
     name.split_once('.').map_or(name, |(protocol, _)| protocol)
 }
 
-/// Returns `true` for names of fields in the headers of RPC and RPC-over-RDMA.
-pub fn is_of_rpc_header(name: &str) -> bool {
+/// Returns `true` for names of fields of RPC and RPC-over-RDMA.
+pub fn is_of_rpc(name: &str) -> bool {
     matches!(protocol(name), RPC | RPCORDMA)
 }
 

@@ -302,8 +302,9 @@ macro_rules! named {
 
 /// Defines headers of a fixed layout: `pub struct Name [bytes] "filter name" { bits name: Type => "filter name" }`.
 ///
-/// Generates the structure, `LENGTH`, `decode`, `encode` and `FIELDS`. Bits without a field are reserved: not reported,
-/// and zero when encoded.
+/// Generates the structure, `LENGTH`, `GROUP`, `FIELDS` (by name), `describe`, `decode`, `decode_slice`, `encode` and,
+/// if the header borrows nothing, `decode_part`. Bits without a field are reserved: not reported, and zero when
+/// encoded.
 #[macro_export]
 macro_rules! header {
     ($($(#[doc = $doc:literal])+ pub struct $name:ident $(<$lt:lifetime>)? [$length:literal] $group:literal {

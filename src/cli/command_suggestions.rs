@@ -23,7 +23,7 @@ const FOREIGN_COMMANDS: &[(&str, &str)] = &[
 const HELP: &str = "help";
 const VERSION: &str = "version";
 
-/// Returns the message for a first argument that is not a file but looks like a command, or `None` for a file or a path.
+/// Returns the message for a first argument that is not a file but looks like a command; `None` for a file or a path.
 pub(super) fn command(definition: fn() -> clap::Command, first: &Path) -> Option<String> {
     let word = non_file_word(first)?;
     let advice = match FOREIGN_COMMANDS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)) {

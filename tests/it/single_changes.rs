@@ -59,8 +59,8 @@ enum More {
     /// A structural value: a number of operations or bytes, or the arm of a union. The rest of the message is decoded
     /// differently, or not at all.
     Structure,
-    /// An identifier that occurs only once: nothing contradicts it, and it is not a difference at all. Or the identifier
-    /// of the Transaction, which pairs a Reply with its Call.
+    /// An identifier that occurs only once: nothing contradicts it, and it is not a difference at all. Or the
+    /// identifier of the Transaction, which pairs a Reply with its Call.
     Nothing,
 }
 

@@ -345,7 +345,7 @@ impl PendingConnectionSetUps {
     }
 }
 
-/// Converts a 5-bit exponent; 0 is not a timeout.
+/// Converts a 5-bit exponent; 0 means no timeout.
 fn ack_timeout_ns(exponent: u8) -> Option<u64> {
     (exponent > 0).then(|| 4_096 << (exponent & 0x1f))
 }

@@ -573,8 +573,8 @@ impl<'a> TransactionMessages<'a> {
     }
 
     /// Returns the procedure and a cursor at its arguments or results, inside their protection; `None` for encrypted
-    /// data, control messages of RPCSEC_GSS, unknown procedures, Replies that do not report success or whose Call was not
-    /// captured, and messages whose RPC header cannot be decoded.
+    /// data, control messages of RPCSEC_GSS, unknown procedures, Replies that do not report success or whose Call was
+    /// not captured, and messages whose RPC header cannot be decoded.
     pub fn body(&self, kind: RpcMessageKind) -> Option<(Procedure, Cursor<'a>)> {
         let [call, reply] = &self.bodies;
         let body = if kind == RpcMessageKind::Call { call } else { reply };

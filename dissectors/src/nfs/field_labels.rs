@@ -5,7 +5,7 @@ use super::mount::Mountres3Ok;
 use super::nlm::v4::{Nlm4Holder, Nlm4Testargs};
 use super::v3::{
     Create3Args, Create3Resok, Diropargs3, Entryplus3, Fattr3, FileWcc, Fsroot3Args, Link3Res, Lookup3Args,
-    Lookup3Resok, Mkdir3Args, ObjWcc, Readlink3Args, Readlink3Resok, Rename3Args, RenameWcc, Setattr3Args,
+    Lookup3Resok, Mkdir3Args, ObjWcc, Read3Args, Readlink3Args, Readlink3Resok, Rename3Args, RenameWcc, Setattr3Args,
     Symlinkdata3, Write3Resok,
 };
 use super::v4::{
@@ -16,11 +16,11 @@ use super::v4::{
     Creatverfattr, Data4, Deallocate4Args, Dirlist4, Entry4, ExchangeId4Resok, Fsid4, Getattr4Resok,
     Getdeviceinfo4Args, Getxattr4Args, Getxattr4Resok, Layoutcommit4Args, Layoutget4Args, LayoutrecallFile4,
     Layoutstats4Args, Link4Args, Listxattrs4Args, Listxattrs4Resok, LockStateid4Resok, ModeMasked4, ModeUmask4,
-    NfsClientId4, Nfstime4, Notification, ObjectFh4, Open4Args, Open4Resok, OpenClaimDelegateCur4, OpenStateid4Resok,
-    OpenToLockOwner4, OperationBody, Read4Args, Read4Resok, ReadPlus4Args, ReadPlusContent, ReadPlusRes4, Readdir4Args,
-    Readdir4Resok, Readlink4Resok, Remove4Args, Removexattr4Args, Rename4Args, Rename4Resok, Seek4Args, SeekRes4,
-    Sequence4Args, Sequence4Resok, Setattr4Res, SetclientidConfirm, Settime4, Setxattr4Args, Stateid4, Threshold,
-    Write4Resok, WriteResponse4, compound,
+    NfsClientId4, Nfstime4, Notification, ObjectFh4, Open4Args, Open4Resok, OpenStateid4Resok, OpenToLockOwner4,
+    OperationBody, Read4Args, Read4Resok, ReadPlus4Args, ReadPlusContent, ReadPlusRes4, Readdir4Args, Readdir4Resok,
+    Readlink4Resok, Remove4Args, Removexattr4Args, Rename4Args, Rename4Resok, Seek4Args, SeekRes4, Sequence4Args,
+    Sequence4Resok, Setattr4Res, SetclientidConfirm, Settime4, Setxattr4Args, Stateid4, Threshold, Write4Resok,
+    WriteResponse4, compound,
 };
 
 macro_rules! field_labels {
@@ -118,7 +118,7 @@ field_labels! {
     FH = CbGetattr4Args::FIELDS.fh;
     FHANDLE = Mountres3Ok::FIELDS.fhandle;
     FH_EXPIRE_TYPE = Attribute::FIELDS.FH_EXPIRE_TYPE;
-    FILE = OpenClaimDelegateCur4::FIELDS.file;
+    FILE = Read3Args::FIELDS.file;
     FILEID = Attribute::FIELDS.FILEID;
     FILE_ATTRIBUTES = Link3Res::FIELDS.file_attributes;
     FILE_WCC = FileWcc::FIELDS.file_wcc;
@@ -268,7 +268,7 @@ pub const DIRECTORY_WCC_DATA: &[&str] = &[DIR_WCC, FROMDIR_WCC, TODIR_WCC, LINKD
 /// Labels of all weak cache consistency data. RFC 1813 section 2.6.
 pub const WCC_DATA: &[&str] = &[OBJ_WCC, FILE_WCC, DIR_WCC, FROMDIR_WCC, TODIR_WCC, LINKDIR_WCC];
 
-/// Labels of attributes after an operation that are not those of its own object. RFC 1813 section 2.6.
+/// Labels of `post_op_attr` other than `obj_attributes`, a label that NFSv4 has, too. RFC 1813 section 2.6.
 pub const POST_OP_ATTRIBUTES: &[&str] = &[DIR_ATTRIBUTES, FILE_ATTRIBUTES, SYMLINK_ATTRIBUTES, NAME_ATTRIBUTES];
 
 #[cfg(test)]

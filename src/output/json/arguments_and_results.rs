@@ -26,7 +26,7 @@ const LENGTH_ONLY_LABELS: [&str; 9] = [
     field_labels::UNDECODED,
 ];
 
-/// Fields of a structure, or of one operation of a COMPOUND: the items of a tape between two indexes.
+/// Fields of a structure, or of one operation of a COMPOUND: the items of a buffer between two indexes.
 #[derive(Clone, Copy)]
 pub(super) struct BufferedStructureFields<'t, 'a> {
     items: &'t [BufferedField<'a>],
@@ -177,13 +177,14 @@ fn time<S: Serializer>(seconds: i128, nseconds: u64, serializer: S) -> Result<S:
 }
 
 /// Fields of 64-bit identifiers.
-const IDENTIFIERS: [&str; 10] = [
+const IDENTIFIERS: [&str; 11] = [
     field_names::NFS_CLIENTID,
     field_names::NFS_CHANGEID4,
     field_names::NFS_CHANGEID4_BEFORE,
     field_names::NFS_CHANGEID4_AFTER,
     field_names::NFS_COOKIE3,
     field_names::NFS_COOKIE4,
+    field_names::NFS_READDIR_COOKIE,
     field_names::NFS_READDIR_ENTRY_COOKIE,
     field_names::NFS_READDIR_ENTRY3_COOKIE,
     field_names::NFS_READDIRPLUS_ENTRY_COOKIE,

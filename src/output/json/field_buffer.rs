@@ -1,7 +1,7 @@
 //! Tape of the decoded fields of a Transaction, in the order of decoding, for one line.
 //!
 //! Decoders report fields one by one, and a line needs the arguments and the results of an operation together, so they
-//! are buffered here. The tape also applies part of the schema: XDR structures without a meaning of their own are
+//! are buffered here. The buffer also applies part of the schema: XDR structures without a meaning of their own are
 //! flattened, attributes become names and values, and the entries of a directory a count and names.
 
 use std::ops::Range;
@@ -92,7 +92,7 @@ pub(super) struct MessageFieldBuffer<'a> {
 }
 
 impl MessageFieldBuffer<'_> {
-    /// Returns an empty tape with the buffers of this one, for messages of another lifetime.
+    /// Returns an empty buffer with the memory of this one, for messages of another lifetime.
     #[expect(clippy::unnecessary_filter_map, reason = "a filter would keep the lifetime")]
     pub(super) fn cleared<'to>(self) -> MessageFieldBuffer<'to> {
         let Self { mut items, mut parts, mut levels, .. } = self;
@@ -146,7 +146,7 @@ impl<'a> MessageFieldBuffer<'a> {
     fn begin_level(&mut self, field: &'static FieldDefinition) -> EnteredStructure {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => EnteredStructure::Ignored,
-            None if field_names::is_of_rpc_header(field.name) => EnteredStructure::Ignored,
+            None if field_names::is_of_rpc(field.name) => EnteredStructure::Ignored,
             None => match self.procedure {
                 None => {
                     let at = self.items.len();
@@ -214,7 +214,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
     fn list(&mut self, field: &'static FieldDefinition, _: usize) {
         match self.levels.last() {
             Some(EnteredStructure::Ignored | EnteredStructure::Entry) => {}
-            None if self.procedure.is_none() || field_names::is_of_rpc_header(field.name) => {}
+            None if self.procedure.is_none() || field_names::is_of_rpc(field.name) => {}
             _ if field.label == field_labels::ENTRIES => {
                 self.entries = self.items.len();
                 self.push(field, BufferedFieldContent::Value(FieldValue::Unsigned(0)));
@@ -234,7 +234,7 @@ impl<'a> FieldObserver<'a> for MessageFieldBuffer<'a> {
             }
             // The line itself has the header of a COMPOUND and the status of a procedure.
             None if self.procedure.is_none() || field.label == field_labels::STATUS => {}
-            None if field_names::is_of_rpc_header(field.name) => {}
+            None if field_names::is_of_rpc(field.name) => {}
             Some(EnteredStructure::Operation) if self.is_operation_empty() && is_operation_header(field) => {
                 if let (Some(operation), FieldValue::Enum(number, name)) = (self.parts.last_mut(), value) {
                     if field.label == field_labels::OP {

@@ -171,7 +171,7 @@ pub(crate) fn rpc_status(status: RpcStatus) -> Option<&'static str> {
     }
 }
 
-/// Decoded messages of a Transaction. The tape has the Call up to item `results` and part `call_parts`, and then the
+/// Decoded messages of a Transaction. The buffer has the Call up to item `results` and part `call_parts`, and then the
 /// Reply.
 pub(crate) struct DecodedValuesJson<'t, 'a> {
     pub(super) buffer: &'t MessageFieldBuffer<'a>,

@@ -247,7 +247,7 @@ static NAME: FieldDefinition = FieldDefinition { name: "nfs.name", label: "name"
 static BYTES: FieldDefinition = FieldDefinition { name: "nfs.owner", label: "owner", kind: FieldKind::Bytes, doc: "" };
 static ENTRIES: FieldDefinition = FieldDefinition::group("nfs.entries", "entries", "");
 
-/// Returns the operations of a COMPOUND as recorded on a tape.
+/// Returns the operations of a COMPOUND as a buffer records them.
 fn operations(call: impl FnOnce(&mut MessageFieldBuffer<'_>), reply: impl FnOnce(&mut MessageFieldBuffer<'_>)) -> Json {
     let transaction = &testing::transactions("rxe-v42.pcap")[0];
     let mut buffer = MessageFieldBuffer::default();

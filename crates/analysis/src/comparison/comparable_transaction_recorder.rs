@@ -451,7 +451,7 @@ impl<'a> FieldObserver<'a> for ComparableFieldObserver<'_, 'a> {
     fn enter(&mut self, field: &'static FieldDefinition, _: usize) {
         self.stack.push(self.above);
         let is_outermost = self.stack.len() == 1;
-        if is_outermost && !field_names::is_of_rpc_header(field.name) {
+        if is_outermost && !field_names::is_of_rpc(field.name) {
             self.finish_read_plus();
             let name = self.recorder.word(field.label);
             self.sections.push(ComparedOperationOrHeaders { name, entries: Vec::new() });

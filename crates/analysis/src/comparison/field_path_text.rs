@@ -1,6 +1,7 @@
 //! Questions about the text of a [field path](super::field_path::FieldPath): labels with dots between them.
 
-/// Returns `true` if a field of this label contains the last one of the path.
+/// Returns `true` if a field of this label contains the last one of the path. The path of a parent, with its final dot,
+/// is within the parent.
 pub fn is_within(path: &str, label: &str) -> bool {
     path.rsplit('.').skip(1).any(|part| part == label)
 }
@@ -55,6 +56,7 @@ mod tests {
         assert!(is_within("reply.entries.name", "entries"));
         assert!(is_within("reply.entries.name", "reply"));
         assert!(!is_within("reply.entries.name", "name"));
+        assert!(is_within("dir_wcc.after.", "after"));
         assert!(!is_within("reply.old_entries.name", "entries"));
     }
 }

@@ -67,7 +67,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rdmap/framing",
         section: "RFC 5044 section 4.1",
         requirement: "An FPDU begins where the one before it ends, as its ULPDU_Length says.",
-        explanation: "The ULPDU_Length of the FPDU before is wrong, or the bytes behind it are no FPDU. Without CRCs, the \
+        explanation: "The ULPDU_Length of the FPDU before is wrong, or the bytes behind it are not an FPDU. Without CRCs, the \
             receiver uses an FPDU of the wrong length, and cannot decode those that follow. With CRCs, see rdmap/crc: the \
             CRC is at another place than the sender put it. Judged from the start-up frames on, as long as all bytes are \
             captured. Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \"no FPDU behind the one \

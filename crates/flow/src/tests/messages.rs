@@ -277,7 +277,7 @@ fn seed_004_2_1_3_a_call_that_is_sent_again_on_another_connection_is_a_retry() {
         one.send(Client, &getattr_call(7)),
         two.connect(2),
         getattr(&mut two, 7),
-        // It is answered there, so this is not a retry; and another Call with the same XID is none.
+        // It is answered there, so this is not a retry, and neither is another Call with the same XID.
         getattr(&mut two, 6),
         null(&mut two, 7),
     ]

@@ -362,7 +362,8 @@ impl IdentityVariableAssigner {
         is_reverse: bool,
         slots: &mut Vec<(usize, SubstitutableMessageSlot)>,
     ) {
-        // A client's answer to CB_GETATTR has the change attribute that the server has given, or its own value.
+        // A client's answer to CB_GETATTR has the change attribute that the server has given, or the client's own
+        // value.
         if is_reverse && field.value_kind == TraceSlotValueKind::CHANGE {
             let value = visited.value(field).filter(|_| scope.file != NONE && !field.is_constant);
             if let Some(definition) = value.and_then(|name| self.variables.find(field.value_kind, scope, name)) {

@@ -17,7 +17,7 @@ const MAX_OPERATIONS: usize = 64;
 /// Source of the requested attributes of a file, as mask words and values.
 pub(super) type CallbackAttributeSource<'t> = dyn FnMut(&[u8], &Bitmap4<'_>) -> Option<(Vec<u32>, Vec<u8>)> + 't;
 
-/// Returns the answer to a Call, or `None` if the message is not a Call. Appends the names of its operations to `names`.
+/// Returns the answer to a Call; `None` if the message is not a Call. Appends the names of its operations to `names`.
 /// `query` returns the attributes for CB_GETATTR.
 pub(super) fn answer_callback(
     message: &[u8],

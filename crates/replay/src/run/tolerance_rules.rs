@@ -156,13 +156,18 @@ fn is_copy_mode(path: &str) -> bool {
         .any(|label| has_label(path, label))
 }
 
+/// Returns `true` for a field within an attribute with one of these labels. NFSACL has fields of the same label, which
+/// are at the start of the path.
+fn is_within_attribute(path: &str, labels: &[&str]) -> bool {
+    path.split_once('.').is_some_and(|(_, below)| labels.iter().any(|label| is_within(below, label)))
+}
+
 fn rule_of_attribute(path: &str, field: &str) -> Option<BuiltInToleranceRule> {
     let leaf = path.rsplit('.').next().unwrap_or_default();
     Some(match field {
         _ if is_within(path, field_labels::OPEN_ARGUMENTS) => CAPABILITIES,
-        _ if [field_labels::ACL, field_labels::DACL, field_labels::SACL].iter().any(|label| is_within(path, label)) => {
-            ACL
-        }
+        // The ACL of an object or of a directory entry.
+        _ if is_within_attribute(path, &[field_labels::ACL, field_labels::DACL, field_labels::SACL]) => ACL,
         // NFSACL, the companion protocol of NFSv3.
         field_names::NFSACL_DFACLCNT => ACL,
         _ if field.starts_with(field_names::NFSACL_ACL) => ACL,
@@ -298,6 +303,8 @@ mod tests {
     fn what_a_server_decides_has_one() {
         assert_eq!(rule_of_field("OPEN", "delegation.delegation_type", ""), Some(DELEGATION));
         assert_eq!(rule_of_field("GETATTR", "obj_attributes.maxread", ""), Some(CAPABILITIES));
+        assert_eq!(rule_of_field("GETATTR", "obj_attributes.acl.who", "nfs.who"), Some(ACL));
+        assert_eq!(rule_of_field("GETACL", "acl.mask", "nfsacl.mask"), None);
         assert_eq!(rule_of_field("REMOVE", "cinfo.atomic", ""), Some(ATOMIC));
     }
 

@@ -197,20 +197,20 @@ fn count(steps: &mut PlanStepCounts, at: usize) {
 
 /// Returns the label of a step's operation, e.g. `NFS 4.2 READ` or `MOUNT 3 MNT`.
 pub fn operation(step: &TraceStep<'_>) -> String {
-    let asked = &step.procedure;
-    if asked.program == NONE {
+    let numbers = &step.procedure;
+    if numbers.program == NONE {
         return "Reply without its Call".to_owned();
     }
-    let program = Program(asked.program);
-    let procedure = asked.find_description();
+    let program = Program(numbers.program);
+    let procedure = numbers.find_description();
     let is_callback = program.is_transient() && procedure.is_some();
     let name = match program.name() {
         _ if is_callback => Program::NFS_CB.name().unwrap_or_default().to_owned(),
         Some(name) => name.to_owned(),
-        None => format!("program {}", asked.program),
+        None => format!("program {}", numbers.program),
     };
-    let minor = if asked.minor_version == NONE { String::new() } else { format!(".{}", asked.minor_version) };
-    let version = if asked.version == NONE { String::new() } else { format!(" {}{minor}", asked.version) };
+    let minor = if numbers.minor_version == NONE { String::new() } else { format!(".{}", numbers.minor_version) };
+    let version = if numbers.version == NONE { String::new() } else { format!(" {}{minor}", numbers.version) };
     let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
     let mut cursor = Cursor::new(body);
     let named = match procedure {
@@ -224,12 +224,12 @@ pub fn operation(step: &TraceStep<'_>) -> String {
             .and_then(|operation| operation.name()),
         _ => None,
     };
-    let what = match named.or(procedure.map(Procedure::name)) {
+    let operation = match named.or(procedure.map(Procedure::name)) {
         Some(name) => format!(" {name}"),
-        None if asked.number == NONE => ", procedure not captured".to_owned(),
-        None => format!(" procedure {}", asked.number),
+        None if numbers.number == NONE => ", procedure not captured".to_owned(),
+        None => format!(" procedure {}", numbers.number),
     };
-    format!("{name}{version}{what}")
+    format!("{name}{version}{operation}")
 }
 
 #[derive(Clone, Debug)]

@@ -182,11 +182,11 @@ impl StepReplayabilityAnalyzer {
     }
 }
 
-fn is_replayed(asked: &TraceProcedure) -> bool {
-    match (Program(asked.program), asked.version) {
+fn is_replayed(procedure: &TraceProcedure) -> bool {
+    match (Program(procedure.program), procedure.version) {
         (Program::NFS, version) => matches!(version, 3 | 4),
         (Program::NFSACL, version) => version == 3,
-        (program, version) => is_limited_to_files(program, version, asked.number),
+        (program, version) => is_limited_to_files(program, version, procedure.number),
     }
 }
 

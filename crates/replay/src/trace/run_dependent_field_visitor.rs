@@ -248,7 +248,7 @@ impl SubstitutableFieldVisitor<'_> {
 
 impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
     fn enter(&mut self, field: &'static FieldDefinition, at: usize) {
-        let is_rpc = field_names::is_of_rpc_header(field.name);
+        let is_rpc = field_names::is_of_rpc(field.name);
         if self.paths.is_empty() && !is_rpc {
             self.body.get_or_insert(at..at);
             self.is_in_body = true;
@@ -295,7 +295,7 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
     }
 
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>) {
-        if field_names::is_of_rpc_header(field.name) {
+        if field_names::is_of_rpc(field.name) {
             // Fields after the body protect it.
             self.is_in_body = false;
             return;

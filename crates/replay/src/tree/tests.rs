@@ -65,7 +65,7 @@ fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Enc
         slots: XdrArray::from(&slots[at][..]),
         payloads: XdrArray::default(),
     });
-    let asked = TraceProcedure {
+    let procedure = TraceProcedure {
         program: 100_003,
         version,
         minor_version: if version == 4 { 2 } else { NONE },
@@ -78,7 +78,7 @@ fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Enc
         id: 2,
         server: 0,
         is_reverse: false,
-        procedure: &asked,
+        procedure: &procedure,
         call: &call,
         reply: &reply,
         contents: [&none, &none],

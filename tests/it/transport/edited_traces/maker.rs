@@ -66,7 +66,7 @@ impl Maker<'_> {
         }
     }
 
-    fn finished(&mut self, encoder: Encoder, asked: (u32, u32, u32), minor_version: u32) -> Draft {
+    fn finished(&mut self, encoder: Encoder, procedure: (u32, u32, u32), minor_version: u32) -> Draft {
         let (head, splices) = encoder.finish();
         let payloads = splices.iter().map(|splice| TracePayload {
             at: splice.position as u32,
@@ -79,8 +79,8 @@ impl Maker<'_> {
             file: NONE,
             offset: 0,
         });
-        let (program, version, procedure) = asked;
-        let asked = TraceProcedure {
+        let (program, version, procedure) = procedure;
+        let procedure = TraceProcedure {
             program,
             version,
             minor_version,
@@ -88,8 +88,7 @@ impl Maker<'_> {
             flavor: 1,
             protection: GssProtection::PLAIN,
         };
-        let mut draft =
-            Draft { slots: Vec::new(), payloads: payloads.collect(), procedure: asked, has_session: false, head };
+        let mut draft = Draft { slots: Vec::new(), payloads: payloads.collect(), procedure, has_session: false, head };
         // Most positions have slots, as in a compiled trace.
         for variable in 0..OBJECTS + 3 {
             self.tell(&mut draft, &captured(variable), (TraceSlotValueKind::FILEHANDLE, variable as u32), true);

@@ -5,7 +5,7 @@
 //! | value given by the live server | used after the step that gives it |
 //! | slot, owner seqid (RFC 8881 section 2.10.6.1, RFC 7530 section 9.1.7) | one step at a time |
 //! | stateid | steps that change or end it wait for those that use it |
-//! | open | ends after the locks made with it, and before another of the client with its own stateid |
+//! | open | ends after the locks made with it, and before another open of the client with a different stateid |
 //! | name | concurrent lookups, exclusive changes; a listing excludes changes of the directory |
 //! | object | not removed, and its attributes not set, while others use it |
 //! | size of a file | changes and reads in captured order, if they did not overlap there |

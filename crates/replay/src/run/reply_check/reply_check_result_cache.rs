@@ -201,7 +201,7 @@ fn field_byte_class(field: &LocatedField<'_>, is_left_out: bool) -> (Range<usize
     let is_compared = matches!(path.class, FieldEqualityRequirement::Equal(_) | FieldEqualityRequirement::Racing(_));
     let varies = matches!(path.class, FieldEqualityRequirement::Varies(_));
     let is_identity = matches!(path.class, FieldEqualityRequirement::Identity(_));
-    let (is_header, is_count) = (field_names::is_of_rpc_header(path.field), path.field == OPERATION_COUNT_FIELD);
+    let (is_header, is_count) = (field_names::is_of_rpc(path.field), path.field == OPERATION_COUNT_FIELD);
     let (class, content) = match *value {
         FieldValue::Unsigned(_) if path.field == field_names::RPC_XID => (Free, None),
         // These may determine how the rest is decoded.

@@ -110,7 +110,7 @@ pub(super) fn is_incomparable(operation: &str, path: &FieldPath, may_have_restar
         }
         FieldEqualityRequirement::Identity(_) => true,
         FieldEqualityRequirement::Equal(DifferenceKind::Status) => false,
-        _ if operation.is_empty() => field_names::is_of_rpc_header(path.field),
+        _ if operation.is_empty() => field_names::is_of_rpc(path.field),
         _ => path.field == field_names::NFS_STATEID_SEQID || path.leaf() == field_labels::ATTRMASK,
     }
 }
