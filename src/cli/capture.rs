@@ -167,7 +167,7 @@ pub(super) fn run(args: &CaptureCommandArgs) -> Result<ExitStatus> {
         let counters = outcome.counters;
         report_error(format_args!(
             "{}: {} packets, {}, in {} {}. {} packets passed the capture filter; dropped: {} by the kernel, {} by the \
-             interface, {} here",
+             interface, {} by this program",
             interface,
             units::HumanCount(recording.packets() - lost_packets),
             units::HumanSize(recording.bytes()),

@@ -18,7 +18,7 @@ pub(super) fn run() -> Result<ExitStatus> {
         let addresses: Vec<_> = device.addresses.iter().map(ToString::to_string).collect();
         let addresses = if addresses.is_empty() { String::new() } else { format!(" ({})", addresses.join(", ")) };
         let down =
-            if device.is_up || device.visibility == InterfaceTrafficVisibility::NoNetwork { "" } else { "is down; " };
+            if device.is_up || device.visibility == InterfaceTrafficVisibility::NoNetwork { "" } else { "down; " };
         text += &format!("{:<name$}  {down}{}{addresses}\n", device.name, sees(&device.visibility));
     }
     if let Some(missing) = capabilities::missing_capability() {
@@ -31,7 +31,7 @@ pub(super) fn run() -> Result<ExitStatus> {
 fn sees(visibility: &InterfaceTrafficVisibility) -> String {
     match visibility {
         InterfaceTrafficVisibility::All => "all interfaces of this host, each without promiscuous mode".to_owned(),
-        InterfaceTrafficVisibility::Loopback => "what this host sends to itself".to_owned(),
+        InterfaceTrafficVisibility::Loopback => "loopback traffic".to_owned(),
         InterfaceTrafficVisibility::Sniffer => "all RDMA of this device".to_owned(),
         InterfaceTrafficVisibility::Software(devices) => {
             format!("Ethernet, and RDMA of {} (in software)", devices.join(", "))

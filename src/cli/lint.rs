@@ -8,18 +8,17 @@ use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_analysis::conformance::report::ConformanceFindingsReport;
+use nfsrdma_analysis::conformance::selection::{FindingSelectionPattern, LintConfig};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError, os_error_text};
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, RULES, Rule};
 use nfsrdma_flow::{Flow, FlowLimits};
+use nfsrdma_output_file::ProtectedInputFiles;
 
 use super::exit_status::ExitStatus;
 #[cfg(feature = "live")]
 use super::live_capture_options::LiveCaptureOptionArgs;
-use nfsrdma_analysis::conformance::report::ConformanceFindingsReport;
-use nfsrdma_analysis::conformance::selection::{FindingSelectionPattern, LintConfig};
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_output_file::ProtectedInputFiles;
-
 use super::memory_limit::MemoryArgs;
 use super::output_file_creation;
 use super::progress::ProgressLine;

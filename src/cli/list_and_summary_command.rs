@@ -7,8 +7,12 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum, ValueHint};
+use nfsrdma_analysis::filter::Filter;
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+use nfsrdma_analysis::overdue_calls::OverdueCallDetector;
 use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError};
 use nfsrdma_flow::{Flow, FlowLimits, ip_reassembly};
+use nfsrdma_output_file::is_standard_output;
 
 use super::bytes::BytesArg;
 use super::command_suggestions;
@@ -21,11 +25,6 @@ use super::frame_file_output::{self, FrameFileOutput};
 use super::interfaces;
 #[cfg(feature = "live")]
 use super::live_capture_options::LiveCaptureOptionArgs;
-use nfsrdma_analysis::filter::Filter;
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_analysis::overdue_calls::OverdueCallDetector;
-use nfsrdma_output_file::is_standard_output;
-
 use super::memory_limit::MemoryArgs;
 use super::progress::ProgressLine;
 use super::read_stop_condition::{NoEarlyReadStop, ReadStopCondition};

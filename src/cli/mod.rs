@@ -45,6 +45,9 @@ use clap::error::ErrorKind;
 use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use exit_status::ExitStatus;
 
+#[cfg(feature = "tui")]
+use tui::TuiArgs;
+
 use baseline_check::BaselineCheckArgs;
 #[cfg(feature = "live")]
 use capture::CaptureCommandArgs;
@@ -57,9 +60,6 @@ use list_and_summary_command::DefaultCommandArgs;
 use probe::ProbeArgs;
 use replay::ReplayArgs;
 use standard_streams::{NAME, is_closed_pipe, report_error};
-
-#[cfg(feature = "tui")]
-use tui::TuiArgs;
 
 /// Examples for the help and the manual.
 pub const EXAMPLES: &str = "  nfsrdma-inspect capture.pcap                    one line per transaction, then a summary

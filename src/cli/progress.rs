@@ -180,7 +180,7 @@ fn describe_live(counters: &CapturePacketCounters, elapsed: Duration, transactio
         0 => line += ", none dropped",
         _ => {
             line += &format!(
-                ", dropped: {} by the kernel, {} by the interface, {} here",
+                ", dropped: {} by the kernel, {} by the interface, {} by this program",
                 HumanCount(dropped_by_kernel),
                 HumanCount(dropped_by_interface),
                 HumanCount(dropped_by_program)

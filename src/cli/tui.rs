@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 #[cfg(feature = "live")]
 use nfsrdma_capture_file::CaptureInterfaceLinkState;
 use nfsrdma_capture_file::{CaptureFrameSource, os_error_text};
@@ -29,8 +30,6 @@ use crate::tui::event_loop::{self, TuiEnd};
 use crate::tui::memory_shares::ViewMemoryShares;
 #[cfg(feature = "live")]
 use crate::tui::rereadable_capture::LiveCaptureStopCondition;
-use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-
 use crate::tui::rereadable_capture::SharedCapture;
 use crate::tui::theme::{Theme, ThemeName};
 

@@ -161,7 +161,7 @@ impl BaselineReportWriter<'_> {
             }
         }
         let counts = [
-            (same, "as it was"),
+            (same, "unchanged"),
             (blessed, "blessed"),
             (different, "differs"),
             (without_baseline, "without a baseline"),
@@ -171,7 +171,6 @@ impl BaselineReportWriter<'_> {
         let outcomes: Vec<_> = counts
             .iter()
             .map(|(count, outcome)| match (*outcome, count) {
-                ("as it was", 2..) => format!("{count} as they were"),
                 ("differs", 2..) => format!("{count} differ"),
                 _ => format!("{count} {outcome}"),
             })

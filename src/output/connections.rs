@@ -129,7 +129,7 @@ fn describe_session(session: &ConnectionSessionSummary) -> String {
     let mut text = format!("; session {} on connection{plural} {}", HexBytes(id), numbers.join(", "));
     let bound = binding_names(*binding, ["fore channel", "backchannel"]);
     if !bound.is_empty() {
-        let _ = write!(text, ", this one for its {}", bound.join(" and its "));
+        let _ = write!(text, ", this connection bound to its {}", bound.join(" and its "));
     }
     for (name, limits) in ["fore channel", "backchannel"].into_iter().zip(channels.iter().flatten()) {
         let _ = write!(
@@ -223,7 +223,7 @@ fn set_up(row: &ConnectionStats) -> String {
     }
     for (name, reads) in [("client", parameters.client_reads), ("server", parameters.server_reads)] {
         if let Some(RdmaReadResources { inbound, outbound }) = reads {
-            let _ = write!(text, "; {name}: {outbound} RDMA Reads at a time, answers {inbound}");
+            let _ = write!(text, "; {name}: ORD {outbound}, IRD {inbound}");
         }
     }
     let ConnectionTally {

@@ -337,7 +337,7 @@ fn explain_rule(to: &mut impl Write, rule: &Rule, width: usize) -> io::Result<()
         }
     }
     if !rule.needs.is_empty() {
-        writeln!(to, "\nNot judged without:")?;
+        writeln!(to, "\nEvidence required:")?;
         for needed in rule.needs {
             writeln!(to, "  {}", needed.description())?;
         }

@@ -131,7 +131,7 @@ impl Report for PlanReportView<'_> {
             }
             let title = match state {
                 PlannedStepDisposition::Synthesized => "Synthesized: runs, with substitutes for what the capture lacks",
-                PlannedStepDisposition::Skipped => "Skipped: need not run",
+                PlannedStepDisposition::Skipped => "Skipped: not needed",
                 _ => "Unreplayable: cannot run",
             };
             writeln!(to, "{}", StyledText(styles.header, title))?;
@@ -222,9 +222,9 @@ impl PlanReportView<'_> {
             .map(|(file_type, number)| format!("{} {}", HumanCount(*number), type_name(*file_type, *number != 1)))
             .collect();
         let objects = if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") };
-        self.line(to, "to be made", &objects)?;
+        self.line(to, "to create", &objects)?;
         if tree.nameless > 0 {
-            self.line(to, "without name", &HumanCount(tree.nameless).to_string())?;
+            self.line(to, "unnamed", &HumanCount(tree.nameless).to_string())?;
         }
         let roots: Vec<_> = tree.roots.iter().map(|root| String::from_utf8_lossy(root)).collect();
         if !roots.is_empty() {

@@ -89,7 +89,7 @@ fn the_captures_are_as_their_baselines_have_them() {
     let names: Vec<_> = names.iter().map(|path| path.to_str().unwrap()).collect();
     let output = run(&captures::folder(), &names);
     let text = ends(&output, 0);
-    assert!(text.ends_with(&format!("{} captures: {} as they were\n", names.len(), names.len())), "{text}");
+    assert!(text.ends_with(&format!("{} captures: {} unchanged\n", names.len(), names.len())), "{text}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
     assert!(text.contains("other.pcap.baseline: no baseline; write it with: check --bless other.pcap"), "{text}");
     assert!(text.contains("none.pcap: cannot open: no such file or directory; check the path"), "{text}");
     assert!(text.contains("same      trace.pcap"), "{text}");
-    assert!(text.contains("3 captures: 1 as it was, 1 without a baseline, 1 not readable\n"), "{text}");
+    assert!(text.contains("3 captures: 1 unchanged, 1 without a baseline, 1 not readable\n"), "{text}");
     assert_eq!(text.matches("o such file").count(), 1, "{text}");
     folder.write("trace.pcap.baseline", b"nfsrdma-inspect baseline 1\n");
     assert!(ends(&run(&folder.0, &["trace.pcap"]), 2).contains("trace.pcap.baseline: line 1: baseline version 1"));

@@ -179,7 +179,7 @@ fn seed_004_2_1_2_channels_are_bound_to_one_connection_or_to_several() {
     lines.sort_by_key(|line| line["client_port"].as_u64());
     assert!(lines.iter().map(|line| &line["sessions"][0]["bound_to"]).eq(&bound), "{lines:?}");
     let text = output(file.path(), &["--view", "connections", "-V", "--summary", "none"]);
-    assert!(text.contains("on connections 1, 2, 3, this one for its backchannel; fore channel:"), "{text}");
+    assert!(text.contains("on connections 1, 2, 3, this connection bound to its backchannel; fore channel:"), "{text}");
 }
 
 /// 004 section 2.2.2: "Some of the parameters to be exchanged at session binding time": credits, sizes, RDMA Read

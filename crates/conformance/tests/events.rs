@@ -193,7 +193,7 @@ fn the_headers_of_each_frame_show_the_same_events() {
         for kind in EXACT {
             assert_eq!(found.get(kind), headers.get(kind), "{name}: {kind}");
         }
-        // A packet that the receiver refuses again is behind a gap, not accepted after it.
+        // A packet that the receiver refuses again follows a gap; it was not accepted.
         let repeated = of(&found, &["retransmission", "repeated read"]);
         let gaps = of(&found, &["gap"]);
         let sent_again = of(&headers, &["known", "known read", "fills a gap"]);

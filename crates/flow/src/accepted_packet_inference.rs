@@ -1,11 +1,11 @@
 //! Inference of the copy of a packet that the receiver accepted, in one direction of a reliable connection.
 //!
-//! A responder accepts the packet with the expected PSN, refuses packets behind a gap with one NAK, and receives them
+//! A responder accepts the packet with the expected PSN, refuses packets after a gap with one NAK, and receives them
 //! again (go-back-N: InfiniBand Architecture Specification volume 1, sections 9.7.5 and 9.9.2). The first captured copy
 //! of a packet may therefore be one that the receiver discarded. [`ReceiverPsnState`] infers the expected PSN from
 //! captured packets and acknowledgements:
 //!
-//! - A packet behind a gap is refused, until an acknowledgement shows that only the capture lacks packets.
+//! - A packet after a gap is refused, until an acknowledgement shows that only the capture lacks packets.
 //! - A NAK (sequence error, or receiver not ready) names the PSN that the receiver expects. Packets captured from there
 //!   on were lost behind the capture point, or refused.
 //! - A packet that was acknowledged before its retransmission is a surplus copy.

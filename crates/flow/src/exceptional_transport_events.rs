@@ -60,7 +60,7 @@ pub enum TransportAnomalyKind {
     },
     /// A packet or TCP segment whose receiver had accepted a copy already, or whose earlier copy was lost or refused.
     Retransmission,
-    /// A packet behind a gap in the PSN sequence, which the receiver refuses.
+    /// A packet after a gap in the PSN sequence, which the receiver refuses.
     SequenceGap,
     /// An RDMA Read request with a PSN that an earlier one used: the request or responses to it were lost.
     RepeatedReadRequest,

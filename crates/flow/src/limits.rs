@@ -26,7 +26,7 @@ pub struct FlowLimits {
     pub message_bytes: usize,
     /// TCP streams in the table. Beyond it, the streams idle longest are evicted.
     pub streams: usize,
-    /// Bytes of one stream buffered behind a gap.
+    /// Bytes of one stream buffered after a gap.
     pub gap_bytes: usize,
     /// Bytes buffered for all streams: behind gaps and in incomplete messages.
     pub stream_bytes: usize,

@@ -337,7 +337,7 @@ impl TcpConversationTable {
         ends.into_iter().find(|(deadline, _)| direction::is_past(*deadline, now)).map(|(_, at)| *at)
     }
 
-    /// Returns `true` if bytes of a stream between these addresses wait behind a gap, and its protocol is unknown: it
+    /// Returns `true` if bytes of a stream between these addresses wait after a gap, and its protocol is unknown: it
     /// may carry RPC. With many gaps, returns `true` without a search.
     pub(super) fn has_undetermined_between(&self, addresses: (Address, Address)) -> bool {
         let mut waiting = self.deadlines.iter().filter_map(|(_, at)| self.slots.get(*at));

@@ -175,11 +175,7 @@ fn notes(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<(
     let notes = [
         (comparison.filtered(), "difference", "left out by --only or --ignore"),
         (compared.unknown, "field", "not compared: not in one of the captures"),
-        (
-            compared.version_dependent_fields,
-            "field",
-            "not compared: arguments and results follow from the minor version",
-        ),
+        (compared.version_dependent_fields, "field", "not compared: arguments and results depend on the minor version"),
         (comparison.reordered(), "operation", "in another order; they did not depend on each other"),
         (comparison.setup_calls(), "Call of NULL or PORTMAP", "not compared: only one capture uses RDMA"),
     ];

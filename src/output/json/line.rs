@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+use nfsrdma_analysis::names::{FileNames, OperationPaths};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::rpcrdma::Dialect;
@@ -17,8 +18,6 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 #[cfg(feature = "parquet")]
 use serde_json::Value;
-
-use nfsrdma_analysis::names::{FileNames, OperationPaths};
 
 use super::arguments_and_results::{BufferedStructureFields, JsonMember};
 use super::field_buffer::{JsonCompoundOperationFields, MessageFieldBuffer};

@@ -152,11 +152,14 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
     // A slow server alone is not a sign of loss.
     if tally.suspected_transactions > 0 && tally.has_loss() {
         let count = PluralCount(tally.suspected_transactions, "Transaction");
-        let _ = write!(text, " {count} waited an ACK timeout or longer for the server: lost packets may be why.");
+        let _ = write!(
+            text,
+            " {count} waited at least one ACK timeout for the server, possibly because packets were lost."
+        );
     }
     if tally.lost_copies > 0 {
         let count = PluralCount(tally.lost_copies, "Call");
-        let _ = write!(text, " Copies of {count} were lost before the capture point: latencies lack that time.");
+        let _ = write!(text, " Copies of {count} were lost before the capture point: the latencies exclude that time.");
     }
     if tally.possible_lost_copies > 0 && tally.has_loss() {
         let count = PluralCount(tally.possible_lost_copies, "Call");

@@ -429,7 +429,7 @@ impl FieldTreeTextWriter {
                 RpcMessageKind::Call => "Position-Zero Read chunk",
                 RpcMessageKind::Reply => "Reply chunk",
             };
-            format!("the RPC message is in the {name}, {} bytes; its positions count there", content.len())
+            format!("the RPC message is in the {name}, {} bytes; offsets are relative to the chunk", content.len())
         });
         let inline = TreeLineByteSource::Message(kind);
         let rpc = if chunk_content.is_some() { TreeLineByteSource::Chunk(kind) } else { inline };

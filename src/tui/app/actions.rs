@@ -67,7 +67,7 @@ impl App {
             KeyAction::Unmark => self.marks.clear(),
             KeyAction::Tail => {
                 self.list.follows_tail = !self.list.follows_tail;
-                self.show_message(if self.list.follows_tail { "follow on" } else { "follow off" });
+                self.show_message(if self.list.follows_tail { "following" } else { "not following" });
             }
             KeyAction::Follow => self.menu = Some(SingleLetterActionMenu::Follow),
             KeyAction::FollowFile => self.follow(Self::filter_for_file),
@@ -79,7 +79,7 @@ impl App {
             KeyAction::Reverse => self.reverse_rows(),
             KeyAction::Pause => {
                 self.is_paused = !self.is_paused;
-                self.show_message(if self.is_paused { "paused" } else { "going on" });
+                self.show_message(if self.is_paused { "paused" } else { "resumed" });
             }
             KeyAction::CopyValue => self.copy_value(),
             KeyAction::CopyFilter => self.copy_filter(),

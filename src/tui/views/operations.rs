@@ -139,7 +139,7 @@ pub(super) fn draw_head(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
             [counters.dropped_by_kernel, counters.dropped_by_interface, counters.dropped_by_program];
         let style = if counters.dropped() > 0 { app.theme.error } else { app.theme.dim };
         let text = format!(
-            "dropped: {} by the kernel, {} by the interface, {} here",
+            "dropped: {} by the kernel, {} by the interface, {} by this program",
             grouped(kernel),
             grouped(interface),
             grouped(program)

@@ -64,9 +64,9 @@ enum_with_words! {
     /// An identity that maps to a different object.
     Identity = "identity", "filehandle, stateid, cookie ... of another object";
     /// Another argument.
-    Argument = "argument", "other argument of a call";
+    Argument = "argument", "different argument of a call";
     /// Another result.
-    Result = "result", "other result in a reply";
+    Result = "result", "different result in a reply";
     /// A value whose relation to earlier values differs from the recording.
     Relation = "relation", "value inconsistent with earlier ones (replays only)";
     /// A field of the RPC header.

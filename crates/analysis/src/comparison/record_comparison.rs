@@ -263,7 +263,7 @@ impl RecordComparer<'_> {
                 let [in_a, in_b] = messages.map(Option::is_some);
                 if in_a != in_b {
                     let kind = if is_call { DifferenceKind::Call } else { DifferenceKind::Reply };
-                    let presence = |is_there| if is_there { "there" } else { "not in the capture" };
+                    let presence = |is_present| if is_present { "present" } else { "not in the capture" };
                     comparison.add_length_difference(kind, is_call, "", presence(in_a), presence(in_b));
                     // The Reply alone does not identify the operation.
                     if is_call {
@@ -641,7 +641,7 @@ fn report_unpaired_sections(
             continue;
         }
         let position = OperationPosition { is_call, section: at };
-        let presence = Some("there".to_owned());
+        let presence = Some("present".to_owned());
         let values = if kind == DifferenceKind::Missing { [presence, None] } else { [None, presence] };
         comparison.add(kind, position, section.name.to_string(), "", values);
     }

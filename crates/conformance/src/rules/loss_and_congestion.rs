@@ -145,11 +145,11 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.1",
         requirement: "Observation: the PSNs of a side have a gap.",
-        explanation: "Packets behind a gap: the receiver refuses them. Either the network lost a packet, and a NAK and \
+        explanation: "Packets after a gap: the receiver refuses them. Either the network lost a packet, and a NAK and \
             retransmissions follow, or the capture lacks it, and the connection goes on. Example: PSN 1003 follows 1001: \
-            \"packet behind a gap in the PSNs\".",
+            \"packet after a gap in the PSNs\".",
         check: anomaly! { |checks| checks.packets;
-            TransportAnomalyKind::SequenceGap => "packet behind a gap in the PSNs".to_owned()
+            TransportAnomalyKind::SequenceGap => "packet after a gap in the PSNs".to_owned()
         },
         ..Rule::PER_CONNECTION
     },

@@ -78,7 +78,7 @@ fn threshold_would_save(message: &ConformanceMessage<'_>) -> Option<RuleVerdict>
         let (tally, bytes) = (aggregate.tally("Long message", "Long messages"), aggregate.totals[3]);
         let [length, threshold, enough, _] = aggregate.worst;
         format!(
-            "{tally} with {bytes} in chunks; at most {length}, inline threshold {threshold}: {enough} would do",
+            "{tally} with {bytes} in chunks; at most {length}, inline threshold {threshold}: {enough} would suffice",
             bytes = CountWithNoun(bytes, "byte"),
             length = CountWithNoun(length, "byte")
         )
@@ -107,7 +107,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a larger inline threshold would avoid Long messages.",
         explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds \
             take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
-            with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would do\".",
+            with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would suffice\".",
         subjects: &[RequiredMessageProperty::LongMessage],
         needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(threshold_would_save),
@@ -165,7 +165,7 @@ pub(crate) const RULES: &[Rule] = &[
                 let (tally, [segments, bytes, ..]) = (aggregate.tally("call", "calls"), aggregate.worst);
                 let average = bytes / segments.max(1);
                 format!(
-                    "{tally}; at worst a chunk of {bytes} in {segments}, {average} on average",
+                    "{tally}; the worst chunk has {bytes} in {segments}, {average} on average",
                     bytes = CountWithNoun(bytes, "byte"),
                     segments = CountWithNoun(segments, "segment"),
                     average = CountWithNoun(average, "byte")

@@ -270,7 +270,7 @@ impl ConnectionRpcState {
         let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
         let call_time = transaction.call.as_ref().map(|call| call.time);
         transaction.has_suspected_access |= call_time.is_some_and(|sent| self.suspects.may_concern(sent));
-        // A Call behind a gap of a stream is decoded late: a loss in the other direction may be counted already.
+        // A Call after a gap of a stream is decoded late: a loss in the other direction may be counted already.
         let is_loss_later = self.last_loss.zip(call_time).is_some_and(|(loss, sent)| loss > sent);
         transaction.credit_use.is_exact = entry.losses_when_idle == self.losses && !is_loss_later;
         transaction.credit_use.losses = self.losses;

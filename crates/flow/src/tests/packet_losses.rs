@@ -1,6 +1,6 @@
 //! Delivery times over RoCE if packets and acknowledgements are lost before or behind the capture point. The expected
 //! times come from a receiver that is simulated next to the capture point (InfiniBand Architecture Specification volume
-//! 1, section 9.7.5): it accepts packets in turn, refuses those behind a gap with one NAK, and acknowledges duplicates
+//! 1, section 9.7.5): it accepts packets in turn, refuses those after a gap with one NAK, and acknowledges duplicates
 //! again.
 
 use nfsrdma_dissectors::infiniband::Psn;

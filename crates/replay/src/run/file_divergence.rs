@@ -216,7 +216,7 @@ mod tests {
             !FileDivergence::from_effect(OperationEffect::Write(0, Some(10)), 0).explains(&[status("NFS4ERR_NOENT")])
         );
         // Results missing after it are explained as well.
-        let missing = difference(DifferenceKind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["there", ""]);
+        let missing = difference(DifferenceKind::Missing, "NFS 4.2 LOOKUP", "GETFH", ["present", ""]);
         assert!(linked.explains(&[status("NFS4ERR_NOENT"), missing.clone()]));
         assert!(!linked.explains(&[missing]));
     }

@@ -301,7 +301,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         let listing = self.files.list_names(handle, &mut |name| {
             live_names.insert(name.into());
         });
-        if self.accept(listing, directory, "names", "there", Some(names.len() as u64))?.is_none() {
+        if self.accept(listing, directory, "names", "present", Some(names.len() as u64))?.is_none() {
             return Ok(());
         }
         for bindings in names.chunk_by(|a, b| a.name == b.name) {
@@ -326,7 +326,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
                 }
                 (Some(id), false) => {
                     let object = ObjectAtPath { id, path };
-                    self.report_difference(object, DifferenceKind::Name, "name", "there", "missing");
+                    self.report_difference(object, DifferenceKind::Name, "name", "present", "missing");
                 }
                 (None, true) => self.report_additional_name(directory.id, path),
                 (None, false) => {}
@@ -371,7 +371,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
 
     fn report_additional_name(&mut self, directory: InferredObjectId, path: &str) {
         let object = ObjectAtPath { id: directory, path };
-        self.report_difference(object, DifferenceKind::Name, "name", "absent", "there");
+        self.report_difference(object, DifferenceKind::Name, "name", "absent", "present");
     }
 
     /// Returns a value, unless the server refuses it. A refusal is a difference of the field, except for access by
@@ -453,7 +453,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         fileid: Option<u128>,
         lookup_result: FoundObject,
     ) -> Result<(), FileServerClientError> {
-        let live_object = self.accept(lookup_result, object, "object", "there", Some(1))?;
+        let live_object = self.accept(lookup_result, object, "object", "present", Some(1))?;
         if let (Some(expected), Some(actual)) = (fileid, live_object.and_then(|(_, status)| status.version.fileid))
             && actual != expected
         {
@@ -478,7 +478,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             if self.is_refused_to_root(status));
         self.report.objects += u64::from(!is_left_out);
         self.fileids.insert(object.id, None);
-        let Some((handle, status)) = self.accept(lookup_result, object, "object", "there", Some(1))? else {
+        let Some((handle, status)) = self.accept(lookup_result, object, "object", "present", Some(1))? else {
             return Ok(());
         };
         let LiveObjectAttributes { file_type, size, .. } = status;
@@ -557,7 +557,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
                 let field = |at: u64| format!("content at byte {at}");
                 let bytes = self.files.read(handle, at, count as u32);
                 // Bytes that a squashed root may not read count as written, but not as read.
-                let Some(bytes) = self.accept(bytes, object, &field(at), "there", None)? else {
+                let Some(bytes) = self.accept(bytes, object, &field(at), "present", None)? else {
                     return Ok(());
                 };
                 self.report.bytes += bytes.len() as u64;

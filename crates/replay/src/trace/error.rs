@@ -37,7 +37,7 @@ impl fmt::Display for TraceError {
                 write!(f, "a trace of version {version}, which this program does not read; compile it again")
             }
             Self::Unfinished => f.write_str("the trace was not written to its end; compile it again"),
-            Self::Cut(at) => write!(f, "byte {at}: the trace is cut here; compile it again"),
+            Self::Cut(at) => write!(f, "byte {at}: the trace is truncated here; compile it again"),
             Self::Damaged(at) => write!(f, "byte {at}: the trace is damaged; compile it again"),
             Self::Line { at, error } => {
                 write!(f, "byte {at}: the trace is damaged; compile it again ({error}, within its line)")

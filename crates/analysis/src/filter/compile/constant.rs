@@ -91,7 +91,7 @@ impl FilterCompiler<'_> {
             } else {
                 proposal(&names)
             };
-            return Err(self.error(span, format!("no value of {} is called {word}{names}", field.name)));
+            return Err(self.error(span, format!("{} has no value {word}{names}", field.name)));
         }
         Ok(FilterConstant::Text(bytes))
     }
@@ -107,15 +107,14 @@ impl FilterCompiler<'_> {
         };
         if field.names.is_empty() || !fields.is_empty() {
             let message =
-                format!("{} is {}, which {word} is not{}", field.name, context.operand_type.text(), proposal(&fields));
+                format!("{} is {}; {word} is not{}", field.name, context.operand_type.text(), proposal(&fields));
             return self.error(span, message);
         }
         let names = nearest(word, field.names.iter().map(|(_, name)| *name));
         let has_name =
             |entry: &&FilterFieldCatalogEntry| entry.names.iter().any(|(_, name)| name.eq_ignore_ascii_case(word));
         let suggestion = self.catalog.iter().find(has_name).map(|entry| format!("; {} has it", entry.name));
-        let message =
-            format!("no value of {} is called {word}{}", field.name, suggestion.unwrap_or_else(|| proposal(&names)));
+        let message = format!("{} has no value {word}{}", field.name, suggestion.unwrap_or_else(|| proposal(&names)));
         self.error(span, message)
     }
 }

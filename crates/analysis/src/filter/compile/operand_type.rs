@@ -63,7 +63,7 @@ impl OperandType {
             Self::Ipv6 => "an IPv6 address, as in fd09::2 or fd09::/16",
             Self::Address => "an address, as in 10.9.0.2, 10.9.0.0/16 or fd09::2",
             Self::Time => "a time, as in \"2025-01-01 12:00:00\"",
-            Self::Duration => "a length of time, as in 0.001 (seconds), 1ms or 2h",
+            Self::Duration => "a duration, as in 0.001 (seconds), 1ms or 2h",
         }
     }
 }

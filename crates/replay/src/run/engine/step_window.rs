@@ -58,7 +58,7 @@ impl StepWindowEntry {
         let frame = |number: u64| (number > 0).then_some(nfsrdma_dissectors::captured_frame::FrameNumber(number));
         let [call, reply] = self.id.frames.map(frame);
         let location = Some(TransactionCaptureLocation { index: self.id.step, call, reply });
-        let mut difference = self.difference(DifferenceKind::Reply, "", ["there", reason].map(str::to_owned));
+        let mut difference = self.difference(DifferenceKind::Reply, "", ["present", reason].map(str::to_owned));
         for side in [&mut difference.a, &mut difference.b] {
             (side.location, side.frame) = (location, reply.or(call));
         }
