@@ -130,12 +130,18 @@ impl ReplayConnectionPool {
         self.lines.get_mut(*self.connection_index.get(&connection)?)
     }
 
-    /// Marks a connection as lost. Returns its index, unless it was lost before; the next step on it opens a new one.
-    pub(super) fn mark_lost(&mut self, connection: RpcClientConnectionId, timeout: Duration) -> Option<usize> {
+    /// Marks a connection as lost at this time. Returns its index, unless it was lost before; the next step on it opens a
+    /// new one.
+    pub(super) fn mark_lost(
+        &mut self,
+        connection: RpcClientConnectionId,
+        now: Instant,
+        timeout: Duration,
+    ) -> Option<usize> {
         let number = self.connection_index.remove(&connection)?;
         if let Some(line) = self.lines.get_mut(number) {
             let pause = RECONNECT_PAUSE * self.failed_connections.saturating_sub(1).min(10);
-            line.lost = Some(ReconnectionAttempts::new(Instant::now() + pause, timeout));
+            line.lost = Some(ReconnectionAttempts::new(now + pause, timeout));
             (line.binding_in_flight, line.next_binding) = (None, None);
         }
         Some(number)

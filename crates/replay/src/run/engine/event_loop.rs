@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{Read, Seek};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
@@ -151,9 +151,11 @@ pub(super) fn drive<R: Read + Seek>(
             Some(RpcClientTransportEvent::Call(call)) => {
                 let mut names = Vec::new();
                 let mut find_attributes = |handle: &[u8], requested: &Bitmap4<'_>| {
-                    engine_of_connection(engines, call.connection)?
-                        .call_builder
-                        .next_cb_getattr_attributes(handle, requested)
+                    engine_of_connection(engines, call.connection)?.call_builder.next_cb_getattr_attributes(
+                        handle,
+                        requested,
+                        since_1970(),
+                    )
                 };
                 let message = callback_responder::answer_callback(call.message, &mut names, &mut find_attributes);
                 with_recorder(recorder, |recorder| {
@@ -221,7 +223,7 @@ pub(super) fn drive<R: Read + Seek>(
         (now, events, pending_work) = (Instant::now(), 0, ReplayEnginesWithWork::All);
         engines.iter_mut().try_for_each(|engine| engine.expire(now))?;
         callbacks.answer_getattr_queries(|(number, _), handle, requested| {
-            engines.get_mut(number as usize)?.call_builder.next_cb_getattr_attributes(handle, requested)
+            engines.get_mut(number as usize)?.call_builder.next_cb_getattr_attributes(handle, requested, since_1970())
         });
         with_recorder(recorder, |recorder| callbacks.record_answered(recorder));
         report_progress(engines, total, monitor, now - start);
@@ -247,6 +249,10 @@ pub(super) fn drive<R: Read + Seek>(
             now = Instant::now();
         }
     }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Returns the engine that a connection belongs to, or the first if none uses it any more.

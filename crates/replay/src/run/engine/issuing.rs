@@ -14,6 +14,7 @@ use crate::run_plan::reason::{PlanReason, PlannedStepDisposition};
 impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Reads steps ahead into the window; those that are not sent get their state.
     pub(super) fn admit(&mut self) -> Result<(), ReplayRunError> {
+        self.scheduler.pacer.start_captured_times(Instant::now);
         let Self { context, scheduler, call_builder, verification, report, .. } = self;
         let directories = &context.seeded.directories;
         let is_directory = |variable| directories.contains(&variable);
@@ -48,7 +49,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
         self.make_substitutes(transport)?;
-        while let Some(window_index) = self.scheduler.queue.pop() {
+        while let Some(window_index) = self.scheduler.queue.pop(Instant::now) {
             let mut entry = self.scheduler.window.take(window_index);
             match self.scheduler.pacer.pace {
                 ReplayPace::Rate(rate) if entry.delay_retries == 0 => {

@@ -1,6 +1,6 @@
 //! Calls of a run: the values, stateids and signatures that they need, and the check that each must pass.
 
-use std::time::SystemTime;
+use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v4::Bitmap4;
 use nfsrdma_dissectors::rpc::Xid;
@@ -54,13 +54,13 @@ pub(super) struct LiveCallBuilder {
 }
 
 impl LiveCallBuilder {
-    /// Returns the mask words and values of the attributes for which the live server asks in CB_GETATTR.
+    /// Returns the mask words and values of the attributes for which the live server asks in CB_GETATTR at this time.
     pub(super) fn next_cb_getattr_attributes(
         &mut self,
         handle: &[u8],
         requested: &Bitmap4<'_>,
+        since_1970: Duration,
     ) -> Option<(Vec<u32>, Vec<u8>)> {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.cb_getattr_answers.next_attributes(&self.values, handle, requested, since_1970)
     }
 

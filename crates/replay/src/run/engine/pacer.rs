@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use super::super::options::ReplayPace;
 use super::step_window::StepWindowEntry;
 
-/// Determines when steps are due. It reads the clock only for the first step.
+/// Determines when steps are due. It reads no clock: the engine passes the times.
 #[derive(Debug)]
 pub(super) struct StepPacer {
     pub(super) pace: ReplayPace,
@@ -28,13 +28,20 @@ impl StepPacer {
         Self { pace, first_call_time_ns, started: None, sent: 0, clients: FxHashMap::default() }
     }
 
+    /// Sets the time to which the captured times of steps are relative, unless it is set.
+    pub(super) fn start_captured_times(&mut self, now: impl FnOnce() -> Instant) {
+        if matches!(self.pace, ReplayPace::CapturedTimes(_)) {
+            self.started.get_or_insert_with(now);
+        }
+    }
+
     /// Returns the time when a step is due whose dependencies are satisfied, or `None` if it is due at once.
-    pub(super) fn due_time(&mut self, entry: &StepWindowEntry) -> Option<Instant> {
+    pub(super) fn due_time(&self, entry: &StepWindowEntry) -> Option<Instant> {
         match self.pace {
             ReplayPace::Immediate | ReplayPace::CapturedDepth | ReplayPace::Rate(_) => None,
             ReplayPace::CapturedTimes(times) => {
                 let elapsed_ns = entry.captured.call_time_ns.saturating_sub(self.first_call_time_ns) as f64;
-                Some(*self.started.get_or_insert_with(Instant::now) + nanoseconds(elapsed_ns / times))
+                Some(self.started? + nanoseconds(elapsed_ns / times))
             }
             ReplayPace::ThinkTime => self.clients.get(&entry.captured.client)?.due_time(entry.captured.call_time_ns),
         }

@@ -19,10 +19,10 @@ impl ReadyStepQueue {
         }
     }
 
-    /// Removes and returns the next step that is due. Reads the clock only if some steps are due later.
-    pub(super) fn pop(&mut self) -> Option<u32> {
+    /// Removes and returns the next step that is due. Needs the time only if some steps are due later.
+    pub(super) fn pop(&mut self, now: impl FnOnce() -> Instant) -> Option<u32> {
         if !self.later.is_empty() {
-            let now = Instant::now();
+            let now = now();
             while let Some(Reverse((due, turn, window_index))) = self.later.peek().copied() {
                 if due > now {
                     break;
@@ -53,7 +53,10 @@ mod tests {
         queue.push(3, 30, None);
         queue.push(2, 20, Some(now));
         queue.push(1, 10, Some(now + Duration::from_secs(3600)));
-        assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(20), Some(30), None]);
-        assert_eq!(queue.next_due(), Some(now + Duration::from_secs(3600)));
+        assert_eq!([0; 3].map(|_| queue.pop(|| now)), [Some(20), Some(30), None]);
+        let hour = Duration::from_secs(3600);
+        assert_eq!(queue.next_due(), Some(now + hour));
+        assert_eq!(queue.pop(|| now + hour), Some(10));
+        assert_eq!(queue.pop(|| unreachable!("no step is due later")), None);
     }
 }

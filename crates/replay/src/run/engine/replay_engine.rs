@@ -140,7 +140,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Marks a connection as lost; the next step on it opens a new one.
     pub(super) fn mark_connection_lost(&mut self, connection: RpcClientConnectionId) {
-        if let Some(number) = self.connections.mark_lost(connection, self.context.options.timeout) {
+        if let Some(number) = self.connections.mark_lost(connection, Instant::now(), self.context.options.timeout) {
             self.scheduler.unpark(number, usize::MAX);
         }
     }
