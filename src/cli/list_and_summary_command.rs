@@ -590,7 +590,7 @@ fn show(
         {
             let is_shown = output.transaction(key, &transaction).map_err(write_error)?;
             if let Some(frame_file) = &mut frame_file {
-                frame_file.transaction(key, &transaction, output.about(), output.findings(), is_shown);
+                frame_file.transaction(key, &transaction, output.paths(), output.findings(), is_shown);
             }
         }
         if let Some(frame_file) = &mut frame_file {

@@ -311,7 +311,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             }
             if names.is_enabled() {
                 let summary = summary.get_or_insert_with(|| messages.summary());
-                // In the view of frames, names were learned from the frames already, before the connection had a name.
+                // In the view of frames, names were inferred from the frames already, before the connection had a name.
                 if !is_frames || settings.needs_file_names {
                     names.infer(transaction, messages, summary);
                 }
@@ -438,7 +438,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
     }
 
     /// Returns the paths of the last Transaction.
-    pub fn about(&self) -> OperationPaths<'_> {
+    pub fn paths(&self) -> OperationPaths<'_> {
         self.names.paths()
     }
 

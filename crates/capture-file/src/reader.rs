@@ -66,7 +66,7 @@ impl CaptureFileReader {
     }
 
     /// Closes a file at its first frame until that frame is needed, if the file can be reopened and holds memory that
-    /// others need, as windows use more than half of theirs: files of a ring buffer are read one after another.
+    /// others need: decompression windows use more than half of their share. Files of a ring buffer are read one by one.
     pub(super) fn park_if_tight(&mut self) {
         let (input, is_first) = (self.input(), self.frame_count == 1);
         if is_first && self.path.is_some() && input.has_window() && input.windows.is_under_pressure() {
@@ -176,9 +176,9 @@ impl CaptureFileReader {
     /// Returns an error if the last frame has an unknown link type, the first time.
     #[cold]
     pub(super) fn unknown_link(&mut self) -> Option<SourceError> {
-        let is_news = self.has_record && !self.record.link.is_known() && !self.has_reported_link;
-        self.has_reported_link |= is_news;
-        is_news.then(|| SourceError {
+        let is_first_report = self.has_record && !self.record.link.is_known() && !self.has_reported_link;
+        self.has_reported_link |= is_first_report;
+        is_first_report.then(|| SourceError {
             file: self.name.clone(),
             frame: Some(FrameNumber(self.frame_count)),
             offset: None,

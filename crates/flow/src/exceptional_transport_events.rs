@@ -422,14 +422,25 @@ impl ExaminedPacketCounts {
         self.segments += segments;
     }
 
-    /// Counts an FPDU with the properties of [`IwarpEvent::Fpdu`](super::iwarp::events::IwarpEvent::Fpdu).
+    /// Counts an FPDU whose headers are known.
     #[inline]
-    pub(super) fn count_fpdu(&mut self, [fpdus, ordered, untagged, responses]: [bool; 4]) {
-        self.fpdus += u64::from(fpdus);
-        self.ordered_fpdus += u64::from(ordered);
-        self.untagged_fpdus += u64::from(untagged);
-        self.responses += u64::from(responses);
+    pub(super) fn count_fpdu(&mut self, fpdu: FpduProperties) {
+        self.fpdus += 1;
+        self.ordered_fpdus += u64::from(fpdu.is_ordered);
+        self.untagged_fpdus += u64::from(fpdu.is_ordered && fpdu.is_untagged);
+        self.responses += u64::from(fpdu.has_read_requests);
     }
+}
+
+/// Properties of an FPDU that conformance rules need.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FpduProperties {
+    /// All FPDUs before it are known.
+    pub(crate) is_ordered: bool,
+    /// Its segment is untagged.
+    pub(crate) is_untagged: bool,
+    /// It is an RDMA Read Response whose requests are known.
+    pub(crate) has_read_requests: bool,
 }
 
 /// Maximum number of events of connections that have not carried RPC yet.

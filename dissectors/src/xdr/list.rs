@@ -61,7 +61,7 @@ impl<'a, T, const IS_CHAIN: bool, const BOUND: u32> XdrList<'a, T, IS_CHAIN, BOU
     }
 
     /// Returns a list of `count` items that were decoded before, starting at the cursor.
-    pub fn again(cursor: Cursor<'a>, count: u32) -> Self {
+    pub fn from_decoded(cursor: Cursor<'a>, count: u32) -> Self {
         Self { count, place: EncodedItemsOrSlice::Message(cursor) }
     }
 }

@@ -1,4 +1,4 @@
-//! The actions.
+//! Effects of key actions on the state of the interface.
 
 use nfsrdma_capture_file::os_error_text;
 use ratatui::crossterm::event::KeyCode;
@@ -40,8 +40,8 @@ impl App {
             KeyAction::Last => self.move_by(isize::MAX / 2),
             KeyAction::Left => self.move_horizontally(false),
             KeyAction::Right => self.move_horizontally(true),
-            KeyAction::NextPart => self.next_part(1),
-            KeyAction::PreviousPart => self.next_part(2),
+            KeyAction::NextPart => self.move_focus(1),
+            KeyAction::PreviousPart => self.move_focus(2),
             KeyAction::Open => self.open(),
             KeyAction::Close => self.close(),
             KeyAction::Filter => {

@@ -48,7 +48,7 @@ impl App {
     }
 
     /// Moves the focus by `steps` panes.
-    pub(super) fn next_part(&mut self, steps: usize) {
+    pub(super) fn move_focus(&mut self, steps: usize) {
         if !self.view.has_tree() {
             return;
         }

@@ -112,7 +112,11 @@ const MIN_RESYNC_PAIRS: usize = 32;
 
 /// Aligns two sequences whose pairs are all known, in the order of A. Unless `is_all`, records that later pairs may
 /// need are left.
-pub(super) fn align_by_steps(pairs: Vec<(usize, usize)>, lengths: (usize, usize), is_all: bool) -> SequenceAlignment {
+pub(super) fn align_known_pairs(
+    pairs: Vec<(usize, usize)>,
+    lengths: (usize, usize),
+    is_all: bool,
+) -> SequenceAlignment {
     let mut end = if is_all { lengths } else { (lengths.0.div_ceil(2), 0) };
     // No pair is split: both its records are covered.
     loop {
@@ -143,7 +147,7 @@ impl<W: Fn(usize, usize) -> u32, S: Fn(usize, usize) -> bool> SequenceAlignmentI
         let end = if is_all { (a, b) } else { self.resync_point(&pairs, is_forced)? };
         pairs.retain(|(i, j)| *i < end.0 && *j < end.1);
         let moved = self.moved(&pairs, end);
-        // A moved record has its partner, so that its other pair is dissolved.
+        // A moved record has its partner, so its other pair is removed.
         let in_a: HashSet<_> = moved.iter().map(|(i, _)| *i).collect();
         let in_b: HashSet<_> = moved.iter().map(|(_, j)| *j).collect();
         pairs.retain(|(i, j)| !in_a.contains(i) && !in_b.contains(j));
@@ -273,12 +277,12 @@ mod tests {
     #[test]
     fn rows_whose_pairs_are_known_are_cut_where_no_pair_is() {
         let pairs = vec![(0, 1), (1, 0), (2, 2), (3, 4), (4, 3)];
-        let half = align_by_steps(pairs.clone(), (5, 5), false);
+        let half = align_known_pairs(pairs.clone(), (5, 5), false);
         assert_eq!((half.covered, half.pairs.len(), half.moved.len()), ((3, 3), 2, 1));
-        let all = align_by_steps(pairs, (5, 5), true);
+        let all = align_known_pairs(pairs, (5, 5), true);
         assert_eq!((all.covered, all.pairs.len(), all.moved.len()), ((5, 5), 3, 2));
         // Some of the records without partners are covered.
-        assert_eq!(align_by_steps(Vec::new(), (4, 0), false).covered, (2, 0));
+        assert_eq!(align_known_pairs(Vec::new(), (4, 0), false).covered, (2, 0));
     }
 
     #[test]

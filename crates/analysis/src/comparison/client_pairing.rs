@@ -22,9 +22,9 @@ impl CaptureComparator {
                 if queue.sides[1 - at].client.is_none() {
                     let half = queue.sides[at].waiting.len().div_ceil(2);
                     let records = this.take_waiting(queue, at, half);
-                    let record = std::mem::take(&mut queue.sides[at].late);
-                    record.iter().for_each(|late| this.late[at].subtract(late));
-                    queue.sides[at].dropped += (records.len() + record.len()) as u64;
+                    let late_records = std::mem::take(&mut queue.sides[at].late);
+                    late_records.iter().for_each(|late| this.late[at].subtract(late));
+                    queue.sides[at].dropped += (records.len() + late_records.len()) as u64;
                 }
             });
         }

@@ -96,7 +96,7 @@ impl CaptureComparator {
     fn alignment_of(&mut self, queue: &ComparisonPairingQueue, is_all: bool) -> alignment::SequenceAlignment {
         if let Some(pairs) = queue.is_replay().then(|| queue.pairs_by_step()).flatten() {
             let lengths = queue.sides.each_ref().map(|queue_side| queue_side.waiting.len());
-            return alignment::align_by_steps(pairs, (lengths[0], lengths[1]), is_all);
+            return alignment::align_known_pairs(pairs, (lengths[0], lengths[1]), is_all);
         }
         let longest = queue.sides.iter().map(|queue_side| queue_side.waiting.len()).max().unwrap_or(0);
         let is_other_minor = queue.differs_in_minor_version();

@@ -106,9 +106,9 @@ impl LiveReader {
 
     /// Returns the link type of the last frame if it is unknown, once per capture.
     pub(crate) fn unknown_link(&mut self) -> Option<LinkType> {
-        let is_news = self.has_frame && !self.interface.link.is_known() && !self.has_reported_link;
-        self.has_reported_link |= is_news;
-        is_news.then_some(self.interface.link)
+        let is_first_report = self.has_frame && !self.interface.link.is_known() && !self.has_reported_link;
+        self.has_reported_link |= is_first_report;
+        is_first_report.then_some(self.interface.link)
     }
 }
 

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::iwarp::rdmap::RdmapTerminate;
 use nfsrdma_dissectors::memory_handle::Handle;
 
 use crate::count_categories::UndecodedReason;
-use crate::exceptional_transport_events::TransportAnomalyKind;
+use crate::exceptional_transport_events::{FpduProperties, TransportAnomalyKind};
 use crate::packet_meta::PacketMeta;
 use crate::rdma_operation::RdmaOperation;
 
@@ -22,9 +22,8 @@ pub(crate) enum IwarpEvent<'a> {
     Control(Option<TransportAnomalyKind>),
     /// The stream ends, for this reason.
     Terminate(RdmapTerminate),
-    /// Properties of an FPDU: its headers are known; and its predecessors; and it is untagged; or a Read Response whose
-    /// requests are known. Only if [`IwarpEventSink::records_events`].
-    Fpdu([bool; 4]),
+    /// An FPDU whose headers are known. Only if [`IwarpEventSink::records_events`].
+    Fpdu(FpduProperties),
     /// A deviation from the specifications, or damage.
     Transport(TransportAnomalyKind),
     /// An FPDU that its receiver refuses for its CRC.

@@ -12,7 +12,7 @@ use super::mpa_counts::MpaCounts;
 use super::segment_faults::DdpSegmentOrder;
 use crate::connection_setup::SetUpFrame;
 use crate::count_categories::UndecodedReason;
-use crate::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
+use crate::exceptional_transport_events::{FpduProperties, RdmapFault, TransportAnomalyKind};
 use crate::packet_meta::PacketMeta;
 
 /// Number of FPDUs without a correct CRC after which CRCs are considered unused.
@@ -70,11 +70,11 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         let is_ordered = order.is_known();
         let is_untagged = matches!(payload.segment.target, DdpSegmentDestination::Untagged { .. });
         let is_response = payload.segment.opcode == RdmapOpcode::READ_RESPONSE;
-        let has_requests = is_response && reads.is_some() && order.has_all_fpdus();
+        let has_read_requests = is_response && reads.is_some() && order.has_all_fpdus();
         let fault = order.check(payload, reads, is_peer_silent);
         self.own.order = Some(order);
         if payload.offset == 0 {
-            let properties = [true, is_ordered, is_ordered && is_untagged, has_requests];
+            let properties = FpduProperties { is_ordered, is_untagged, has_read_requests };
             self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
         if let Some(fault) = fault.filter(|_| payload.was_captured()) {

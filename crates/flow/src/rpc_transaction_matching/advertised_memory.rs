@@ -26,22 +26,22 @@ impl ConnectionRpcState {
         requester: ConnectionSideAOrB,
         answered_call: TransactionSlabKey,
     ) -> Vec<UncapturedRdmaReadRange> {
-        const MAX_SEGMENTS: usize = 4096;
+        const MAX_EXAMINED: usize = 4096;
         let mut ranges = Vec::new();
-        let mut segments = 0;
+        let mut examined = 0;
         for key in self.transaction_keys() {
             let Some(entry) = transactions.get(key).filter(|entry| entry.requester == requester) else {
                 continue;
             };
             let Some(call) = &entry.transaction.call else { continue };
-            segments += 1;
+            examined += 1;
             for segment in entry.transaction.read_chunks.iter().flat_map(|chunk| &chunk.segments) {
-                segments += 1;
-                if segments + ranges.len() > MAX_SEGMENTS {
+                examined += 1;
+                if examined + ranges.len() > MAX_EXAMINED {
                     return Vec::new();
                 }
                 let missing = segment.unmoved_memory(segment.offered_bytes());
-                ranges.extend(missing.take(MAX_SEGMENTS).map(|range| UncapturedRdmaReadRange {
+                ranges.extend(missing.take(MAX_EXAMINED).map(|range| UncapturedRdmaReadRange {
                     range,
                     offered: call.time,
                     is_answered: key == answered_call,

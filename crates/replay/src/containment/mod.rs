@@ -255,11 +255,11 @@ impl Containment {
                 Ok((ReplyIdentifierKinds::Nothing, cursor))
             }
             (Program::NFS, 4, 1) => self.compound(cursor),
-            (Program::NFS, 3, _) => self.nfs3(procedure, cursor),
-            (Program::NFSACL, 3, _) => self.nfsacl3(procedure, cursor),
-            (Program::MOUNT, _, _) => self.mount(version, procedure, cursor),
-            (Program::NLM, 4, _) => self.nlm4(procedure, cursor),
-            (Program::PORTMAP, _, _) => Self::portmap(version, procedure, cursor),
+            (Program::NFS, 3, _) => self.check_nfs3(procedure, cursor),
+            (Program::NFSACL, 3, _) => self.check_nfsacl3(procedure, cursor),
+            (Program::MOUNT, _, _) => self.check_mount(version, procedure, cursor),
+            (Program::NLM, 4, _) => self.check_nlm4(procedure, cursor),
+            (Program::PORTMAP, _, _) => Self::check_portmap(version, procedure, cursor),
             _ => Err(ContainmentViolation::Program),
         }
     }

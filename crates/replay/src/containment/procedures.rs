@@ -16,7 +16,11 @@ type CallContainmentCheckResult<'a> = Result<(ReplyIdentifierKinds, Cursor<'a>),
 
 impl Containment {
     /// Checks the arguments of a port mapper procedure; they contain neither files nor clients.
-    pub(super) fn portmap(version: u32, procedure: u32, mut cursor: Cursor<'_>) -> CallContainmentCheckResult<'_> {
+    pub(super) fn check_portmap(
+        version: u32,
+        procedure: u32,
+        mut cursor: Cursor<'_>,
+    ) -> CallContainmentCheckResult<'_> {
         let described = Procedure::from_numbers(Program::PORTMAP, version, procedure)
             .filter(|_| is_limited_to_files(Program::PORTMAP, version, procedure))
             .ok_or(ContainmentViolation::Program)?;
@@ -25,12 +29,12 @@ impl Containment {
     }
 
     /// Returns the zone of a directory entry, as in CREATE and REMOVE.
-    fn entry(&self, entry: &Diropargs3<'_>) -> Result<FilehandleLocationInExport, ContainmentViolation> {
+    fn zone_of_entry(&self, entry: &Diropargs3<'_>) -> Result<FilehandleLocationInExport, ContainmentViolation> {
         self.child(self.zone_of_handle(entry.dir.0)?, entry.name.0)
     }
 
     /// Checks the arguments of an NFSv3 procedure. RFC 1813 section 3.3.
-    pub(super) fn nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
+    pub(super) fn check_nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
         let procedure = v3::Procedure(procedure);
         if procedure.name().is_none() {
             return Err(ContainmentViolation::Program);
@@ -50,7 +54,7 @@ impl Containment {
             Args::WRITE(args) => self.check_handle(args.file.0)?,
             Args::CREATE(args) => self.check_entry(&args.r#where)?,
             // The run's directory is created in the export.
-            Args::MKDIR(args) => drop(self.entry(&args.r#where)?),
+            Args::MKDIR(args) => drop(self.zone_of_entry(&args.r#where)?),
             // The text of a link is data: nothing here resolves it, and MOUNT is called only for paths without links.
             Args::SYMLINK(args) => self.check_entry(&args.r#where)?,
             Args::MKNOD(args) => self.check_entry(&args.r#where)?,
@@ -58,7 +62,7 @@ impl Containment {
             Args::RMDIR(Remove3Args { object }) => {
                 let zone = self.zone_of_handle(object.dir.0)?;
                 match self.is_removable_run_directory(zone, object.name.0) {
-                    true => drop(self.entry(object)?),
+                    true => drop(self.zone_of_entry(object)?),
                     false => self.check_entry(object)?,
                 }
             }
@@ -93,13 +97,13 @@ impl Containment {
         self.check_object(handle).map(|_| ())
     }
 
-    /// Checks a name that is created, changed or removed; it must not be in the export.
+    /// Checks a name that is created, changed or removed. Its directory must not be the root of the export.
     fn check_entry(&self, entry: &Diropargs3<'_>) -> Result<(), ContainmentViolation> {
         self.check_object(entry.dir.0)?;
-        self.entry(entry).map(|_| ())
+        self.zone_of_entry(entry).map(|_| ())
     }
 
-    pub(super) fn nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
+    pub(super) fn check_nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
         use nfsacl::v3::Args;
         let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
@@ -113,7 +117,7 @@ impl Containment {
     }
 
     /// Checks the arguments of an NLM procedure. RFC 1813 section 6.
-    pub(super) fn nlm4<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
+    pub(super) fn check_nlm4<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
         use nlm::v4::Args;
         if !is_limited_to_files(Program::NLM, 4, procedure) {
             return Err(ContainmentViolation::Program);
@@ -134,17 +138,18 @@ impl Containment {
     }
 
     /// Checks the arguments of a MOUNT procedure. RFC 1813 section 5.
-    pub(super) fn mount<'a>(
+    pub(super) fn check_mount<'a>(
         &self,
         version: u32,
         procedure: u32,
         mut cursor: Cursor<'a>,
     ) -> CallContainmentCheckResult<'a> {
         use mount::v3::Args;
-        match (version, procedure) {
+        use mount::v3::Procedure;
+        match (version, Procedure(procedure)) {
             // DUMP and EXPORT are the same in all versions.
-            (1..=3, 2 | 5) => return Ok((ReplyIdentifierKinds::Nothing, cursor)),
-            (3, 1 | 3) => {}
+            (1..=3, Procedure::DUMP | Procedure::EXPORT) => return Ok((ReplyIdentifierKinds::Nothing, cursor)),
+            (3, Procedure::MNT | Procedure::UMNT) => {}
             _ => return Err(ContainmentViolation::Program),
         }
         let arguments = Args::decode(mount::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
@@ -186,7 +191,7 @@ impl Containment {
             | (Args::MKDIR(Mkdir3Args { r#where, .. }), Results::MKDIR(StatusUnion::Ok(ok)))
             | (Args::SYMLINK(Symlink3Args { r#where, .. }), Results::SYMLINK(StatusUnion::Ok(ok)))
             | (Args::MKNOD(Mknod3Args { r#where, .. }), Results::MKNOD(StatusUnion::Ok(ok))) => {
-                if let (Some(handle), Ok(zone)) = (&ok.obj, self.entry(r#where)) {
+                if let (Some(handle), Ok(zone)) = (&ok.obj, self.zone_of_entry(r#where)) {
                     self.issued_identifiers.handle(handle.0, zone);
                 }
             }

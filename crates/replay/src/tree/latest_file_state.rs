@@ -41,7 +41,7 @@ pub struct LatestInferredFileState {
     pub mode: Option<u32>,
     /// Extents that were written and not overwritten, and holes, by start offset. They do not overlap.
     pub(super) extents: BTreeMap<u64, KnownFileContentRange>,
-    /// Offset from which on no byte has been written: those that a growing file has there are zeros.
+    /// Offset from which on no byte has been written. If the file grows, its bytes from there read as zeros.
     pub(super) tail_zeros_from: Option<u64>,
     /// First frames of Call and Reply of the step that last changed the object.
     pub frames: [u64; 2],

@@ -231,7 +231,7 @@ impl OwnedTraceStep {
     fn list<T, const BOUND: u32>(&self, (at, count): (usize, u32)) -> Option<XdrArray<'_, T, BOUND>> {
         let mut cursor = Cursor::new(&self.bytes).assume_valid();
         cursor.take(at).ok()?;
-        Some(XdrArray::again(cursor, count))
+        Some(XdrArray::from_decoded(cursor, count))
     }
 }
 
