@@ -216,7 +216,7 @@ mod tests {
         counters.dropped_by_kernel = 7;
         assert_eq!(
             line(&counters),
-            "1,000 packets in 1:05, 12 Transactions, dropped: 7 by the kernel, 0 by the interface, 0 here"
+            "1,000 packets in 1:05, 12 Transactions, dropped: 7 by the kernel, 0 by the interface, 0 by this program"
         );
     }
 

@@ -84,7 +84,7 @@ impl Report for PlanReportView<'_> {
         let end = &summary.end;
         writeln!(to, "{}", StyledText(styles.header, self.escaped(self.name.as_bytes())))?;
         self.line(to, "captures", &summary.captures.join(", "))?;
-        let time = HumanDuration(end.last.saturating_sub(end.first), self.screen.glyphs);
+        let time = HumanDuration(end.last_call_ns.saturating_sub(end.first_call_ns), self.screen.glyphs);
         self.line(to, "steps", &format!("{} in {time}: {}", HumanCount(self.plan.total()), states(steps)))?;
         let sides = |is_server| summary.hosts.iter().filter(|host| host.is_server == is_server).count();
         let mut transports: Vec<_> =
@@ -104,11 +104,11 @@ impl Report for PlanReportView<'_> {
             TraceFileDataRetention::KEYED => "generated from a key",
             _ => "kept",
         };
-        let unknown = match end.unknown {
+        let unknown = match end.unknown_bytes {
             0 => String::new(),
             unknown => format!(", {} not captured", HumanSize(unknown)),
         };
-        self.line(to, "file data", &format!("{}, {data}{unknown}", HumanSize(end.payload)))?;
+        self.line(to, "file data", &format!("{}, {data}{unknown}", HumanSize(end.payload_bytes)))?;
         let drops = [
             (end.late, "step", "out of time order"),
             (end.forgotten, "name", "dropped"),
@@ -162,10 +162,10 @@ impl Report for PlanReportView<'_> {
             trace: self.name,
             captures: &summary.captures,
             data: retention_name(summary.keeping),
-            first_ns: summary.end.first,
-            last_ns: summary.end.last,
-            payload_bytes: summary.end.payload,
-            unknown_bytes: summary.end.unknown,
+            first_ns: summary.end.first_call_ns,
+            last_ns: summary.end.last_call_ns,
+            payload_bytes: summary.end.payload_bytes,
+            unknown_bytes: summary.end.unknown_bytes,
             variables: summary.end.variables,
             clients: JsonArray(|| hosts(false)),
             servers: JsonArray(|| hosts(true)),

@@ -245,7 +245,7 @@ fn rfc8166_section_3_4_6_a_chunk_of_several_segments_is_filled_in_their_order() 
     let mut message = encoder.finish().0;
     message[23] = 6; // the procedure
     let call = OutgoingRpcCall {
-        reply: ReplySizeLimits { message: 300, payloads: &[5000] },
+        reply: ReplySizeLimits { message_bytes: 300, payloads: &[5000] },
         requested_form: RequestedCallForm::Captured(writes),
         ..OutgoingRpcCall::without_payloads(Xid(77), CallTag(1), &message, 0)
     };
@@ -623,7 +623,7 @@ fn rfc8267_section_6_4_1_each_result_of_a_compound_has_its_own_write_chunk() {
     for (xid, (offsets, writes, returned)) in (1..).zip(cases) {
         let message = three_reads(xid, &file, offsets);
         let call = OutgoingRpcCall {
-            reply: ReplySizeLimits { message: 400, payloads: &[100; 3] },
+            reply: ReplySizeLimits { message_bytes: 400, payloads: &[100; 3] },
             requested_form: RequestedCallForm::Captured(CapturedCallChunkLayout {
                 writes: &writes,
                 ..CapturedCallChunkLayout::default()

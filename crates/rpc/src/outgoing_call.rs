@@ -32,7 +32,7 @@ impl<'a> OutgoingRpcCall<'a> {
 
     /// Returns a Call without payloads, whose Reply has at most `reply` bytes and no DDP-eligible results.
     pub fn without_payloads(xid: Xid, tag: CallTag, message: &'a [u8], reply: u32) -> Self {
-        let reply = ReplySizeLimits { message: reply, payloads: &[] };
+        let reply = ReplySizeLimits { message_bytes: reply, payloads: &[] };
         Self { xid, tag, message, payloads: &[], reply, requested_form: RequestedCallForm::Fitting }
     }
 
@@ -95,7 +95,7 @@ pub enum PayloadContentLocation<'a> {
 pub struct ReplySizeLimits<'a> {
     /// Maximum length in bytes of the Reply's RPC message, without the DDP-eligible results in `payloads`. If it is too
     /// small, the server fails: RFC 8166 section 4.5.3.
-    pub message: u32,
+    pub message_bytes: u32,
     /// Maximum content length in bytes of each possible DDP-eligible result, in order, without XDR padding. Zero
     /// requests this result inline: an empty Write chunk (RFC 8166 section 4.3.2.3).
     pub payloads: &'a [u32],
@@ -135,7 +135,7 @@ pub struct SubmittedCallForm {
     /// The form of the message.
     pub form: RpcMessageWireForm,
     /// Number of bytes of the RPC message, without its transport header, in the Send, or in the record on TCP.
-    pub inline: u32,
+    pub inline_bytes: u32,
     /// Number of segments of Read chunks, including that of a Long Call.
     pub read_segments: u32,
     /// Number of segments of Write chunks.

@@ -312,7 +312,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             message: &message,
             payloads: &payloads,
             reply: ReplySizeLimits {
-                message: procedure.max_result_bytes + MAX_REPLY_HEADER_BYTES,
+                message_bytes: procedure.max_result_bytes + MAX_REPLY_HEADER_BYTES,
                 payloads: procedure.max_payload_bytes,
             },
             requested_form: procedure.shape,

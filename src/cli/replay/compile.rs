@@ -208,7 +208,7 @@ fn write_summary(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts
         "{}: {} steps, {} of file data, {} variables",
         escape::display_line(output.display()),
         HumanCount(end.steps),
-        HumanSize(end.payload),
+        HumanSize(end.payload_bytes),
         HumanCount(end.variables)
     )?;
     let incomplete =
@@ -225,8 +225,8 @@ fn write_summary(to: &mut impl Write, output: &Path, counts: &TraceCompileCounts
         let count = HumanCount(end.left_out);
         writeln!(to, "  {count} facts about files and messages omitted; use a larger --max-memory")?;
     }
-    if end.unknown > 0 {
-        writeln!(to, "  {} of file data were not captured", HumanSize(end.unknown))?;
+    if end.unknown_bytes > 0 {
+        writeln!(to, "  {} of file data were not captured", HumanSize(end.unknown_bytes))?;
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ impl ReplayServerArgs {
         let options =
             ReplayOptions { max_time: self.max_time.map(Duration::from_secs_f64), ..ReplayOptions::default() };
         let end = &trace.summary().end;
-        options.max_duration(end.last.saturating_sub(end.first))
+        options.max_duration(end.last_call_ns.saturating_sub(end.first_call_ns))
     }
 
     pub(super) fn connect_options(&self) -> ConnectOptions {

@@ -159,7 +159,7 @@ fn drops_are_told_whole_at_any_width() {
     screen.app.view = TuiView::Operations;
     for width in [40, 60, 80, 120] {
         let text = screen.at_width(width);
-        for part in ["0 by the kernel,", "0 by the interface,", "0 here"] {
+        for part in ["0 by the kernel,", "0 by the interface,", "0 by this"] {
             assert!(text.contains(part), "{width}: {part}\n{text}");
         }
     }

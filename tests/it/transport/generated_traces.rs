@@ -82,7 +82,7 @@ fn message(kind: Kind, handle: &[u8]) -> Vec<u8> {
 /// Returns the server's Reply: the message, and the data.
 fn answered(transport: &mut MockTransport, message: &[u8], needs: &[u32]) -> (Vec<u8>, Vec<u8>) {
     let connection = transport.connect(&target(ConnectOptions::default())).unwrap();
-    let reply = ReplySizeLimits { message: 512, payloads: needs };
+    let reply = ReplySizeLimits { message_bytes: 512, payloads: needs };
     let call = OutgoingRpcCall {
         xid: Xid(1),
         tag: CallTag(1),
@@ -212,7 +212,7 @@ pub(crate) fn made(steps: impl IntoIterator<Item = Planned>) -> Made {
                 returned: XdrArray::default(),
                 returned_reply: 0,
             },
-            needs: TraceReplySizeLimits { message: 256, payloads: XdrArray::from(needs) },
+            needs: TraceReplySizeLimits { message_bytes: 256, payloads: XdrArray::from(needs) },
         };
         writer.step(&step).unwrap();
     }

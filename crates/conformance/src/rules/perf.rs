@@ -147,7 +147,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a chunk has several short segments.",
         explanation: "Each segment is an RDMA operation and a registration of its own. Short segments come from clients that \
             register physical pages, or from scattered buffers. Example: the buffer of a READ is four pieces of 1,024 bytes: \
-            \"a chunk of 4096 bytes in 4 segments, 1024 bytes on average\".",
+            \"the worst chunk has 4096 bytes in 4 segments, 1024 bytes on average\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Chunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {

@@ -181,8 +181,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let offsets: Vec<_> = call_visitor.operations.iter().map(|operation| operation.offset).collect();
         for message in [&mut *call, &mut *reply] {
             message.store_payloads(*keeping, files, &offsets, &mut self.writer)?;
-            self.writer.end.payload += message.payload_bytes();
-            self.writer.end.unknown += message.unknown_bytes();
+            self.writer.end.payload_bytes += message.payload_bytes();
+            self.writer.end.unknown_bytes += message.unknown_bytes();
         }
         self.without_call += u64::from(call.completeness != MessageCaptureCompleteness::WHOLE);
         self.without_reply += u64::from(reply.completeness != MessageCaptureCompleteness::WHOLE);
@@ -205,7 +205,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
             reply: reply.message(),
             shape: lengths.to_call_chunks(&lists),
             carried: lengths.to_transfer(transaction, &summary),
-            needs: TraceReplySizeLimits { message, payloads: XdrArray::from(&payloads[..]) },
+            needs: TraceReplySizeLimits { message_bytes: message, payloads: XdrArray::from(&payloads[..]) },
         };
         self.writer.step(&step)?;
         let TraceStep { caller, procedure: trace_procedure, .. } = step;

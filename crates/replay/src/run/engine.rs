@@ -202,7 +202,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
             GssCallReplayPolicy::Sys | GssCallReplayPolicy::Skip => None,
         };
         let end = &steps.summary().end;
-        report.timing.recorded_ns = end.last.saturating_sub(end.first);
+        report.timing.recorded_ns = end.last_call_ns.saturating_sub(end.first_call_ns);
         let mut verification = LiveReplyVerificationState::new(options, seeded, signing.is_some());
         verification.leaves_open = setup.leaves_open;
         let refused_handles = seeded.refused_handles.iter();

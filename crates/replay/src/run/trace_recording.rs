@@ -509,7 +509,7 @@ mod tests {
         message[..4].copy_from_slice(&9u32.to_be_bytes());
         let content = vec![7; 10_000];
         let payloads = [DdpEligibleArgument { position: 64, source: PayloadContentLocation::Copied(&content) }];
-        let reply = ReplySizeLimits { message: 256, payloads: &[result] };
+        let reply = ReplySizeLimits { message_bytes: 256, payloads: &[result] };
         let call = OutgoingRpcCall {
             xid: Xid(9),
             tag: CallTag(1),

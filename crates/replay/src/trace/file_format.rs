@@ -221,11 +221,11 @@ xdr! { "trace";
         /// Number of steps that are stored after steps with a later time, because the reorder memory is limited.
         late: u64,
         /// Number of bytes of stored data.
-        data: u64,
+        data_bytes: u64,
         /// Number of bytes of file data in all messages.
-        payload: u64,
+        payload_bytes: u64,
         /// Number of bytes of file data that were not captured.
-        unknown: u64,
+        unknown_bytes: u64,
         /// Number of variables.
         variables: u64,
         /// Number of names that were evicted because of the memory limit: their later uses count as undefined.
@@ -234,9 +234,9 @@ xdr! { "trace";
         /// memory limits.
         left_out: u64,
         /// Time of the first Call, in nanoseconds since 1970.
-        first: u64,
+        first_call_ns: u64,
         /// Time of the last Call, in nanoseconds since 1970.
-        last: u64,
+        last_call_ns: u64,
     }
 }
 
@@ -252,14 +252,14 @@ impl TraceFileTotals {
     pub(super) const ZERO: Self = Self {
         steps: 0,
         late: 0,
-        data: 0,
-        payload: 0,
-        unknown: 0,
+        data_bytes: 0,
+        payload_bytes: 0,
+        unknown_bytes: 0,
         variables: 0,
         forgotten: 0,
         left_out: 0,
-        first: 0,
-        last: 0,
+        first_call_ns: 0,
+        last_call_ns: 0,
     };
 }
 

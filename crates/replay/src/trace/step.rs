@@ -225,7 +225,7 @@ xdr! { "trace";
     /// Maximum sizes of the parts of the Reply, which a transport must provide for.
     struct TraceReplySizeLimits<'a> {
         /// Number of bytes of the RPC message of the Reply, without the DDP-eligible results.
-        message: u32,
+        message_bytes: u32,
         /// Maximum number of bytes of content of each DDP-eligible result.
         payloads: XdrArray<'a, u32, MAX_LIST_LENGTH>,
     }

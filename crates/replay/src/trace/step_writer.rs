@@ -60,7 +60,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
             pending_bytes: 0,
             max_pending_bytes,
             last_written_time_ns: 0,
-            end: TraceFileTotals { first: u64::MAX, ..TraceFileTotals::ZERO },
+            end: TraceFileTotals { first_call_ns: u64::MAX, ..TraceFileTotals::ZERO },
             contents: SecondChanceMap::for_memory(content_bytes),
         })
     }
@@ -72,7 +72,7 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         }
         // The offset is final, because no other block is written before this one.
         let at = self.offset + (HEADER + self.data.len()) as u64;
-        self.end.data += bytes.len() as u64;
+        self.end.data_bytes += bytes.len() as u64;
         self.data.extend_from_slice(bytes);
         self.contents.insert(hash, at);
         if self.data.len() >= BLOCK_BYTES {
@@ -87,8 +87,8 @@ impl<W: Write + Seek> ReplayTraceWriter<W> {
         step.encode(&mut encoder);
         let (bytes, _) = encoder.finish();
         self.end.steps += 1;
-        self.end.first = self.end.first.min(step.origin.time_ns);
-        self.end.last = self.end.last.max(step.origin.time_ns);
+        self.end.first_call_ns = self.end.first_call_ns.min(step.origin.time_ns);
+        self.end.last_call_ns = self.end.last_call_ns.max(step.origin.time_ns);
         self.end.late += u64::from(step.origin.time_ns < self.last_written_time_ns);
         self.pending_bytes += bytes.len() + PENDING_STEP_BYTES;
         self.pending_steps.push(Reverse((step.origin.time_ns, step.origin.id, bytes.into_boxed_slice())));
@@ -203,7 +203,7 @@ impl<W: Write + Seek> ReplayTraceTableWriter<W> {
         self.flush()?;
         let mut writer = self.writer;
         if writer.end.steps == 0 {
-            writer.end.first = 0;
+            writer.end.first_call_ns = 0;
         }
         let mut end = Encoder::new();
         writer.end.encode(&mut end);

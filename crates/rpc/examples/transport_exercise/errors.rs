@@ -174,7 +174,7 @@ impl Client {
             reply: &[5000],
             ..CapturedCallChunkLayout::default()
         });
-        let reply = ReplySizeLimits { message: 100, payloads: &[] };
+        let reply = ReplySizeLimits { message_bytes: 100, payloads: &[] };
         let tag = CallTag(7);
         let sent = self
             .submit(&OutgoingRpcCall { xid, tag, message: call.bytes(), payloads: &[], reply, requested_form: shape })?

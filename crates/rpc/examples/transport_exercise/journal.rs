@@ -77,7 +77,7 @@ impl Journal {
             file,
             "0x{xid:08x}\t{}\t{length}\t{}\t{fetched}\t{}\t{}\t{}",
             name(submitted.form),
-            submitted.inline,
+            submitted.inline_bytes,
             submitted.read_segments,
             submitted.write_segments,
             submitted.reply_segments,

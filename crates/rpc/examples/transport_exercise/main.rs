@@ -303,7 +303,7 @@ impl Client {
         call.append_chunk_length(length);
         let position = u32::try_from(call.splices().first().context("no splice")?.position)?;
         let payloads = [DdpEligibleArgument { position, source }];
-        let reply = ReplySizeLimits { message: 200, payloads: &[] };
+        let reply = ReplySizeLimits { message_bytes: 200, payloads: &[] };
         let call = OutgoingRpcCall {
             xid,
             tag: CallTag(1),
@@ -335,7 +335,7 @@ impl Client {
         [0; 4].into_iter().for_each(|word| call.word(word));
         call.hyper(0);
         call.word(count);
-        let reply = ReplySizeLimits { message: 200, payloads: &[count] };
+        let reply = ReplySizeLimits { message_bytes: 200, payloads: &[count] };
         let call = OutgoingRpcCall {
             xid,
             tag: CallTag(2),
@@ -378,7 +378,7 @@ impl Client {
         shape: RequestedCallForm<'_>,
     ) -> Result<RpcMessageWireForm> {
         let (xid, call) = self.directory_call(directory, most);
-        let reply = ReplySizeLimits { message: most + 200, payloads: &[] };
+        let reply = ReplySizeLimits { message_bytes: most + 200, payloads: &[] };
         let call = OutgoingRpcCall {
             xid,
             tag: CallTag(3),

@@ -114,7 +114,7 @@ pub(super) fn captured_reads<'a>(call: &OutgoingRpcCall<'a>, payload: usize) -> 
 /// else none. A result that is requested inline is included, as an empty chunk of the Write list.
 fn needed_writes(call: &OutgoingRpcCall<'_>, params: &NegotiatedRpcRdmaParameters) -> u16 {
     let results: usize = call.reply.payloads.iter().map(|length| padded(*length)).sum();
-    if results == 0 || SHORTEST_HEADER + call.reply.message as usize + results <= params.reply_inline as usize {
+    if results == 0 || SHORTEST_HEADER + call.reply.message_bytes as usize + results <= params.reply_inline as usize {
         return 0;
     }
     mask(call.reply.payloads.iter().map(|_| true))
@@ -160,7 +160,7 @@ pub fn check_call(call: &OutgoingRpcCall<'_>) -> Result<(), PermanentSubmitRefus
         end = position + payload.padded();
     }
     let results: u64 = call.reply.payloads.iter().map(|length| u64::from(*length)).sum();
-    let max_length = (call.length() as u64).max(results).max(u64::from(call.reply.message));
+    let max_length = (call.length() as u64).max(results).max(u64::from(call.reply.message_bytes));
     if max_length > LONGEST_CHUNK { Err(PermanentSubmitRefusal::TooLong) } else { Ok(()) }
 }
 
@@ -245,7 +245,7 @@ impl CallChunkPlan {
     fn reply_message(&self, call: &OutgoingRpcCall<'_>) -> usize {
         let is_inline = |index: usize| !self.is_written(index) || Self::write_length(call, index) == 0;
         let results = call.reply.payloads.iter().enumerate().filter(|(index, _)| is_inline(*index));
-        call.reply.message as usize + results.map(|(_, length)| padded(*length)).sum::<usize>()
+        call.reply.message_bytes as usize + results.map(|(_, length)| padded(*length)).sum::<usize>()
     }
 
     /// Returns the summary, with the difference from the requested form.
@@ -264,7 +264,7 @@ impl CallChunkPlan {
             || reply_segments as usize != captured.reply.len();
         SubmittedCallForm {
             form: if self.is_long_call { RpcMessageWireForm::Nomsg } else { RpcMessageWireForm::Message },
-            inline: if self.is_long_call { 0 } else { length_of(self.message(call)) },
+            inline_bytes: if self.is_long_call { 0 } else { length_of(self.message(call)) },
             read_segments,
             write_segments,
             reply_segments,
@@ -311,21 +311,21 @@ mod tests {
         let bytes = [1; 1024];
         // Header 28 bytes, message 100, payload 1,024: 1,152.
         let payloads = [data(100, &bytes)];
-        let call = call(&MESSAGE, &payloads, ReplySizeLimits { message: 100, payloads: &[] });
+        let call = call(&MESSAGE, &payloads, ReplySizeLimits { message_bytes: 100, payloads: &[] });
         let plan = CallChunkPlan::for_call(&call, &terms(1152)).unwrap();
-        assert_eq!((plan.is_long_call, plan.reads, plan.reply, plan.submitted.inline), (false, 0, None, 1124));
+        assert_eq!((plan.is_long_call, plan.reads, plan.reply, plan.submitted.inline_bytes), (false, 0, None, 1124));
         let plan = CallChunkPlan::for_call(&call, &terms(1151)).unwrap();
         assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (false, 1, 1));
-        assert_eq!(plan.submitted.inline, 100);
+        assert_eq!(plan.submitted.inline_bytes, 100);
     }
 
     #[test]
     fn rfc8166_section_3_5_3_a_message_that_does_not_fit_reduced_is_a_long_call() {
         let message = [0; 2000];
-        let call = call(&message, &[], ReplySizeLimits { message: 100, payloads: &[] });
+        let call = call(&message, &[], ReplySizeLimits { message_bytes: 100, payloads: &[] });
         let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
         assert_eq!(
-            (plan.is_long_call, plan.submitted.form, plan.submitted.inline),
+            (plan.is_long_call, plan.submitted.form, plan.submitted.inline_bytes),
             (true, RpcMessageWireForm::Nomsg, 0)
         );
         assert_eq!(plan.submitted.read_segments, 1);
@@ -335,7 +335,7 @@ mod tests {
     fn a_long_call_takes_its_payloads_with_it_unless_a_capture_had_them_beside_it() {
         let (message, bytes) = ([0; 2000], [1; 600]);
         let payloads = [data(2000, &bytes)];
-        let call = call(&message, &payloads, ReplySizeLimits { message: 100, payloads: &[] });
+        let call = call(&message, &payloads, ReplySizeLimits { message_bytes: 100, payloads: &[] });
         let plan = CallChunkPlan::for_call(&call, &terms(1024)).unwrap();
         assert_eq!((plan.is_long_call, plan.reads, plan.submitted.read_segments), (true, 0, 1));
         let captured =
@@ -351,27 +351,27 @@ mod tests {
 
     #[test]
     fn rfc8166_section_4_3_3_a_reply_that_may_not_fit_has_a_reply_chunk() {
-        let fits = ReplySizeLimits { message: 996, payloads: &[] };
+        let fits = ReplySizeLimits { message_bytes: 996, payloads: &[] };
         assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], fits), &terms(1024)).unwrap().reply, None);
-        let longer = ReplySizeLimits { message: 1000, payloads: &[] };
+        let longer = ReplySizeLimits { message_bytes: 1000, payloads: &[] };
         assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], longer), &terms(1024)).unwrap().reply, Some(1000));
     }
 
     #[test]
     fn rfc8166_section_4_3_2_a_result_that_may_not_fit_has_a_write_chunk() {
-        let reply = ReplySizeLimits { message: 200, payloads: &[1021] };
+        let reply = ReplySizeLimits { message_bytes: 200, payloads: &[1021] };
         let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.reply, plan.submitted.write_segments), (1, None, 1));
-        let reply = ReplySizeLimits { message: 200, payloads: &[500] };
+        let reply = ReplySizeLimits { message_bytes: 200, payloads: &[500] };
         assert_eq!(CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap().writes, 0);
-        let reply = ReplySizeLimits { message: 2000, payloads: &[1021] };
+        let reply = ReplySizeLimits { message_bytes: 2000, payloads: &[1021] };
         let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.reply), (1, Some(2000)));
     }
 
     #[test]
     fn rfc8166_section_4_3_2_3_a_result_that_is_wanted_in_the_message_has_an_empty_write_chunk() {
-        let reply = ReplySizeLimits { message: 700, payloads: &[0, 4000] };
+        let reply = ReplySizeLimits { message_bytes: 700, payloads: &[0, 4000] };
         let plan = CallChunkPlan::for_call(&call(&MESSAGE, &[], reply), &terms(1024)).unwrap();
         assert_eq!((plan.writes, plan.submitted.write_segments), (0b11, 1));
     }
@@ -384,7 +384,7 @@ mod tests {
                 writes: &writes,
                 ..CapturedCallChunkLayout::default()
             }),
-            ..call(&MESSAGE, &[], ReplySizeLimits { message: 100, payloads: &[4096, 1024, 100, 512] })
+            ..call(&MESSAGE, &[], ReplySizeLimits { message_bytes: 100, payloads: &[4096, 1024, 100, 512] })
         };
         let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
         assert_eq!((plan.writes, plan.submitted.write_segments, plan.submitted.changed), (0b111, 2, false));
@@ -403,7 +403,7 @@ mod tests {
             CapturedCallChunkLayout { reads: &[&[512, 88]], reply: &[4096], ..CapturedCallChunkLayout::default() };
         let call = OutgoingRpcCall {
             requested_form: RequestedCallForm::Captured(captured),
-            ..call(&MESSAGE, &payloads, ReplySizeLimits { message: 100, payloads: &[] })
+            ..call(&MESSAGE, &payloads, ReplySizeLimits { message_bytes: 100, payloads: &[] })
         };
         let plan = CallChunkPlan::for_call(&call, &terms(4096)).unwrap();
         assert_eq!((plan.reads, plan.reply, plan.submitted.changed), (1, Some(4096), false));
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(refusal(&call(&MESSAGE, &two, none)), Some(PermanentSubmitRefusal::Position));
         let many = [data(100, b""); 17];
         assert_eq!(refusal(&call(&MESSAGE, &many, none)), Some(PermanentSubmitRefusal::TooMany));
-        let huge = ReplySizeLimits { message: u32::MAX, payloads: &[] };
+        let huge = ReplySizeLimits { message_bytes: u32::MAX, payloads: &[] };
         assert_eq!(refusal(&call(&MESSAGE, &[], huge)), Some(PermanentSubmitRefusal::TooLong));
     }
 

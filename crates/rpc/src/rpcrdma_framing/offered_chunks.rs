@@ -235,7 +235,7 @@ mod tests {
             tag: CallTag(0),
             message: &[0; 8],
             payloads: &payloads,
-            reply: ReplySizeLimits { message: 2000, payloads: &[4000, 100] },
+            reply: ReplySizeLimits { message_bytes: 2000, payloads: &[4000, 100] },
             requested_form: RequestedCallForm::Captured(captured),
         };
         let plan = CallChunkPlan::for_call(&call, &NegotiatedRpcRdmaParameters::negotiate(None, None)).unwrap();

@@ -312,7 +312,7 @@ impl RpcClientTransport for TcpTransport {
         let inline = link.outbox.put_call(call);
         link.flight.add(call.xid, call.tag, ()).map_err(SubmitError::Refused)?;
         link.counts.calls += 1;
-        Ok(SubmittedCallForm { inline, ..SubmittedCallForm::default() })
+        Ok(SubmittedCallForm { inline_bytes: inline, ..SubmittedCallForm::default() })
     }
 
     fn answer(&mut self, connection: RpcClientConnectionId, xid: Xid, message: &[u8]) -> Result<(), SubmitError> {

@@ -489,7 +489,7 @@ impl Maker<'_> {
                     returned: XdrArray::default(),
                     returned_reply: 0,
                 },
-                needs: TraceReplySizeLimits { message: 2048, payloads: XdrArray::from(&[64][..]) },
+                needs: TraceReplySizeLimits { message_bytes: 2048, payloads: XdrArray::from(&[64][..]) },
             };
             writer.step(&step).unwrap();
         }

@@ -301,7 +301,7 @@ impl Book {
                 returned: XdrArray::default(),
                 returned_reply: 0,
             },
-            needs: TraceReplySizeLimits { message: 0, payloads: XdrArray::default() },
+            needs: TraceReplySizeLimits { message_bytes: 0, payloads: XdrArray::default() },
         };
         let mut parts = CallOperationsAndFiles::default();
         parts.read(&step, &mut self.titles);

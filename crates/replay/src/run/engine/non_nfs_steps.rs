@@ -59,7 +59,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let captured = reroot_mount_path(&message, &self.context.seeded.path)
             .or_else(|| auxiliary.replace_nlm_caller(&message))
             .map(|rewritten| std::mem::replace(&mut message, rewritten));
-        let expected = step.needs.message.saturating_add(REPLY_HEADROOM_BYTES);
+        let expected = step.needs.message_bytes.saturating_add(REPLY_HEADROOM_BYTES);
         let call = OutgoingRpcCall::without_payloads(xid, CallTag(xid.0.into()), &message, expected);
         let call = self.call_builder.containment.check_call(call).map_err(StepSendObstacle::unreplayable)?;
         self.call_builder.values.swap_counts(&mut entry.call.counts);

@@ -67,7 +67,7 @@ impl<'r, R: Read + Seek> StepScheduler<'r, R> {
         dependencies: DependencyCollector,
         pace: ReplayPace,
     ) -> Self {
-        let first_call_time_ns = steps.summary().end.first;
+        let first_call_time_ns = steps.summary().end.first_call_ns;
         Self {
             steps,
             is_exhausted: false,

@@ -335,14 +335,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         // Protected data is part of the message.
         let inline_bytes =
             step.needs.payloads.iter().filter(|_| is_whole).fold(REPLY_HEADROOM_BYTES, u32::saturating_add);
-        let expected =
-            if reply_chunk_bytes > 0 { reply_chunk_bytes } else { step.needs.message.saturating_add(inline_bytes) };
+        let expected = if reply_chunk_bytes > 0 {
+            reply_chunk_bytes
+        } else {
+            step.needs.message_bytes.saturating_add(inline_bytes)
+        };
         let call = OutgoingRpcCall {
             xid,
             tag,
             message,
             payloads: payloads.get(..placed.len()).unwrap_or_default(),
-            reply: ReplySizeLimits { message: expected, payloads: &self.call_builder.needs },
+            reply: ReplySizeLimits { message_bytes: expected, payloads: &self.call_builder.needs },
             requested_form: match chunks.as_ref().zip(lists.as_ref()) {
                 Some((chunks, lists)) => RequestedCallForm::Captured(chunks.shape(lists)),
                 None => RequestedCallForm::Fitting,
