@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_has_none_of_them_and_reads_back_as_the_same() {
+    fn json_has_no_unsafe_characters_and_is_parsed_back() {
         let text: String = ('\0'..=char::MAX).filter(|letter| is_unsafe(*letter)).chain("ö \"\\".chars()).collect();
         let bytes = json(&text).unwrap();
         let written = String::from_utf8(bytes).unwrap();
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_no_formula() {
+    fn formulas_in_cells_are_escaped() {
         for cell in ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "=", "-"] {
             assert_eq!(escape_formula(cell), format!("'{cell}"));
         }

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_and_network_identifiers_tell_tenants_apart() {
+    fn tags_and_network_identifiers_distinguish_tenants() {
         let none = VirtualNetwork::NONE;
         let all = [
             none,

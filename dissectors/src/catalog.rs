@@ -25,7 +25,7 @@ mod tests {
     use crate::field::registry::{RegisteredField, XDR_FILE_PREFIXES};
 
     #[test]
-    fn every_field_says_where_it_is_defined_and_means_one_thing() {
+    fn every_field_has_a_source_and_one_kind() {
         let registry = all_fields();
         let unsaid = registry.fields().filter(|(_, places)| places.iter().any(|place| place.doc().source.is_empty()));
         assert_eq!(unsaid.map(|(name, _)| name).collect::<Vec<_>>(), [""; 0]);

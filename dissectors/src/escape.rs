@@ -87,14 +87,14 @@ mod tests {
     }
 
     #[test]
-    fn the_characters_are_those_of_unicode() {
+    fn unsafe_characters_are_those_of_unicode() {
         let ours: Vec<char> = ('\0'..=char::MAX).filter(|letter| is_unsafe(*letter)).collect();
         assert_eq!(ours, all_unsafe());
         assert!(ours.len() > 200, "{}", ours.len());
     }
 
     #[test]
-    fn text_has_none_of_them() {
+    fn escaped_lines_have_no_unsafe_characters() {
         for unsafe_letter in all_unsafe() {
             let text = format!("a{unsafe_letter}b");
             let shown = escape_line(&text);

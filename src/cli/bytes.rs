@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn formatted_sizes_are_parsed_back() {
         for (bytes, text) in [(0, "0"), (1500, "1500"), (64 << 20, "64M"), (1 << 50, "1024T")] {
             assert_eq!(BytesArg(bytes).to_string(), text);
             assert_eq!(text.parse(), Ok(BytesArg(bytes)));

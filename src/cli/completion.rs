@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_shell_keeps_of_a_word_is_not_offered() {
+    fn the_prefix_that_the_shell_retains_is_not_offered() {
         let answer = asked(&["--view=op"]);
         assert!(answer.text("--view=").starts_with("operations\t"));
         let answer = asked(&["export", "--to", ""]);

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_capture_says_what_it_lost() {
+    fn the_progress_of_a_live_capture_has_its_drops() {
         let mut counters = CapturePacketCounters { captured: 1000, received: 1007, ..CapturePacketCounters::default() };
         let line = |counters: &CapturePacketCounters| describe_live(counters, Duration::from_secs(65), Some(12));
         assert_eq!(line(&counters), "1,000 packets in 1:05, 12 Transactions, none dropped");
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_has_none() {
+    fn the_progress_of_a_pipe_has_no_end() {
         assert_eq!(line(5 << 40, None, 3_725), "5.00 TiB in 1:02:05, 1.37 GiB/s, 1,234 Transactions");
         assert_eq!(line(0, None, 0), "0 B in 0:00, 0 B/s, 1,234 Transactions");
     }

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_locale_decides_which_characters_there_are() {
+    fn the_locale_determines_the_available_characters() {
         let unicode = |is_terminal, set: &[(&str, &str)]| glyphs(is_terminal, environment(set)).is_unicode;
         for is_terminal in [true, false] {
             assert!(!unicode(is_terminal, &[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));

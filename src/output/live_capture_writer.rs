@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_has_its_name_and_is_there_without_packets() {
+    fn a_single_file_has_the_given_name_even_without_packets() {
         let folder = Folder::new("one");
         record(&folder, None, &[1, 2, 3]);
         assert_eq!(folder.files(), [("x.pcapng".to_owned(), vec![1, 2, 3])]);
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_file_goes_when_there_are_too_many() {
+    fn the_oldest_file_is_removed_beyond_the_limit() {
         let rotation = CaptureFileRotation { packets: some(1), files: some(2), ..CaptureFileRotation::default() };
         assert_eq!(rotated("ring", rotation, &[1, 2, 3, 4]), [[3], [4]]);
     }

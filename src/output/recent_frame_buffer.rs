@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_frames_make_room_for_new_ones() {
+    fn the_oldest_frames_are_evicted_for_new_ones() {
         let mut kept = RecentFrameBuffer::new(3 * (100 + size_of::<BufferedFrameCopy>()));
         for number in [1, 2, 3, 5] {
             kept.push(&frame(number, &[number as u8; 100]));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_beyond_all_room_is_not_kept() {
+    fn a_frame_larger_than_the_buffer_is_not_stored() {
         let mut kept = RecentFrameBuffer::new(100);
         kept.push(&frame(1, &[0; 200]));
         assert!(kept.frame(FrameNumber(1)).is_none());

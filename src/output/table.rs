@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_terminal_the_first_column_takes_what_the_others_leave() {
+    fn on_a_terminal_the_first_column_takes_the_remaining_width() {
         let text =
             written(TerminalProfile::terminal(20), &[["READ", "1,000", "open"], ["a name that is long", "7", ""]]);
         assert_eq!(text, "NAME           COUNT\nREAD           1,000\na name that…       7\n");

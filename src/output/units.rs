@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_counts_hours_where_there_are_any() {
+    fn durations_have_hours_only_from_one_hour_on() {
         let texts = [0.0, 18.2, 3_725.0, 1e12].map(|seconds| HoursMinutesSecondsText(seconds).to_string());
         assert_eq!(texts, ["0:00", "0:19", "1:02:05", "99:59:59"]);
     }
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_room_in_ten_columns() {
+    fn a_part_of_a_whole_fits_ten_columns() {
         for offered in (0..64).flat_map(|bits| [(1_u64 << bits) - 1, 1 << bits, 999 << bits.min(54)]) {
             for bytes in (0..64).map(|bits| 1_u64 << bits).filter(|bytes| *bytes < offered) {
                 let text = TransferredOfOfferedBytes { bytes, offered_bytes: offered, columns: 10 }.to_string();
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn names_can_do_nothing_to_a_terminal() {
+    fn control_characters_of_names_are_escaped() {
         assert_eq!(quoted(b"a \"b\" \\", Glyphs::UNICODE), r#""a \"b\" \\""#);
         assert_eq!(quoted(b"\x1b[2J\n\0\x7f", Glyphs::UNICODE), r#""\u{1b}[2J\n\u{0}\u{7f}""#);
         assert_eq!(quoted("größe".as_bytes(), Glyphs::UNICODE), "\"größe\"");

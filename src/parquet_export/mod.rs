@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_of_every_table_is_told_once() {
+    fn every_column_of_every_table_is_described_once() {
         fn names<R: ParquetRow>() -> Vec<&'static str> {
             assert!(R::COLUMNS.iter().all(|column| column.about.trim().ends_with('.')), "{}", R::TABLE);
             R::COLUMNS.iter().map(|column| column.name).collect()

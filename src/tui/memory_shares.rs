@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_no_more_than_the_share_of_the_view() {
+    fn parts_sum_up_to_the_share_of_the_view() {
         for is_once in [false, true] {
             let shares = ViewMemoryShares::new(112 << 20, is_once);
             let ViewMemoryShares { rows_bytes, waiting_bytes, kept_bytes, lines_bytes, saving_bytes } = shares;

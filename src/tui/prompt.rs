@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_as_one_types_with_its_column() {
+    fn errors_are_shown_with_their_column_while_typing() {
         assert_eq!(typed("").error, None);
         assert_eq!(typed("nfs.opcode == READ").error, None);
         assert_eq!(typed("rpc.xid == nonsense").error.map(|error| error.column), Some(12));
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_lines_come_back() {
+    fn earlier_lines_are_recalled() {
         let history = ["one".to_owned(), "two".to_owned()];
         let mut prompt = Prompt::new(PromptPurpose::Search, "", &history);
         press(&mut prompt, KeyCode::Up);

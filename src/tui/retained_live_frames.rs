@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_of_transactions_goes_with_their_frames_and_is_bounded() {
+    fn results_of_transactions_are_evicted_with_their_frames() {
         let mut source = CaptureFrameSource::open([crate::testing::path("rxe-v42.pcap")]).unwrap();
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let mut once = RetainedLiveFrames::new(150 << 10);

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_is_told_by_its_form() {
+    fn the_kind_of_a_location_follows_from_its_notation() {
         let start = Some(Timestamp(1_000_000_000));
         let at = |text| parse_location(text, start).unwrap();
         assert_eq!(at("590"), SearchCriterion::Frame(FrameNumber(590)));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hunt_goes_on_with_what_came_meanwhile() {
+    fn a_search_continues_with_rows_added_meanwhile() {
         let mut hunt = RunningSearch::from_start(SearchCriterion::Failed, 2);
         hunt.advance();
         hunt.advance();

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_style_comes_back() {
+    fn every_style_is_parsed_back() {
         let styles = TerminalOutputStyles::colored();
         for style in [styles.header, styles.time, styles.error, styles.callback, styles.label, styles.dim] {
             let line = parsed(&format!("a{}b", StyledText(style, "x")));

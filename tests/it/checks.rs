@@ -93,7 +93,7 @@ fn the_captures_are_as_their_baselines_have_them() {
 }
 
 #[test]
-fn what_changed_is_named_at_its_frame() {
+fn a_changed_value_is_named_at_its_frame() {
     let folder = blessed("named");
     let frame = damage(&folder);
     let text = ends(&run(&folder.0, &["trace.pcap"]), 1);
@@ -152,7 +152,7 @@ fn blessing_again_changes_nothing_and_keeps_the_settings() {
 }
 
 #[test]
-fn what_a_baseline_ignores_or_tolerates_does_not_count() {
+fn differences_that_a_baseline_ignores_or_tolerates_do_not_count() {
     let folder = blessed("ignored");
     damage(&folder);
     let text = folder.read("trace.pcap.baseline");
@@ -173,7 +173,7 @@ fn what_a_baseline_ignores_or_tolerates_does_not_count() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_in_one_line_and_the_others_are_checked() {
+fn unreadable_files_are_reported_and_the_others_are_checked() {
     let folder = blessed("unreadable");
     folder.write("other.pcap", &captures::bytes("rxe-v42-deleg"));
     let text = ends(&run(&folder.0, &["other.pcap", "trace.pcap", "none.pcap"]), 2);
@@ -245,7 +245,7 @@ fn a_baseline_that_cannot_be_read_is_written_again_and_keeps_its_settings() {
 }
 
 #[test]
-fn a_setting_that_means_nothing_is_told_and_not_lost() {
+fn an_invalid_setting_is_reported_and_preserved() {
     let folder = blessed("typo");
     let right = folder.read("trace.pcap.baseline");
     for (line, what) in [
@@ -273,7 +273,7 @@ fn a_capture_without_transactions_has_no_baseline() {
 }
 
 #[test]
-fn what_the_settings_leave_out_is_counted() {
+fn differences_that_the_settings_leave_out_are_counted() {
     let folder = blessed("counted");
     many_differences(&folder);
     let text = folder.read("trace.pcap.baseline").replace("[settings]\n", "[settings]\nignore argument,result\n");
@@ -351,7 +351,7 @@ fn many_differences(folder: &Folder) -> u64 {
 }
 
 #[test]
-fn a_case_fails_for_what_is_counted_and_not_for_what_is_shown() {
+fn a_case_fails_for_counted_differences_even_if_not_shown() {
     let folder = blessed("cases");
     let reads = many_differences(&folder);
     let arguments = ["-c", "1", "--junit", "report.xml", "trace.pcap"];
@@ -418,7 +418,7 @@ fn commands_of_the_document() -> Vec<String> {
 }
 
 #[test]
-fn the_document_on_ci_shows_what_works() {
+fn commands_of_the_document_on_ci_work() {
     let folder = Folder::new("document");
     fs::create_dir_all(folder.0.join("traces")).unwrap();
     folder.write("traces/mount.pcap", &captures::bytes("rxe-v42-deleg"));

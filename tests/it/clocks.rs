@@ -45,7 +45,7 @@ fn a_clock_that_jumps_changes_no_transaction_but_its_times() {
 /// A minute after the last frame, by the clock valid then, only pending Transactions are left: holes are skipped, and
 /// complete Transactions are emitted.
 #[test]
-fn nothing_waits_for_a_clock_that_went_back() {
+fn no_transaction_waits_for_a_clock_that_went_back() {
     for exhibit in &ALL {
         for by in JUMPS {
             // With a frame lost, so that there may be a hole; the clock jumps soon after.

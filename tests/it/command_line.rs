@@ -176,7 +176,7 @@ fn reports_of_pending_calls_are_refused_where_no_line_has_them() {
 }
 
 #[test]
-fn a_word_that_is_nearly_a_command_is_told_so() {
+fn a_misspelt_command_is_refused_with_a_proposal() {
     assert_eq!(refusal(&["comapre", "a", "b"]), "comapre: unknown command, and no such file; did you mean compare?");
     assert_eq!(refusal(&["hlep"]), "hlep: unknown command, and no such file; did you mean help?");
     assert_eq!(refusal(&["verison"]), "verison: unknown command, and no such file; did you mean --version?");
@@ -188,7 +188,7 @@ fn a_word_that_is_nearly_a_command_is_told_so() {
 }
 
 #[test]
-fn values_that_make_no_sense_are_refused_with_what_to_give() {
+fn invalid_values_are_refused_with_valid_ones() {
     let lines = "invalid value 'x' for '--count <COUNT>': give a whole number; see --help";
     assert_eq!(refusal(&["-c", "x", CAPTURE]), lines);
     assert_eq!(
@@ -215,7 +215,7 @@ fn a_directory_that_is_missing_is_named() {
 }
 
 #[test]
-fn a_trace_that_is_missing_is_told_with_how_to_make_one() {
+fn a_missing_trace_is_reported_with_the_command_to_make_one() {
     let expected = "no.trace: cannot open: no such file or directory; check the path, or make a trace: \
                     replay compile CAPTURE -o no.trace";
     assert_eq!(refusal(&["replay", "plan", "no.trace"]), expected);
@@ -330,7 +330,7 @@ fn times_are_iso_8601_where_that_is_asked_for() {
 }
 
 #[test]
-fn usage_that_makes_no_sense_is_refused_in_one_line() {
+fn invalid_usage_is_refused_in_one_line() {
     assert_eq!(
         refusal(&[]),
         "no capture file given; name one, or '-' for standard input, or an interface with -i; see --help"
@@ -371,7 +371,7 @@ fn usage_that_makes_no_sense_is_refused_in_one_line() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused_in_one_line() {
+fn files_that_are_no_captures_are_refused_in_one_line() {
     assert_eq!(refusal(&["no/such.pcap"]), "no/such.pcap: cannot open: no such file or directory; check the path");
     assert_eq!(refusal(&["captures"]), "captures: is a directory; name the capture files in it");
     assert_eq!(refusal(&["-", "-"]), "standard input: can be read only once; name '-' once");
@@ -382,7 +382,7 @@ fn what_is_no_capture_is_refused_in_one_line() {
 }
 
 #[test]
-fn the_last_of_an_option_counts() {
+fn the_last_value_of_a_repeated_option_applies() {
     let twice = run(&["-T", "json", "-T", "text", "-q", "--summary", "none", "--summary", "text", CAPTURE]);
     assert_eq!(done(&twice), done(&run(&["-q", CAPTURE])));
 }
@@ -400,7 +400,7 @@ fn a_capture_is_shown() {
 }
 
 #[test]
-fn the_view_says_what_a_line_is() {
+fn the_view_determines_the_unit_of_a_line() {
     let count = |arguments: &[&str]| {
         let options = ["--view", "frames", "--summary", "none"];
         // Below the header.
@@ -421,7 +421,7 @@ fn standard_input_is_read_like_a_file() {
 }
 
 #[test]
-fn what_comes_before_a_torn_record_is_shown() {
+fn frames_before_a_truncated_record_are_shown() {
     let whole = run(&["--view", "frames", "--summary", "none", CAPTURE]);
     let cut = Temporary::new("cut.pcap", &capture()[..30_000]);
     let torn = run(&["--view", "frames", "--summary", "none", cut.path()]);
@@ -435,7 +435,7 @@ fn what_comes_before_a_torn_record_is_shown() {
 }
 
 #[test]
-fn a_link_type_that_is_not_known_is_told_once_of_each_file() {
+fn an_unknown_link_type_is_reported_once_per_file() {
     let mut bytes = capture();
     bytes[20..24].copy_from_slice(&147_u32.to_le_bytes());
     let unknown = Temporary::new("link-147.pcap", &bytes);
@@ -457,7 +457,7 @@ fn a_file_that_cannot_be_read_on_leaves_the_others_alone() {
 }
 
 #[test]
-fn a_reader_that_wants_no_more_is_no_failure() {
+fn a_closed_output_pipe_is_no_failure() {
     // Many times more than a pipe holds.
     let files = vec![CAPTURE; 100];
     let mut child = program(&[&["--view", "frames"], files.as_slice()].concat()).spawn().unwrap();
@@ -477,7 +477,7 @@ fn a_command_without_its_subcommand_shows_its_help_in_lines() {
 }
 
 #[test]
-fn a_full_disk_is_told() {
+fn a_full_disk_is_reported() {
     let Ok(full) = fs::File::options().write(true).open("/dev/full") else {
         skip("/dev/full", "there is no /dev/full");
         return;

@@ -93,7 +93,7 @@ fn nfsv4_2_over_rdma_is_that_over_tcp_and_read_plus_is_read() {
 }
 
 #[test]
-fn between_minor_versions_nothing_differs_but_what_the_lower_lacks() {
+fn minor_versions_differ_only_in_features_of_the_higher() {
     let (differences, comparison) = compared("rxe-v42", "rxe-v41");
     // The effects of the minor version are a small part.
     assert_eq!((&comparison["fields"], &comparison["left_out"]), (&11_978.into(), &1_461.into()));
@@ -128,7 +128,7 @@ fn between_minor_versions_nothing_differs_but_what_the_lower_lacks() {
 }
 
 #[test]
-fn a_capture_that_starts_in_the_middle_lacks_what_came_before() {
+fn a_capture_from_the_middle_lacks_only_earlier_operations() {
     let (differences, _) = compared("rxe-v42", "rxe-v42-mid");
     let missing: Vec<_> = differences.iter().filter(|difference| difference["difference"] == "missing").collect();
     let first = missing.iter().position(|difference| difference["a"]["frame"].as_u64() > Some(70));
@@ -152,7 +152,7 @@ fn differences_are_chosen_by_kind_field_and_operation() {
 }
 
 #[test]
-fn nothing_is_said_where_nothing_is_asked_for_but_the_exit_code() {
+fn quiet_comparison_prints_nothing_but_errors() {
     let files = [captures::path("rxe-v42"), captures::path("rxe-v41"), captures::path("rxe-v42-ip6")];
     for (other, code) in [(&files[1], 1), (&files[2], 0)] {
         let output = run(&["-q"], &[&files[0], other]);
@@ -196,7 +196,7 @@ fn json_gives_every_difference_unless_fewer_are_asked_for() {
 }
 
 #[test]
-fn what_is_left_out_is_counted() {
+fn omitted_differences_are_counted() {
     let files = [captures::path("rxe-v42"), captures::path("rxe-v41")];
     let output = run(&["--ignore", "missing,extra,identity,result"], &[&files[0], &files[1]]);
     let text = str::from_utf8(&output.stdout).unwrap();
@@ -206,7 +206,7 @@ fn what_is_left_out_is_counted() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_no_success() {
+fn inputs_that_cannot_be_compared_are_exit_code_2() {
     let fails = |a: &str, b: &str| {
         let output = run(&[], &[Path::new(a), Path::new(b)]);
         assert_eq!((output.status.code(), &*output.stdout), (Some(2), &b""[..]));

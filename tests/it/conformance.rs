@@ -55,7 +55,7 @@ fn linux_conforms_except_for_one_known_deviation() {
 }
 
 #[test]
-fn a_rule_without_checks_says_so() {
+fn a_rule_without_checks_is_listed_as_not_checked() {
     let Some((_, said)) = held(&captures::path("rxe-v3")) else { return };
     assert!(said.contains("not checked  RFC 8167 6: a reverse Call"), "{said}");
     let Some((_, said)) = held(&captures::path("rxe-v42-deleg")) else { return };
@@ -63,7 +63,7 @@ fn a_rule_without_checks_says_so() {
 }
 
 #[test]
-fn what_cannot_be_held_to_the_rules_is_refused() {
+fn captures_that_cannot_be_judged_are_refused() {
     for (name, why) in [("rxe-v42-mid", "has not the set-up"), ("tcp-v42", "no connection of RPC-over-RDMA")] {
         let Some((output, said)) = held(&captures::path(name)) else { return };
         assert_eq!(output.status.code(), Some(2), "{said}");
@@ -272,7 +272,7 @@ fn two_calls_before_the_first_reply() {
 }
 
 #[test]
-fn a_send_longer_than_what_private_data_says() {
+fn a_send_longer_than_the_announced_receive_size() {
     // The server announces a receive size of 1,024 bytes.
     breaks(&["threshold"], |kept| {
         let at = kept[3].bytes.windows(4).position(|four| four == [0xf6, 0xab, 0x0e, 0x18]).unwrap();
@@ -299,7 +299,7 @@ fn a_send_that_is_no_message() {
 }
 
 #[test]
-fn a_form_that_there_is_not() {
+fn an_undefined_message_type() {
     breaks(&["form"], |kept| word(kept, 8, HEADER + 12, 9));
 }
 

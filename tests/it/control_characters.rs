@@ -66,7 +66,7 @@ fn is_clean(what: &str, output: &Output) -> Option<String> {
 }
 
 #[test]
-fn names_of_the_wire_reach_no_view_as_they_are() {
+fn captured_names_are_escaped_in_every_view() {
     let folder = Folder::new("wire");
     fs::write(folder.0.join("in.pcap"), renamed(&NAMES)).unwrap();
     fs::write(folder.0.join("plain.pcap"), captures::bytes("rxe-v42-deleg")).unwrap();
@@ -125,7 +125,7 @@ fn names_of_the_wire_reach_no_view_as_they_are() {
 }
 
 #[test]
-fn names_of_files_reach_no_output_as_they_are() {
+fn file_names_are_escaped_in_every_output() {
     let folder = Folder::new("files");
     let (name, other) = ("a\u{1b}[2J\u{202e}b.pcap", "c\u{9b}\u{2028}d.pcap");
     for name in [name, other] {
@@ -176,7 +176,7 @@ fn a_name_is_no_formula_in_csv() {
 
 /// Files that are merged are all open at once.
 #[test]
-fn too_many_files_for_the_limit_say_what_to_do() {
+fn too_many_files_are_refused_with_a_remedy() {
     let folder = Folder::new("many");
     let bytes = captures::bytes("rxe-v42-deleg");
     let names: Vec<String> = (0..100).map(|number| format!("{number}.pcap")).collect();

@@ -64,7 +64,7 @@ fn added_up(transactions: &[Transaction]) -> BTreeMap<String, (u64, u64, u64, u6
 }
 
 #[test]
-fn operations_are_what_the_transactions_add_up_to() {
+fn operations_are_the_sums_of_their_transactions() {
     for name in captures::ALL {
         let expected = added_up(&program::json(&captures::path(name)).transactions);
         let lines = lines(name, &["--view", "operations"]);
@@ -83,7 +83,7 @@ fn operations_are_what_the_transactions_add_up_to() {
 }
 
 #[test]
-fn connections_are_what_the_transactions_add_up_to() {
+fn connections_are_the_sums_of_their_transactions() {
     for name in captures::ALL {
         let mut expected: BTreeMap<u64, (u64, u64, u64, u64)> = BTreeMap::new();
         for transaction in program::json(&captures::path(name)).transactions {
@@ -135,7 +135,7 @@ fn connections_come_as_they_close() {
 }
 
 #[test]
-fn the_set_up_of_a_connection_is_told_where_it_was_seen() {
+fn the_set_up_of_a_connection_is_shown_if_captured() {
     let set_up = |name| lines(name, &["--view", "connections"])[0]["set_up"].clone();
     let seen = set_up("rxe-v42");
     assert_eq!((number(&seen, "port"), number(&seen["client"], "receive_size")), (20049, 4096));
@@ -145,7 +145,7 @@ fn the_set_up_of_a_connection_is_told_where_it_was_seen() {
 }
 
 #[test]
-fn csv_says_what_json_says() {
+fn csv_has_the_values_of_json() {
     for view in ["operations", "connections"] {
         let csv = text("rxe-v3", &["-T", "csv", "--view", view]);
         let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -168,7 +168,7 @@ fn csv_says_what_json_says() {
 }
 
 #[test]
-fn a_filter_chooses_what_is_counted() {
+fn only_selected_transactions_are_counted() {
     let lines = |view, filter| lines("rxe-v3", &["--view", view, "-Y", filter]);
     let operations = lines("operations", "nfsrdma.operation in {\"READ\", \"WRITE\"}");
     let names: Vec<_> = operations.iter().map(|line| line["operation"].as_str().unwrap_or_default()).collect();
@@ -187,7 +187,7 @@ fn a_count_is_of_lines() {
 }
 
 #[test]
-fn what_the_views_do_not_have_is_refused() {
+fn options_that_the_views_do_not_support_are_refused() {
     let refused = [
         (&["--view", "operations", "-V"][..], "has neither a tree nor bytes"),
         (&["--view", "connections", "-x"], "has neither a tree nor bytes"),

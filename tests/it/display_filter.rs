@@ -38,7 +38,7 @@ fn segments<'l>(line: &'l Value, chunks: &str) -> Vec<&'l Value> {
 }
 
 #[test]
-fn a_filter_that_selects_nothing_says_so() {
+fn a_filter_that_selects_nothing_is_reported() {
     let text = |arguments: &[&str]| String::from_utf8(run(arguments, "rxe-v42").stdout).unwrap();
     let nothing = "nfsrdma.operation == SETCLIENTID";
     assert_eq!(text(&["-Y", nothing]), "No Transaction matches the display filter.\n");
@@ -50,7 +50,7 @@ fn a_filter_that_selects_nothing_says_so() {
 }
 
 #[test]
-fn a_transaction_passes_by_what_is_known_of_it() {
+fn a_transaction_is_selected_by_its_derived_values() {
     selects("nfsrdma.operation == READ", "rxe-v42", |line| line["operation"] == "READ");
     selects("nfsrdma.latency > 0.01", "rxe-v42", |line| line["latency_ns"].as_u64() > Some(10_000_000));
     selects("nfsrdma.phase.data_out > 0", "rxe-v42", |line| line["phases_ns"]["data_out"].as_u64() > Some(0));
@@ -79,7 +79,7 @@ fn private_data_is_found_on_either_transport() {
 }
 
 #[test]
-fn a_transaction_passes_by_the_path_of_its_file() {
+fn a_transaction_is_selected_by_the_path_of_its_file() {
     let path = |line: &Value| line["path"].as_str().unwrap_or_default().to_owned();
     selects("nfsrdma.path contains \"/s2k\"", "rxe-v42", |line| path(line).contains("/s2k"));
     selects("nfsrdma.path == \"/export/data/w/s100\"", "rxe-v3", |line| path(line) == "/export/data/w/s100");
@@ -137,7 +137,7 @@ fn a_message_behind_a_gap_has_its_fields_in_the_frame_that_fills_the_gap() {
 }
 
 #[test]
-fn a_transaction_passes_by_the_fields_of_its_messages() {
+fn a_transaction_is_selected_by_the_fields_of_its_messages() {
     selects("rpc.xid == 0xb38df27d", "rxe-v42", |line| line["xid"] == "0xb38df27d");
     selects("nfs.opcode == SEEK", "rxe-v42", |line| line["operation"] == "SEEK");
     selects("rpcordma.msg_type == RDMA_NOMSG", "rxe-v42", |line| {
@@ -148,7 +148,7 @@ fn a_transaction_passes_by_the_fields_of_its_messages() {
 }
 
 #[test]
-fn a_transaction_passes_by_all_its_frames_together() {
+fn a_transaction_is_selected_by_all_its_frames_together() {
     // The Call, the RDMA Write and the Reply are three frames.
     selects("infiniband.bth.opcode == 10 and rpc.msgtyp == CALL and rpc.msgtyp == REPLY", "rxe-v42", |line| {
         let small = |segment: &&Value| (1..=4_096).contains(&segment["moved"].as_u64().unwrap());
@@ -167,7 +167,7 @@ fn a_transaction_passes_by_all_its_frames_together() {
 }
 
 #[test]
-fn the_summary_counts_what_is_selected() {
+fn the_summary_counts_selected_transactions() {
     let lines = json(&["-Y", "nfs.opcode == READ"], "rxe-v42");
     let (summary, selected) = lines.split_last().unwrap();
     assert_eq!(summary["transactions"].as_u64(), Some(selected.len() as u64));

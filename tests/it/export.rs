@@ -192,7 +192,7 @@ fn segment_rows(line: &Value) -> Vec<BTreeMap<String, Value>> {
 }
 
 #[test]
-fn the_tables_hold_what_the_json_says() {
+fn the_tables_have_the_values_of_json() {
     let folder = Folder::new("export-equal");
     for name in ["rxe-v3", "rxe-v42-deleg", "rxe-v42-loss", "rxe-v42-mid", "rxe-v42-snap128", "tcp-v42"] {
         let capture = captures::path(name);
@@ -424,7 +424,7 @@ fn an_export_takes_the_place_of_the_one_before() {
 }
 
 #[test]
-fn a_torn_capture_is_exported_as_far_as_it_goes_and_what_is_none_is_not() {
+fn a_truncated_capture_is_exported_and_other_files_are_not() {
     let folder = Folder::new("export-torn");
     let bytes = captures::bytes("rxe-v42-deleg");
     let (torn, text) = (folder.0.join("torn.pcap"), folder.0.join("text.pcap"));
@@ -440,7 +440,7 @@ fn a_torn_capture_is_exported_as_far_as_it_goes_and_what_is_none_is_not() {
 }
 
 #[test]
-fn names_tell_captures_apart() {
+fn captures_need_distinct_names() {
     let folder = Folder::new("export-names");
     let capture = captures::path("rxe-v42-deleg");
     let tables = folder.tables();
@@ -482,7 +482,7 @@ fn the_last_directory_is_created_and_one_above_must_exist() {
 }
 
 #[test]
-fn where_nothing_can_be_written_it_is_said() {
+fn an_unwritable_destination_is_reported_in_one_line() {
     let folder = Folder::new("export-refused");
     fs::write(folder.tables(), "a file").unwrap();
     let output = run(&[Path::new("--to"), &folder.tables(), &captures::path("rxe-v42-deleg")]);

@@ -70,7 +70,7 @@ impl<'a> FieldObserver<'a> for ReportedFields {
 }
 
 /// Returns the kinds of values that a field of this kind may have.
-fn may_be_told(kind: FieldKind) -> &'static [&'static str] {
+fn reported_kinds(kind: FieldKind) -> &'static [&'static str] {
     match kind {
         // A structure that fills an item is reported as bytes if the item contains something else.
         FieldKind::Group => &["group", "bytes"],
@@ -144,13 +144,13 @@ impl Covered {
         Self { base, is_covered: vec![false; length], unread: BTreeSet::new() }
     }
 
-    fn tell(&mut self, bytes: Range<usize>) {
+    fn cover(&mut self, bytes: Range<usize>) {
         let range = bytes.start.saturating_sub(self.base)..bytes.end.saturating_sub(self.base);
         self.is_covered.get_mut(range).expect("what is reported lies in the message").fill(true);
     }
 
     /// Returns the ranges of bytes that no field covers.
-    fn untold(&self) -> Vec<Range<usize>> {
+    fn uncovered(&self) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         for at in (0..self.is_covered.len()).filter(|at| !self.is_covered[*at]).map(|at| at + self.base) {
             match ranges.last_mut() {
@@ -168,7 +168,7 @@ impl<'a> FieldObserver<'a> for Covered {
     fn leave(&mut self, _: usize) {}
 
     fn structural_bytes(&mut self, bytes: Range<usize>) {
-        self.tell(bytes);
+        self.cover(bytes);
     }
 
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, _: FieldValue<'a>) {
@@ -177,7 +177,7 @@ impl<'a> FieldObserver<'a> for Covered {
         if unread.contains(&field.name) {
             self.unread.insert(field.name);
         } else {
-            self.tell(bytes);
+            self.cover(bytes);
         }
     }
 }
@@ -197,12 +197,12 @@ fn every_byte_is_covered(capture: &str) -> u64 {
             let header = record.rpc_offset.filter(|_| record.rpcrdma.is_some()).unwrap_or(0);
             let mut covered = Covered::new(0, header);
             reading.observe_rpcrdma(which, &mut covered).unwrap();
-            assert!(covered.untold().is_empty(), "RPC-over-RDMA header: {at}");
+            assert!(covered.uncovered().is_empty(), "RPC-over-RDMA header: {at}");
 
             let (bytes, base) = reading.rpc_bytes(which).unwrap();
             let mut covered = Covered::new(base, bytes.len());
             reading.observe_rpc(which, &mut covered).unwrap_or_else(|error| panic!("{error}: {at}"));
-            assert_eq!((covered.untold(), &covered.unread), (vec![], &BTreeSet::new()), "{at}");
+            assert_eq!((covered.uncovered(), &covered.unread), (vec![], &BTreeSet::new()), "{at}");
             messages += 1;
         }
     });
@@ -222,7 +222,7 @@ fn no_byte_of_a_complete_message_is_left_out() {
 }
 
 #[test]
-fn every_field_that_is_told_is_in_the_registry_with_its_type() {
+fn every_reported_field_is_in_the_registry_with_its_type() {
     let registry = catalog::all_fields();
     let known: BTreeMap<&str, Vec<FieldKind>> =
         registry.fields().map(|(name, places)| (name, places.iter().map(|place| place.field.kind).collect())).collect();
@@ -234,7 +234,7 @@ fn every_field_that_is_told_is_in_the_registry_with_its_type() {
             }
             let kinds = known.get(field.name).unwrap_or_else(|| panic!("{capture}: {} is unknown", field.name));
             assert!(kinds.contains(&field.kind), "{capture}: {} is reported as {:?}", field.name, field.kind);
-            let may_be = may_be_told(field.kind);
+            let may_be = reported_kinds(field.kind);
             assert!(
                 reports.iter().all(|what| may_be.contains(what)),
                 "{capture}: {field:?} is reported as {reports:?}"

@@ -137,7 +137,7 @@ fn a_transaction_has_the_fields_of_all_its_frames_and_of_both_messages() {
 }
 
 #[test]
-fn csv_without_fields_is_a_table_of_what_the_json_says() {
+fn csv_without_fields_is_a_table_of_json_values() {
     let text = shown(&["-T", "csv"], "rxe-v42-loss");
     let lines = program::json(&captures::path("rxe-v42-loss")).transactions;
     let mut rows = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
@@ -168,7 +168,7 @@ fn csv_without_fields_is_a_table_of_what_the_json_says() {
 }
 
 #[test]
-fn csv_quotes_what_needs_it() {
+fn csv_quotes_cells_with_commas() {
     let text = shown(&["-T", "csv", "-e", "nfsrdma.index", "-e", "nfs.opcode", "-c", "2"], "rxe-v42");
     assert_eq!(text, "nfsrdma.index,nfs.opcode\n1,\n2,\"42,42\"\n");
 }
@@ -216,7 +216,7 @@ fn json_of_frames_without_fields_is_everything_that_a_frame_has() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_combinations_of_options_are_refused() {
     let refused = |arguments: &[&str]| {
         let (code, _, error) = run(arguments, &captures::path("rxe-v42-deleg"));
         assert_eq!(code, Some(2));

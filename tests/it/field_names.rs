@@ -46,7 +46,7 @@ fn write(name: &str, about: &str, names: impl Iterator<Item = String>) {
 }
 
 #[test]
-fn a_name_is_wiresharks_or_is_listed_as_ours() {
+fn every_name_is_wiresharks_or_listed_as_ours() {
     let ours = ours();
     if std::env::var_os("UPDATE").is_some() {
         let theirs = wireshark().expect("tshark tells which names are Wireshark's");

@@ -173,7 +173,7 @@ fn path() -> PathBuf {
 }
 
 #[test]
-fn every_field_that_both_have_has_the_same_values_but_for_what_is_written_down() {
+fn common_fields_have_the_same_values_except_documented_differences() {
     let Some(version) = shown::version() else {
         skip_without("tshark");
         return;

@@ -185,7 +185,7 @@ fn seed_004_2_1_2_channels_are_bound_to_one_connection_or_to_several() {
 /// 004 section 2.2.2: "Some of the parameters to be exchanged at session binding time": credits, sizes, RDMA Read
 /// resources and padding.
 #[test]
-fn seed_004_2_2_2_what_was_negotiated_is_in_one_place() {
+fn seed_004_2_2_2_negotiated_parameters_are_in_one_place() {
     let mut network = Network::new();
     let only = network.connect();
     network.create_session(only, true);
@@ -259,7 +259,7 @@ fn seed_004_2_6_the_loss_of_the_backchannel_is_reported() {
 /// 004 sections 2.3.1 and 2.3.3: the same exchanges lead to normal operation on a TCP stream and on a connection that
 /// is in RDMA mode from its beginning.
 #[test]
-fn seed_004_2_3_sessions_begin_alike_over_tcp_and_over_rdma() {
+fn seed_004_2_3_sessions_begin_the_same_over_tcp_and_rdma() {
     let begins = |name: &str| -> (String, Vec<String>) {
         let lines = json(&captures::path(name)).transactions;
         let of_session = |line: &&crate::program::Transaction| {

@@ -155,7 +155,7 @@ fn each_in_turn(exhibits: [usize; 2]) {
 }
 
 #[test]
-fn of_each_frame_of_rocev2_exactly_what_it_carried_is_missed() {
+fn losing_any_rocev2_frame_loses_exactly_its_content() {
     each_in_turn(ROCE);
 }
 
@@ -180,7 +180,7 @@ fn data_of_first(frame: &Kept) -> u64 {
 }
 
 #[test]
-fn of_each_rdma_write_its_first_packet_costs_its_own_bytes() {
+fn losing_the_first_packet_of_an_rdma_write_loses_only_that() {
     let mut count = 0;
     for exhibit in ROCE.map(|at| &*ALL[at]) {
         for at in (0..exhibit.frames.len()).filter(|at| is_write_first(&exhibit.frames[*at])) {
@@ -270,12 +270,12 @@ fn the_first_packet_of_an_rdma_write_costs_its_own_bytes_before_a_late_reply() {
 }
 
 #[test]
-fn of_each_segment_of_tcp_exactly_what_it_carried_is_missed() {
+fn losing_any_tcp_segment_loses_exactly_its_content() {
     each_in_turn(TCP);
 }
 
 #[test]
-fn of_each_segment_of_iwarp_exactly_what_it_carried_is_missed() {
+fn losing_any_iwarp_segment_loses_exactly_its_content() {
     each_in_turn(IWARP);
 }
 
@@ -283,7 +283,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn of_two_neighbours_exactly_what_they_carried_is_missed(exhibit in 0usize..6, in_middle: bool, at in 0usize..400) {
+    fn losing_two_neighbours_loses_exactly_their_content(exhibit in 0usize..6, in_middle: bool, at in 0usize..400) {
         let exhibit = &*ALL[exhibit];
         let range = &tried(exhibit)[usize::from(in_middle)];
         if range.len() < 2 {

@@ -120,7 +120,7 @@ fn cut_packets_that_were_captured_twice_change_nothing() {
 /// Later than the lifetime of connections and Transactions: messages are copies if their Transactions are still
 /// pending, and undecoded bytes otherwise.
 #[test]
-fn packets_that_were_captured_again_much_later_invent_nothing() {
+fn packets_captured_again_much_later_add_no_transaction() {
     for Original { name, frames, outcome: before } in every_capture() {
         for behind in [5_000_000, 10_000_000, 100_000_000] {
             let said = format!("{name}, again {behind} ns later");

@@ -269,7 +269,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_happened_to_a_capture_it_is_read(
+    fn any_mutated_capture_is_decoded_within_bounds(
         mutations in prop::collection::vec(mutation(), 1..40),
         from in 0usize..1200,
         use_version_3: bool,
@@ -328,7 +328,7 @@ fn nothing_is_invented(expected: &[Transaction], found: &[Transaction], said: &s
 }
 
 #[test]
-fn one_lost_packet_invents_no_transaction_and_no_operation_or_status() {
+fn one_lost_packet_adds_no_transaction_operation_or_status() {
     let all = &*DELEGATIONS;
     let undisturbed = run(FlowLimits::default(), all).transactions;
     let expected = by_name(&undisturbed);
@@ -351,7 +351,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn many_lost_and_doubled_packets_invent_nothing(
+    fn many_lost_and_duplicated_packets_add_nothing(
         fates in prop::collection::vec(0u8..20, 200),
         losses in 0u8..12,
     ) {

@@ -10,7 +10,7 @@ use crate::independent_decoder;
 use crate::loss_comparison::{ALL, agrees, named, run};
 
 #[test]
-fn of_one_direction_there_are_the_messages_of_that_direction_and_no_other() {
+fn one_direction_alone_has_exactly_its_own_messages() {
     for exhibit in &ALL {
         let name = exhibit.name;
         let source = |at: usize| net::decode(&exhibit.frames[at].frame(1), &mut NullFieldObserver).source;

@@ -684,7 +684,7 @@ fn an_input_is_not_written_to_under_its_own_name() {
 }
 
 #[test]
-fn what_standard_input_is_read_from_is_not_written_to() {
+fn the_file_behind_standard_input_is_not_written_to() {
     let mut column = Column::default();
     for output in OUTPUTS.iter().filter(|output| output.is_named()) {
         let cell = Cell::new(output, i64::MAX);
@@ -860,7 +860,7 @@ fn an_input_that_is_no_capture_replaces_nothing() {
 
 /// If Ctrl-C ends `ssh HOST tcpdump | nfsrdma-inspect -w FILE -`, the frames received so far are written.
 #[test]
-fn of_a_pipe_what_came_before_a_signal_is_written() {
+fn frames_of_a_pipe_before_a_signal_are_written() {
     let output = &OUTPUTS[0];
     for name in ["-", "/dev/stdin"] {
         let cell = Cell::new(output, i64::MAX);

@@ -69,7 +69,7 @@ fn the_licences_of_all_crates_are_the_same() {
 
 /// There is no release and no public repository yet, so no document may install from one.
 #[test]
-fn nothing_is_installed_from_where_it_is_not() {
+fn documents_install_only_from_a_local_path() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let manifest = std::fs::read_to_string(root.join("Cargo.toml")).unwrap();
     if manifest.contains("\nrepository") {

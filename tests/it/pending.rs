@@ -42,7 +42,7 @@ fn json(arguments: &[&str], name: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_call_without_a_reply_is_a_line_of_its_own_after_some_time() {
+fn a_call_pending_for_the_given_time_has_its_own_line() {
     let lines = json(&["-l", "--pending", "1"], "pending.pcap");
     let pending: Vec<&Value> = lines.iter().filter(|line| line["kind"] == "pending").collect();
     let [call] = pending[..] else { panic!("{pending:?}") };
@@ -80,7 +80,7 @@ fn nothing_is_reported_of_a_file_unless_it_is_asked_for() {
 }
 
 #[test]
-fn a_filter_decides_by_what_was_seen_so_far() {
+fn a_filter_applies_to_pending_calls_as_seen_so_far() {
     let arguments = ["--pending", "1", "-Y", "nfs.opcode == READ && rpcordma.writes_count == 1"];
     let lines = json(&arguments, "filtered.pcap");
     assert_eq!(lines.iter().filter(|line| line["kind"] == "pending").count(), 1);
@@ -91,7 +91,7 @@ fn a_filter_decides_by_what_was_seen_so_far() {
 }
 
 #[test]
-fn the_list_says_what_the_call_waits_for() {
+fn the_list_shows_the_phase_of_a_pending_call() {
     let lines = lines(&["-l", "--pending", "1"], "list.pcap");
     let line = lines.iter().find(|line| line.contains("pending")).unwrap();
     assert!(line.contains("READ /data/w/s2k 0+4096"), "{line}");
@@ -128,7 +128,7 @@ fn a_call_that_is_too_old_is_given_up_and_counted() {
 }
 
 #[test]
-fn lengths_of_time_that_are_none_are_refused() {
+fn invalid_durations_are_refused() {
     for option in ["--pending", "--max-call-age"] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).args([option, "soon", "file"]).output().unwrap();

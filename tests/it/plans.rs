@@ -47,7 +47,7 @@ fn every_step_ends_in_one_state_and_each_that_does_not_run_has_its_reason() {
 }
 
 #[test]
-fn a_capture_that_begins_in_the_middle_runs_with_what_is_known_of_before() {
+fn a_capture_from_the_middle_has_no_unreplayable_step() {
     for name in ["rxe-v42-mid", "siw-v42-mid"] {
         let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
         let plan = ReplayPlanSummary::new(&mut open(&trace)).unwrap();
@@ -62,7 +62,7 @@ fn a_capture_that_begins_in_the_middle_runs_with_what_is_known_of_before() {
 }
 
 #[test]
-fn what_is_read_before_it_is_written_is_in_the_tree_with_its_content() {
+fn data_read_before_it_is_written_is_in_the_tree() {
     for name in ["rxe-v40-deleg", "rxe-v42-deleg"] {
         let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
         let mut extents = Vec::new();
@@ -207,7 +207,7 @@ fn the_program_compiles_and_plans() {
 }
 
 #[test]
-fn what_a_filter_leaves_out_counts_as_done_before() {
+fn steps_that_a_filter_excludes_count_as_done_before() {
     let to = Scratch::new("reads.trace");
     let trace = to.0.to_string_lossy().into_owned();
     let capture = captures::path("rxe-v42");
@@ -223,7 +223,7 @@ fn what_a_filter_leaves_out_counts_as_done_before() {
 }
 
 #[test]
-fn what_cannot_be_compiled_or_planned_is_said_in_one_line() {
+fn failures_to_compile_or_plan_are_reported_in_one_line() {
     let to = Scratch::new("none.trace");
     let trace = to.0.to_string_lossy().into_owned();
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");

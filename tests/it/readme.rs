@@ -38,7 +38,7 @@ fn shows(printed: &str, shown: &str) -> bool {
 
 /// Every line of an example is a line of the output, in the same order; `...` marks omitted lines.
 #[test]
-fn the_output_that_the_readme_shows_is_what_the_program_prints() {
+fn the_program_prints_the_output_in_the_readme() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let document = std::fs::read_to_string(root.join("README.md")).unwrap();
     let examples = examples(&document);

@@ -68,7 +68,7 @@ fn clocks_of_two_mirror_ports_that_differ_lose_nothing() {
 }
 
 #[test]
-fn neighbours_that_changed_places_lose_nothing() {
+fn swapped_neighbours_lose_nothing() {
     let frames = frames("rxe-v42-deleg");
     let (expected, ..) = read(&frames);
     for at in 0..frames.len() - 1 {
@@ -82,7 +82,7 @@ fn neighbours_that_changed_places_lose_nothing() {
 
 /// On each transport, the content of a Transaction is the same, except for times and frame numbers.
 #[test]
-fn neighbours_that_changed_places_change_nothing_on_any_transport() {
+fn swapped_neighbours_change_nothing_on_any_transport() {
     for exhibit in &ALL {
         for range in [exhibit.quiet(0, 200), exhibit.quiet(exhibit.frames.len() / 2, 120)] {
             let expected = exhibit.within(&range);

@@ -60,7 +60,7 @@ fn seed_001_5_1_the_flags_are_a_byte_with_reserved_bits() {
 }
 
 #[test]
-fn seed_001_4_1_private_data_that_is_absent_unknown_or_cut_is_told_apart() {
+fn seed_001_4_1_cut_private_data_is_distinguished_from_absent() {
     let printed = |file: &Path| {
         let set_up = connections(file)[0]["set_up"].clone();
         (set_up["private_data"].clone(), set_up["inline_thresholds"].clone())

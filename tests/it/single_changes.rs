@@ -272,7 +272,7 @@ fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)>
 }
 
 /// Returns `true` if a change of a field must be reported.
-fn is_told(field: &FieldDefinition, above: &str, is_call: bool) -> bool {
+fn is_compared(field: &FieldDefinition, above: &str, is_call: bool) -> bool {
     !matches!(
         requirement_of_field(field.name, above, is_call),
         FieldEqualityRequirement::Varies(_) | FieldEqualityRequirement::Racing(_)
@@ -296,7 +296,7 @@ fn changes_of_fields(frames: &[Kept], most: usize) -> Vec<Change> {
                 let _ = reading.observe(which, &mut spots);
             });
             for spot in spots.spots {
-                if !is_told(spot.field, spot.above, is_call) {
+                if !is_compared(spot.field, spot.above, is_call) {
                     continue;
                 }
                 let count = done.entry((spot.operation, spot.field.name, is_call)).or_default();
@@ -543,7 +543,7 @@ fn field_in(frames: &[Kept], frame: u64, which: RpcMessageKind, label: &str) -> 
 }
 
 #[test]
-fn between_two_minor_versions_a_change_of_what_both_have_is_named() {
+fn between_minor_versions_a_change_of_common_content_is_named() {
     let (before, other) = (Before::new(&frames("rxe-v42")), frames("rxe-v41"));
     let count = compared(&before, &after(&numbered(&other)).0).len();
     for (frame, which, label, mask, kind) in [
@@ -561,7 +561,7 @@ fn between_two_minor_versions_a_change_of_what_both_have_is_named() {
 }
 
 #[test]
-fn strict_hears_what_may_differ_in_headers_too() {
+fn strict_compares_header_fields_that_may_differ() {
     let frames = frames("rxe-v3");
     let before = Before::new(&frames);
     let strict = |changed: &[(u64, Kept)]| {
@@ -580,7 +580,7 @@ fn strict_hears_what_may_differ_in_headers_too() {
 }
 
 #[test]
-fn an_rpc_message_with_another_xid_than_its_header_is_told_as_that() {
+fn an_rpc_xid_unlike_the_header_is_one_header_difference() {
     let frames = frames("rxe-v3");
     let xid = field_in(&frames, 979, RpcMessageKind::Reply, "xid");
     let differences = compared(&Before::new(&frames), &after(&flipped(&frames, 979, xid, 1)).0);
@@ -590,7 +590,7 @@ fn an_rpc_message_with_another_xid_than_its_header_is_told_as_that() {
 }
 
 #[test]
-fn an_operation_that_is_there_once_more_is_extra() {
+fn an_additional_operation_is_extra() {
     let before = frames("rxe-v42-deleg");
     let (transactions, _) = transactions((1..).zip(&before));
     for at in [8, 14, 20] {

@@ -33,12 +33,12 @@ fn sends() -> BTreeMap<(u32, &'static str), Message> {
 }
 
 #[test]
-fn with_a_snap_length_every_message_is_counted_and_every_segment_that_is_there() {
+fn with_a_snap_length_all_messages_and_captured_segments_are_counted() {
     equals_the_second_count(NAME, &transactions());
 }
 
 #[test]
-fn with_a_snap_length_there_are_as_many_calls_and_replies_as_the_kernel_counted() {
+fn with_a_snap_length_calls_and_replies_equal_the_kernels_counts() {
     let (totals, line) = (totals(&transactions()), Mountstats::read(NAME).transport);
     assert_eq!(totals.sends(), line.sends + CALLS_OF_THE_UNMOUNT);
     assert_eq!(totals.receives(), line.receives + CALLS_OF_THE_UNMOUNT);
@@ -58,7 +58,7 @@ fn with_a_snap_length_the_bytes_are_the_kernels() {
 }
 
 #[test]
-fn with_a_snap_length_moved_says_what_the_headers_say() {
+fn with_a_snap_length_moved_bytes_are_those_of_the_headers() {
     for transaction in transactions() {
         for segment in transaction.segments("read_chunks") {
             assert_eq!(segment["moved"], segment["length"], "{segment} of {transaction:?}");
@@ -71,7 +71,7 @@ fn with_a_snap_length_moved_says_what_the_headers_say() {
 }
 
 #[test]
-fn a_transaction_that_the_snap_length_cut_says_so() {
+fn a_transaction_cut_by_the_snap_length_reports_missing_bytes() {
     let sends = sends();
     for transaction in transactions() {
         for side in ["call", "reply"] {
@@ -155,7 +155,7 @@ fn same_chunks(cut: &Value, whole: &Value, may_lack: bool, said: &str) {
 }
 
 #[test]
-fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell() {
+fn no_snap_length_adds_values_to_those_of_the_whole_capture() {
     for (name, snap) in [("rxe-v42", 96), ("rxe-v42", 128), ("rxe-v42", 256), ("rxe-v3", 96), ("rxe-v3", 128)] {
         let file = Temporary::new(&format!("{name}-{snap}.pcap"), &cut(name, snap));
         let found = program::json(file.path()).transactions;
@@ -209,7 +209,7 @@ fn whatever_the_snap_length_nothing_is_told_that_the_whole_capture_does_not_tell
 
 /// The name is behind 257 bytes of a frame, and the Reply, in memory, is cut before its filehandle.
 #[test]
-fn an_open_without_a_known_path_says_so() {
+fn an_open_with_an_unknown_path_is_marked() {
     let file = Temporary::new("open-260.pcap", &cut("rxe-v42", 260));
     let output = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
         .args(["--summary", "none"])
@@ -227,7 +227,7 @@ fn an_open_without_a_known_path_says_so() {
 /// Each transport with common snap lengths: as many Transactions as in the whole capture, each with the same content or
 /// less, as `missing` reports.
 #[test]
-fn with_a_snap_length_every_transport_tells_the_same_or_less() {
+fn with_a_snap_length_every_transport_has_the_same_or_less_content() {
     for exhibit in &ALL {
         for snap in [96, 128, 256] {
             let said = format!("{} with a snap length of {snap}", exhibit.name);
@@ -284,7 +284,7 @@ fn with_a_snap_length_every_transport_tells_the_same_or_less() {
 
 /// Data beyond the snap length is reported as cut, and never as malformed, lost or undecodable.
 #[test]
-fn what_a_snap_length_took_is_neither_malformed_nor_lost() {
+fn bytes_beyond_the_snap_length_are_neither_malformed_nor_lost() {
     for name in ["rxe-v42", "rxe-v3", "siw-v42", "siw-v3", "tcp-v42"] {
         for snap in (34..=144).step_by(2).chain([160, 200, 256]) {
             let file = Temporary::new("snapped.pcap", &cut(name, snap));
@@ -344,7 +344,7 @@ fn a_call_that_was_cut_is_listed_by_its_decoded_operations() {
 
 /// The name of a file was cut, and its directory was not: the directory is not the object.
 #[test]
-fn a_file_whose_name_was_cut_is_not_shown_as_its_directory() {
+fn a_file_with_a_cut_name_is_not_shown_as_its_directory() {
     let cases = [
         ("rxe-v3", &[168, 176, 184][..]),
         ("siw-v3", &[200, 208, 216]),

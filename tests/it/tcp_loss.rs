@@ -67,13 +67,13 @@ fn each_frame_lost_in_turn(name: &str, count: usize) {
 }
 
 #[test]
-fn what_a_lost_segment_carried_is_missing_and_nothing_else_is_touched() {
+fn only_the_bytes_of_a_lost_segment_are_missing() {
     each_frame_lost_in_turn("tcp-v3", 300);
     each_frame_lost_in_turn("tcp-v42", 250);
 }
 
 #[test]
-fn neighbours_that_changed_places_lose_nothing() {
+fn swapped_neighbours_lose_nothing() {
     for name in ["tcp-v3", "tcp-v42"] {
         let all = beginning(name, 300);
         let (whole, _) = read(all.iter().enumerate());

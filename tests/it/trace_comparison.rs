@@ -21,7 +21,7 @@ fn a_trace_has_no_difference_to_its_capture() {
 }
 
 #[test]
-fn what_is_not_whole_is_the_only_difference_of_a_capture_that_was_cut() {
+fn a_cut_capture_differs_from_its_trace_only_in_completeness() {
     let capture = captures::path("rxe-v42-conc-head");
     let trace = compiled_with("rxe-v42-conc-head", "retold", "keep");
     let (a, b) = (capture.to_str().unwrap(), trace.name());
@@ -29,7 +29,7 @@ fn what_is_not_whole_is_the_only_difference_of_a_capture_that_was_cut() {
 }
 
 #[test]
-fn file_data_of_which_the_hash_is_kept_is_compared_by_it() {
+fn hashed_file_data_is_compared_by_hash() {
     let capture = captures::path("rxe-v3");
     let trace = compiled_with("rxe-v3", "retold", "hash");
     let (a, b) = (capture.to_str().unwrap(), trace.name());
@@ -45,7 +45,7 @@ fn file_data_of_which_the_hash_is_kept_is_compared_by_it() {
 }
 
 #[test]
-fn a_trace_that_is_damaged_is_told_and_is_no_difference() {
+fn a_damaged_trace_is_an_error_and_no_difference() {
     let capture = captures::path("rxe-v3");
     let trace = compiled_with("rxe-v3", "damaged", "keep");
     let mut bytes = std::fs::read(&trace.0).unwrap();

@@ -138,7 +138,7 @@ fn operations_on_known_files_add_nothing_once_the_window_is_full() {
 }
 
 #[test]
-fn a_new_file_adds_some_hundred_bytes_to_what_is_remembered() {
+fn a_new_file_adds_some_hundred_bytes_of_memory() {
     let mut flow = Flow::new(limits());
     let mut compiler = TraceCompiler::new(Nowhere::default(), TraceFileDataRetention::KEPT, LARGE_BYTES).unwrap();
     compile(&mut flow, &mut compiler, 1..45_000, false, |_| 0);

@@ -42,7 +42,7 @@ pub(crate) fn compiled(name: &str, keeping: TraceFileDataRetention) -> (Vec<u8>,
     let mut sent = Vec::new();
     transactions(name, |transaction| {
         sent.extend(
-            [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| said(transaction, which)).into_iter().flatten(),
+            [RpcMessageKind::Call, RpcMessageKind::Reply].map(|which| rpc_of(transaction, which)).into_iter().flatten(),
         );
         transaction.with_messages(|reading| compiler.add(transaction, reading, true)).unwrap();
     });
@@ -70,7 +70,7 @@ fn transactions(name: &str, mut take: impl FnMut(&Transaction)) {
 }
 
 /// Returns a completely captured message.
-fn said(transaction: &Transaction, which: RpcMessageKind) -> Option<Sent> {
+fn rpc_of(transaction: &Transaction, which: RpcMessageKind) -> Option<Sent> {
     let message = transaction.message(which)?;
     let is_whole = transaction.missing_parts().is_empty() && message.bytes.len() >= message.length;
     let length = transaction.rpc_length(which).filter(|_| is_whole)?;
@@ -166,7 +166,7 @@ fn with_the_values_of_the_capture_each_message_is_as_it_was_captured() {
 }
 
 #[test]
-fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else() {
+fn other_xids_and_longer_filehandles_only_shift_later_bytes() {
     let (trace, ..) = compiled("rxe-v42", TraceFileDataRetention::KEPT);
     let (mut out, mut placed, mut moved) = (Vec::new(), Vec::new(), 0);
     open(&trace)
@@ -196,7 +196,7 @@ fn another_xid_and_a_longer_filehandle_move_what_follows_and_change_nothing_else
 }
 
 #[test]
-fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
+fn a_cut_or_damaged_trace_is_an_error_with_its_offset() {
     let (trace, ..) = compiled("rxe-v3", TraceFileDataRetention::HASHED);
     let read = |bytes: &[u8]| {
         let mut trace = ReplayTraceReader::open(Cursor::new(bytes))?;
@@ -223,7 +223,7 @@ fn a_trace_that_is_cut_or_damaged_is_an_error_that_says_where() {
 }
 
 #[test]
-fn what_is_used_was_defined_before_by_time() {
+fn used_values_were_defined_at_an_earlier_time() {
     for name in captures::ALL {
         let (trace, ..) = compiled(name, TraceFileDataRetention::HASHED);
         let (mut times, mut definers) = (HashMap::new(), 0);
@@ -250,7 +250,7 @@ fn what_is_used_was_defined_before_by_time() {
 }
 
 #[test]
-fn file_data_that_is_not_kept_has_its_hash() {
+fn omitted_file_data_has_its_hash() {
     let (kept, ..) = compiled("rxe-v42", TraceFileDataRetention::KEPT);
     let (hashed, ..) = compiled("rxe-v42", TraceFileDataRetention::HASHED);
     assert!(hashed.len() < kept.len());
@@ -300,7 +300,7 @@ fn arguments(asked: &TraceProcedure, message: &[u8], placed: &[TracePayloadInMes
 }
 
 #[test]
-fn with_other_names_a_call_says_the_same_of_everything_else() {
+fn replacing_names_leaves_all_other_fields_of_a_call() {
     for name in captures::ALL {
         let (trace, ..) = compiled(name, TraceFileDataRetention::HASHED);
         let (mut one, mut placed_one) = (Vec::new(), Vec::new());
@@ -331,7 +331,7 @@ fn with_other_names_a_call_says_the_same_of_everything_else() {
 }
 
 #[test]
-fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
+fn values_of_a_reply_have_the_same_places_in_a_live_one() {
     for name in captures::ALL {
         let (trace, ..) = compiled(name, TraceFileDataRetention::KEPT);
         let mut contents = open(&trace);
@@ -362,7 +362,7 @@ fn what_a_reply_gives_is_found_in_the_same_places_of_a_live_one() {
 }
 
 /// Recomputes the checksums of all contiguous blocks.
-fn mend(trace: &mut [u8]) {
+fn update_checksums(trace: &mut [u8]) {
     let checksum = crc32fast::hash(&trace[..24]);
     trace[24..28].copy_from_slice(&checksum.to_be_bytes());
     let mut at = 28;
@@ -403,7 +403,7 @@ fn use_all(trace: &[u8]) -> Result<(), TraceError> {
 }
 
 #[test]
-fn a_trace_that_says_nonsense_with_right_checksums_harms_nobody() {
+fn a_corrupted_trace_with_valid_checksums_is_harmless() {
     let (whole, ..) = compiled("rxe-v40-deleg", TraceFileDataRetention::KEPT);
     let mut state = 1_u64;
     let mut random = |below: usize| {
@@ -417,7 +417,7 @@ fn a_trace_that_says_nonsense_with_right_checksums_harms_nobody() {
             let at = 28 + random(trace.len() - 28);
             trace[at] = [0, 1, 0x7f, 0xff, random(256) as u8][random(5)];
         }
-        mend(&mut trace);
+        update_checksums(&mut trace);
         match use_all(&trace) {
             Ok(()) => read += 1,
             Err(_) => refused += 1,

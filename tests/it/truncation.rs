@@ -95,17 +95,17 @@ fn each_in_turn(exhibits: [usize; 2]) {
 }
 
 #[test]
-fn a_frame_of_rocev2_that_was_cut_lacks_only_what_the_cut_took() {
+fn a_cut_rocev2_frame_lacks_only_the_cut_bytes() {
     each_in_turn(ROCE);
 }
 
 #[test]
-fn a_segment_of_tcp_that_was_cut_lacks_only_what_the_cut_took() {
+fn a_cut_tcp_segment_lacks_only_the_cut_bytes() {
     each_in_turn(TCP);
 }
 
 #[test]
-fn a_segment_of_iwarp_that_was_cut_lacks_only_what_the_cut_took() {
+fn a_cut_iwarp_segment_lacks_only_the_cut_bytes() {
     each_in_turn(IWARP);
 }
 

@@ -463,7 +463,7 @@ fn an_interface_that_goes_down_is_reported() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back() {
+fn a_signal_restores_the_terminal() {
     let capture = captures::path("rxe-v42");
     let command = format!("{} tui {}", program(), capture.display());
     let pid = saved("pid");
@@ -512,7 +512,7 @@ fn panics_in_a_terminal() {
 }
 
 #[test]
-fn a_panic_gives_the_terminal_back_and_is_told() {
+fn a_panic_restores_the_terminal_and_is_reported() {
     let program = std::env::current_exe().unwrap();
     let command = format!("{} --ignored --exact tui::panics_in_a_terminal --nocapture", program.display());
     let Some(terminal) = Terminal::run("panic", &command) else { return };

@@ -132,7 +132,7 @@ fn in_every_tunnel_the_transactions_are_those_without() {
 /// VLAN tags from outside to inside (IEEE 802.1Q section 9.6), VNI (RFC 7348 section 5) and VSID (RFC 7637 section 3.2)
 /// are in the lines of Transactions, of connections, of the summary, and are fields.
 #[test]
-fn ieee_802_1q_9_6_rfc7348_5_the_virtual_network_is_told() {
+fn ieee_802_1q_9_6_rfc7348_5_the_virtual_network_is_reported() {
     // The first three bits after the type are the priority.
     const TAGS: [u8; 8] = [0x88, 0xa8, 0xe0, 7, 0x81, 0x00, 0xe0, 5];
     let cases: [(&str, Wrap, Value, Value, &str); 5] = [
@@ -172,7 +172,7 @@ fn ieee_802_1q_9_6_rfc7348_5_the_virtual_network_is_told() {
 }
 
 #[test]
-fn a_snap_length_cuts_inside_of_a_tunnel_what_it_cuts_without() {
+fn a_snap_length_cuts_the_same_inside_a_tunnel() {
     let mut frames = only_ip(NAME);
     for frame in &mut frames {
         frame.bytes.truncate(160);
@@ -201,7 +201,7 @@ fn without_frames(mut value: Value) -> Value {
 }
 
 #[test]
-fn a_tunnel_whose_datagrams_are_in_fragments() {
+fn fragmented_datagrams_of_a_tunnel_are_reassembled() {
     let plain = only_ip(NAME);
     let mut fragments = Vec::new();
     for (number, kept) in (1u16..).zip(&plain) {

@@ -246,7 +246,7 @@ fn the_frames_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
 }
 
 #[test]
-fn what_belongs_to_no_transaction_is_written_in_the_view_of_frames_alone() {
+fn frames_without_a_transaction_are_written_only_in_the_frame_view() {
     let capture = captures::path("rxe-v42");
     let all = frames(written("frames.pcapng", &capture, &["--view", "frames"]).path());
     let some = frames(written("transactions.pcapng", &capture, &[]).path());
@@ -262,7 +262,7 @@ fn what_belongs_to_no_transaction_is_written_in_the_view_of_frames_alone() {
 
 /// Without connection setup Wireshark knows neither the protocol of the queue pairs nor the beginning of FPDUs.
 #[test]
-fn wireshark_decodes_what_was_selected() {
+fn wireshark_decodes_selected_transactions() {
     for (name, protocol) in [("rxe-v42", "infiniband"), ("siw-v42", "iwarp_ddp_rdmap")] {
         let file = written(
             &format!("selected-{name}.pcapng"),
@@ -298,7 +298,7 @@ fn the_frames_of_as_many_lines_are_written_as_are_shown() {
 
 /// As `editcap` does; the count is that of the capture readers.
 #[test]
-fn the_number_of_written_frames_is_said_on_standard_error() {
+fn the_number_of_written_frames_is_on_standard_error() {
     let capture = captures::path("rxe-v42");
     for (more, frames_at_least) in [(&[][..], 1_000), (&["--view", "frames"], 1_978), (&["-Y", "nfs.opcode == 999"], 1)]
     {
@@ -324,7 +324,7 @@ fn the_number_of_written_frames_is_said_on_standard_error() {
 }
 
 #[test]
-fn a_pipe_is_as_good_as_a_file_while_there_is_room() {
+fn a_pipe_is_written_like_a_file_within_the_memory_limit() {
     let capture = captures::path("rxe-v42");
     let file = fs::read(written("file.pcapng", &capture, &[]).path()).unwrap();
     let piped = run(&["-w", "-"], Path::new("-"), File::open(&capture).unwrap().into());

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn when_there_is_no_room_two_steps_become_one() {
+    fn two_steps_become_one_at_the_limit() {
         let mut series: TimeSeries<Sum> = TimeSeries::new(4);
         for ms in 0..7 {
             series.step_at(Timestamp(ms * 1_000_000)).unwrap().0 += 1;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_shared_among_the_steps_that_it_lies_in() {
+    fn a_span_is_divided_among_the_steps_that_it_overlaps() {
         let mut series: TimeSeries<Sum> = TimeSeries::new(8);
         series.step_at(Timestamp(0));
         series.span(Timestamp(500_000), Timestamp(2_250_000), |step, ns| step.0 += ns);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_the_start_counts_in_the_first_step() {
+    fn samples_before_the_start_count_in_the_first_step() {
         let mut series: TimeSeries<Sum> = TimeSeries::new(8);
         series.step_at(Timestamp(5_000_000)).unwrap().0 += 1;
         series.step_at(Timestamp(1)).unwrap().0 += 1;

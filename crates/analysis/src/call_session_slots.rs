@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn nfsv3_has_none() {
+    fn nfsv3_calls_have_no_session_slot() {
         for transaction in crate::testing::transactions("rxe-v3.pcap") {
             transaction.with_messages(|messages| assert_eq!(slot(messages, &messages.summary()), None));
         }

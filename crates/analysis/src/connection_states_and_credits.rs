@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_given_once_and_begins_anew_after_it() {
+    fn a_closed_connection_is_emitted_once_and_then_starts_over() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let number = transactions[0].connection.number;
         let state = ConnectionParametersSnapshot {

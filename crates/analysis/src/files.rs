@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_adds_up_what_was_done_with_it() {
+    fn the_tally_of_a_file_sums_up_its_transactions() {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let mut files = FileTallies::new(64 << 20);
         files.transaction(b"/a", &transactions[60], 100, false);

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn files_keep_within_their_memory_and_come_again_when_others_are_idle() {
+    fn files_stay_within_their_memory_and_return_when_others_are_idle() {
         let paths: Vec<Vec<u8>> =
             (0..1_000_u32).map(|number| [&[b'a'; 4_000][..], &number.to_be_bytes()].concat()).collect();
         let mut recent = RecentRates::new(1 << 20);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn around_a_moment_so_many_connections_and_files_are_counted_apart() {
+    fn centered_rates_have_a_bounded_number_of_connections_and_files() {
         let mut around = CenteredWindowRates::new(at(0), (at(0), at(10)));
         for number in 0..2 * MAX_ENTRIES as u64 {
             let path = number.to_be_bytes();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn around_a_moment_half_of_a_window_is_before_it() {
+    fn half_of_a_centered_window_is_before_the_moment() {
         let mut around = CenteredWindowRates::new(at(50_000), (at(0), at(100_000)));
         (0..=100_000).step_by(100).for_each(|ms| around.add(ended(ms)));
         assert!(around.contains(at(20_000)) && !around.contains(at(19_999)));

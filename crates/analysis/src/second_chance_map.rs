@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_forgotten_up_to_the_capacity_and_then_the_least_used() {
+    fn beyond_the_capacity_the_least_used_entries_are_evicted() {
         let mut map = SecondChanceMap::new(4);
         (0..4).for_each(|key| map.insert(key, key));
         assert!((0..4).all(|key| map.get(key).is_some()) && map.forgotten() == 0);

@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_has_failed_when_its_own_program_says_so() {
+    fn a_reply_has_failed_by_the_status_of_its_program() {
         let summary = |number, name, is_ok| RpcSummary {
             status: Some(ProcedureStatus { number, name: Some(name), is_ok }),
             ..RpcSummary::default()
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_that_nobody_knows_take_a_bounded_amount_of_memory() {
+    fn unknown_operations_take_a_bounded_amount_of_memory() {
         use nfsrdma_dissectors::rpc::Program;
         let mut statistics = FrameAndTransactionStatistics::default();
         let transaction = &crate::testing::transactions("rxe-v42.pcap")[0];

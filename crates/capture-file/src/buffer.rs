@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping_holds_nothing_and_tells_how_far_it_came() {
+    fn skipping_buffers_nothing_and_returns_the_skipped_length() {
         let mut buffer = over(&[7; 1000], 64);
         assert_eq!(buffer.skip(990).unwrap(), 990);
         assert_eq!(buffer.offset(), 990);

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_compressed_passes_unchanged() {
+    fn uncompressed_input_passes_unchanged() {
         for bytes in [&b""[..], b"\x1f", b"plain, and longer than the first look"] {
             let input = input_of(bytes);
             assert!(!input.is_compressed());

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_where_and_what_to_do_in_one_line() {
+    fn errors_have_place_cause_and_remedy_in_one_line() {
         let torn = SourceError {
             frame: Some(FrameNumber(3)),
             offset: Some(240),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_of_compressed_files_are_said_to_be_of_the_decompressed_data() {
+    fn offsets_in_compressed_files_are_marked_as_decompressed() {
         let absurd = SourceError {
             frame: Some(FrameNumber(1)),
             offset: Some(24),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_capture_is_told_by_what_it_is() {
+    fn files_that_are_no_captures_are_described_by_their_beginning() {
         assert_eq!(detected(b""), "test: the file is empty; expected pcap or pcapng");
         assert_eq!(
             detected(b"12:00:01.5 IP 10.0.0.1.4791 > 10.0.0.2"),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn known_formats_are_named_with_what_to_do() {
+    fn known_formats_are_named_with_a_remedy() {
         assert_eq!(
             detected(b"snoop\0\0\0\0\0\0\x02\0\0\0\x04"),
             "test: not a pcap or pcapng file but Solaris snoop; convert it with editcap -F pcapng"

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_whose_time_goes_back_keeps_its_own_order() {
+    fn a_file_with_decreasing_times_keeps_its_own_order() {
         let (frames, _) = order(&mut merged(&[pcap(&[5, 1, 7], b'a'), pcap(&[4, 6], b'b')]));
         assert_eq!(frames, [(4, b'b'), (5, b'a'), (1, b'a'), (6, b'b'), (7, b'a')]);
     }
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_opened_is_told_at_once() {
+    fn inputs_that_cannot_be_opened_are_reported_at_once() {
         let error = |path: &str| CaptureFrameSource::open([path]).err().unwrap().to_string();
         assert_eq!(error("no/such.pcap"), "no/such.pcap: cannot open: no such file or directory; check the path");
         assert_eq!(error("src"), "src: is a directory; name the capture files in it");
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn compressed_captures_are_told_by_their_bytes() {
+    fn compressed_captures_are_recognized_by_their_bytes() {
         let plain = pcap(&[1, 2, 3], b'a');
         for packed in [gzip(&plain), zstd(&plain)] {
             assert_eq!(frames(&packed), frames(&plain));

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_at_any_byte_is_told_and_gives_a_prefix() {
+    fn a_cut_at_any_byte_is_an_error_after_a_prefix() {
         let data: Vec<u8> = (0..2000_u32).flat_map(|i| (i * i).to_le_bytes()).collect();
         let packed = gzip(&data);
         for cut in 2..packed.len() {
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_is_told_after_all_the_data() {
+    fn a_wrong_checksum_is_an_error_after_all_data() {
         let mut packed = gzip(b"data");
         let crc = packed.len() - 8;
         packed[crc] ^= 1;

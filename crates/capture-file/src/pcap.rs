@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_claims_less_on_the_wire_than_it_holds_keeps_what_it_holds() {
+    fn the_original_length_is_at_least_the_captured_length() {
         assert_eq!(frames(&with(BIG, 36, &[0, 0, 0, 1]))[0].length, 3);
     }
 
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_record_is_told_after_the_records_before_it() {
+    fn a_truncated_last_record_is_an_error_after_the_others() {
         let two = [BIG, &BIG[24..]].concat();
         for cut in 1..19 {
             let (frames, error) = failure(&two[..two.len() - cut]);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_header_is_told() {
+    fn a_truncated_header_is_an_error() {
         for cut in 4..24 {
             let (frames, error) = failure(&BIG[..cut]);
             assert!(frames.is_empty());

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_clock_that_ticks_in_powers_of_2_the_times_become_nanoseconds() {
+    fn times_of_a_binary_clock_become_nanoseconds() {
         let copy = copied(&file(0x80 | 10, 0, 1536));
         let source = read(&copy);
         assert_eq!(source.frame().unwrap().time, Timestamp(1_500_000_000));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_is_in_the_statistics_whoever_lost_it() {
+    fn drops_of_every_cause_are_in_the_statistics() {
         let mut bytes = Vec::new();
         let mut writer = PcapngWriter::new(&mut bytes, "test").unwrap().with_filter(Some("udp port 4791"));
         let source = read(&file(9, 0, 1));
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_an_option_is_cut() {
+    fn comments_longer_than_an_option_are_cut() {
         let mut bytes = Vec::new();
         let mut writer = PcapngWriter::new(&mut bytes, "test").unwrap();
         let source = read(&file(9, 0, 1));

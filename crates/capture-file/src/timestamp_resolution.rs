@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_timestamp_can_hold_is_held_at_its_ends() {
+    fn times_beyond_the_range_of_a_timestamp_are_clamped() {
         assert_eq!(time(0, 0, u64::MAX), i64::MAX);
         assert_eq!(time(0, i64::MAX, u64::MAX), i64::MAX);
         assert_eq!(time(9, i64::MIN, 0), i64::MIN);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_at_any_byte_is_told_and_gives_a_prefix() {
+    fn a_cut_at_any_byte_is_an_error_after_a_prefix() {
         let data: Vec<u8> = (0..1000_u32).flat_map(|i| (i * i).to_le_bytes()).collect();
         let packed = [SKIPPABLE, &zstd(&data)].concat();
         for cut in (4..packed.len()).filter(|cut| *cut != SKIPPABLE.len()) {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_checksum_and_trailing_bytes_are_told_after_the_data() {
+    fn wrong_checksums_and_trailing_bytes_are_errors_after_the_data() {
         let mut wrong = zstd(b"data, not much of it");
         if let Some(last) = wrong.last_mut() {
             *last ^= 1;
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8878_section_3_1_1_1_2_windows_are_told_by_their_header() {
+    fn rfc8878_section_3_1_1_1_2_the_window_size_comes_from_the_header() {
         assert_eq!(window_bytes(0, 0), Some(1024));
         assert_eq!(window_bytes(0, 17 << 3), Some(128 << 20));
         assert_eq!(window_bytes(0, 17 << 3 | 7), Some((128 << 20) / 8 * 15));

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_singular() {
+    fn a_single_item_is_in_the_singular() {
         let texts = [0_u8, 1, 2].map(|count| CountWithNoun(count, "Read chunk").to_string());
         assert_eq!(texts, ["0 Read chunks", "1 Read chunk", "2 Read chunks"]);
         assert_eq!(CountWithNoun(4096_usize, "byte").to_string(), "4096 bytes");

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_behind_a_gap_are_refused_until_the_gap_comes_again() {
+    fn packets_behind_a_gap_are_refused_until_its_retransmission() {
         let mut delivery = ReceiverPsnState::default();
         let first = arrive(&mut delivery, &[(10, 1), (12, 3), (13, 4)]);
         assert_eq!(first, [None, Some(DeliveryAnomaly::Refused), Some(DeliveryAnomaly::Refused)]);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nak_takes_back_what_was_captured_before_it_was_lost() {
+    fn a_nak_revokes_the_delivery_of_packets_lost_after_their_capture() {
         let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (11, 2), (12, 3)]);
         delivery.record_nak(11, at(5));
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_capture_alone_loses_no_time() {
+    fn reordering_by_the_capture_alone_is_no_recovery() {
         let mut delivery = ReceiverPsnState::default();
         let fates = arrive(&mut delivery, &[(10, 1), (13, 2), (11, 3), (12, 4)]);
         assert_eq!(fates, [None, Some(DeliveryAnomaly::Refused), None, None]);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_captured_before_the_first_packet_in_turn_is_late() {
+    fn packets_before_the_first_captured_psn_are_no_anomalies() {
         let mut delivery = ReceiverPsnState::default();
         assert_eq!(arrive(&mut delivery, &[(11, 1), (10, 2), (12, 3)]), [None; 3]);
         // The same applies after an RDMA Read of unknown size.
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn without_acknowledgements_a_gap_is_not_believed_for_ever() {
+    fn without_acknowledgements_a_gap_ends_after_a_time_limit() {
         let mut delivery = ReceiverPsnState::default();
         arrive(&mut delivery, &[(10, 1), (12, 2)]);
         assert_eq!(arrive(&mut delivery, &[(13, 2 + MAX_GAP_AGE_NS as i64)]), [Some(DeliveryAnomaly::Refused)]);

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_has_room_for_its_bound_and_one_more() {
+    fn the_capacity_is_at_most_the_bound_plus_one() {
         for bound in [1, 5, 100, 1000] {
             let mut slab = Slab::new();
             (0..=bound).for_each(|value| {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_seen_is_all_missing() {
+    fn without_bytes_the_whole_range_is_missing() {
         assert!(ByteRangeSet::default().missing_ranges(7).eq(std::iter::once(0..7)));
     }
 

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_snap_length_cut_still_counts_as_moved() {
+    fn bytes_cut_by_a_snap_length_count_as_moved() {
         let mut segment = segment(0, 1024);
         segment.payload = Some(Box::default());
         segment.add(0, &CapturedPacketPayload { bytes: b"abc", length: 1024 }, &[FrameNumber(1)]);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn kept_bytes_are_put_in_order_however_they_come() {
+    fn stored_bytes_are_put_in_order_from_any_arrival() {
         let mut segment = segment(0, 10);
         segment.payload = Some(Box::default());
         for (at, bytes) in [(8, "89"), (4, "456"), (4, "45"), (6, "678"), (2, "23")] {

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn identifications_tell_copies_from_what_was_sent_again() {
+    fn varying_identifications_distinguish_copies_from_retransmissions() {
         let mut identities = VaryingIpIdDetector::default();
         identities.record(7);
         assert!(!identities.distinguishes_packets(7));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_behind_many_frames_is_forgotten() {
+    fn frames_older_than_the_limit_are_forgotten() {
         let mut recent = DuplicateFrameDetector::default();
         recent.record(u64::MAX, Timestamp(0));
         (0..MAX_FRAMES as u64 - 1).for_each(|mark| recent.record(mark, Timestamp(0)));

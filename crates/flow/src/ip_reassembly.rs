@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_first_stays_where_fragments_overlap() {
+    fn the_earlier_fragment_wins_where_fragments_overlap() {
         let mut bench = Bench::new(IpReassemblyLimits::default());
         bench.add(&ipv4(1, 8, true, &[1; 16]));
         bench.add(&ipv4(1, 32, false, &[2; 8]));
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_fragment_of_ipv6_tells_the_protocol() {
+    fn the_protocol_of_ipv6_comes_from_the_first_fragment() {
         let mut bench = Bench::new(IpReassemblyLimits::default());
         bench.add(&ipv6(5, 8, false, 59, &[0; 8]));
         assert_eq!(bench.add(&ipv6(5, 0, true, 17, &[0; 8])).unwrap().protocol, IpProtocol::UDP);

@@ -156,7 +156,7 @@ fn connections_between_many_addresses() {
 }
 
 #[test]
-fn packets_of_many_connections_whose_other_direction_is_not_seen() {
+fn packets_of_many_connections_seen_in_one_direction() {
     let mut feed = Feed::new();
     for number in 0..MANY {
         feed.packet(
@@ -264,7 +264,7 @@ fn parts_of_messages_that_never_begin_nor_end() {
 }
 
 #[test]
-fn writes_to_the_far_end_of_memory_that_is_kept() {
+fn writes_to_the_far_end_of_stored_memory() {
     let mut feed = Feed::new();
     for number in 0..MANY {
         // A Reply chunk, whose bytes are retained to decode the message in it.

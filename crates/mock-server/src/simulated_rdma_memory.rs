@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_is_read_where_it_lies() {
+    fn shared_memory_is_read_in_place() {
         let mut device = MockRegisteredMemoryTable::default();
         let memory: Arc<[u8]> = Arc::from(&b"0123456789"[..]);
         let store = device.share(&memory);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_memory() {
+    fn registration_beyond_the_limit_fails() {
         let mut device = MockRegisteredMemoryTable::default();
         let half = 1u32 << 29;
         device.registered = MAX_REGISTERED_BYTES - u64::from(half);

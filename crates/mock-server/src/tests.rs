@@ -157,7 +157,7 @@ fn rfc8166_section_3_3_3_one_call_until_the_first_reply_then_as_many_as_granted(
 }
 
 #[test]
-fn rfc8166_section_3_3_1_a_lower_grant_holds_from_the_reply_that_says_it_and_zero_counts_as_one() {
+fn rfc8166_section_3_3_1_a_lower_grant_limits_later_calls_and_zero_counts_as_one() {
     let mut transport = MockTransport::new(MockConnectionSettings { credits: 8, ..MockConnectionSettings::default() });
     let connection = transport.connect(&target(32)).unwrap();
     submit_null(&mut transport, connection, 1).unwrap();
@@ -390,7 +390,7 @@ fn a_connection_that_breaks_in_the_middle_of_calls_names_them_in_their_order() {
 }
 
 #[test]
-fn rfc8166_section_4_5_a_reply_that_makes_no_sense_is_discarded_and_its_call_stays_in_flight() {
+fn rfc8166_section_4_5_an_invalid_reply_is_discarded_and_its_call_stays_in_flight() {
     for (fault, why, xid) in [
         (MockTransportFault::OtherXid, ReceivedMessageDiscardReason::Xid, Some(Xid(!1))),
         (MockTransportFault::CutHeader, ReceivedMessageDiscardReason::Short, None),
@@ -408,7 +408,7 @@ fn rfc8166_section_4_5_a_reply_that_makes_no_sense_is_discarded_and_its_call_sta
 }
 
 #[test]
-fn what_a_reply_says_of_chunks_is_not_believed_beyond_what_was_offered() {
+fn a_reply_that_returns_chunks_not_offered_is_discarded() {
     for fault in [MockTransportFault::MoreThanOffered, MockTransportFault::OtherHandle] {
         let mut transport = MockTransport::new(MockConnectionSettings::default());
         let root = root(&transport);
@@ -444,7 +444,7 @@ fn a_reply_that_comes_twice_is_one_and_one_that_comes_late_finds_its_call() {
 }
 
 #[test]
-fn a_byte_that_is_another_is_seen_by_who_looks() {
+fn an_injected_wrong_byte_is_in_the_read_data() {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let root = root(&transport);
     let mut line = line(&mut transport);
@@ -553,7 +553,7 @@ fn an_xid_is_in_flight_once() {
 }
 
 #[test]
-fn payloads_in_shared_memory_are_fetched_where_they_lie() {
+fn payloads_in_shared_memory_are_fetched_in_place() {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let root = root(&transport);
     let data = content(100_000);
@@ -680,7 +680,7 @@ fn rfc1813_section_3_3_an_object_is_found_renamed_and_removed() {
 }
 
 #[test]
-fn rfc5531_section_9_other_programs_versions_and_procedures_are_told() {
+fn rfc5531_section_9_unsupported_programs_versions_and_procedures_are_refused() {
     let mut transport = MockTransport::new(MockConnectionSettings::default());
     let mut line = line(&mut transport);
     let outcome = |line: &mut RpcClient<'_>, program, version, number| {
@@ -697,7 +697,7 @@ fn rfc5531_section_9_other_programs_versions_and_procedures_are_told() {
 
 proptest::proptest! {
     #[test]
-    fn a_server_answers_or_discards_whatever_it_is_sent(bytes: Vec<u8>) {
+    fn a_server_answers_or_discards_any_message(bytes: Vec<u8>) {
         let mut server = MockServer::default();
         let mut device = MockRegisteredMemoryTable::default();
         let mut responder = MockRpcRdmaResponder::new(4096, &MockConnectionSettings { credits: 8, ..MockConnectionSettings::default() });

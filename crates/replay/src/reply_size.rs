@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_getattr_needs_what_its_attributes_need() {
+    fn the_reply_of_a_getattr_is_sized_by_its_attributes() {
         let of = |words: &[u32]| {
             let getattr = v4::Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(words) });
             ReplySizeUpperBound::for_compound(&[getattr]).message_bytes

@@ -252,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn rfc8797_section_5_1_a_side_that_tells_nothing_has_1024_bytes_each_way() {
+    fn rfc8797_section_5_1_without_private_data_each_direction_has_1024_bytes() {
         let terms = NegotiatedRpcRdmaParameters::negotiate(Some(private(3, 3, true)), None);
         assert_eq!((terms.call_inline, terms.reply_inline, terms.remote_invalidation), (1024, 1024, false));
     }
 
     #[test]
-    fn rfc8797_section_4_2_a_wish_is_told_in_kilobytes_beyond_the_first() {
+    fn rfc8797_section_4_2_requested_sizes_are_limited_to_the_encodable_range() {
         let wish = ConnectOptions { send_size: 4096, receive_size: 262_144, ..ConnectOptions::default() };
         let announced = wish.private_data();
         assert_eq!((announced.send_threshold_bytes(), announced.receive_threshold_bytes()), (4096, 262_144));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8166_section_3_3_1_the_lower_of_requested_and_granted_less_what_is_in_flight() {
+    fn rfc8166_section_3_3_1_available_credits_exclude_calls_in_flight() {
         let mut credits = TransportCredits { requested: 32, granted: Some(64), in_flight: 2 };
         assert_eq!((credits.limit(), credits.available()), (32, 30));
         credits.granted = Some(1);

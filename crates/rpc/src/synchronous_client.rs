@@ -554,7 +554,7 @@ mod tests {
     use crate::tcp::TcpTransport;
 
     #[test]
-    fn a_server_that_calls_without_end_keeps_nobody_past_the_deadline() {
+    fn endless_calls_of_a_server_do_not_extend_the_deadline() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         thread::spawn(move || {

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_where_and_what_to_do_in_one_line() {
+    fn errors_have_place_cause_and_remedy_in_one_line() {
         let address = "192.0.2.1:20049".parse().ok();
         let error =
             RpcClientTransportError::at("nas", address, RpcClientTransportErrorKind::Timeout(Duration::from_secs(5)));

@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn names_carrier_host_port_export_and_version() {
+    fn a_url_has_transport_host_port_export_and_version() {
         let full = url("rdma://nas.example:20050/data/sets?vers=4.2");
         assert_eq!((full.transport, &full.host[..], full.default_port), (UrlTransport::Rdma, "nas.example", 20050));
         assert_eq!((&full.export[..], full.version), ("/data/sets", Some(NfsVersion::V4(2))));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_and_how_it_should_be() {
+    fn invalid_urls_are_errors_with_a_remedy() {
         for (text, what) in [
             ("nas:/export", "no scheme; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"),
             ("nfs://nas/", "unknown scheme \"nfs\"; write rdma://HOST/EXPORT or tcp://HOST/EXPORT"),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn is_written_as_it_was_read() {
+    fn parsed_urls_are_formatted_unchanged() {
         for text in [
             "rdma://nas/data",
             "tcp://nas:20049/a%20b?vers=4.1",

@@ -226,26 +226,26 @@ impl RegisteredField {
 mod tests {
     use super::*;
 
-    fn said(doc: &str) -> (String, String) {
+    fn split(doc: &str) -> (String, String) {
         let FieldDoc { text, source } = FieldDoc::parse(doc);
         (text, source)
     }
 
     #[test]
-    fn what_a_comment_says_is_told_from_its_source() {
+    fn a_comment_is_split_into_description_and_source() {
         let pair = |text: &str, source: &str| (text.to_owned(), source.to_owned());
-        assert_eq!(said(" READ4args. RFC 8881 section 18.22.1.\n"), pair("READ4args", "RFC 8881 section 18.22.1"));
+        assert_eq!(split(" READ4args. RFC 8881 section 18.22.1.\n"), pair("READ4args", "RFC 8881 section 18.22.1"));
         assert_eq!(
-            said(" READ4resok. RFC 8881 section 18.22.2. The data may travel in a chunk: RFC 8267 section 6.1."),
+            split(" READ4resok. RFC 8881 section 18.22.2. The data may travel in a chunk: RFC 8267 section 6.1."),
             pair("READ4resok", "RFC 8881 section 18.22.2")
         );
         assert_eq!(
-            said("Variant CRC, as the two bytes stand. Section 7.8.2."),
+            split("Variant CRC, as the two bytes stand. Section 7.8.2."),
             pair("Variant CRC, as the two bytes stand", "Section 7.8.2")
         );
-        assert_eq!(said("RFC 8881 section 5.8.1.1"), pair("", "RFC 8881 section 5.8.1.1"));
+        assert_eq!(split("RFC 8881 section 5.8.1.1"), pair("", "RFC 8881 section 5.8.1.1"));
         assert_eq!(
-            said(" What an IP datagram carries. <https://www.iana.org/assignments/protocol-numbers>"),
+            split(" What an IP datagram carries. <https://www.iana.org/assignments/protocol-numbers>"),
             pair("What an IP datagram carries", "<https://www.iana.org/assignments/protocol-numbers>")
         );
     }

@@ -37,7 +37,7 @@ mod tests {
     use crate::field::NullFieldObserver;
 
     #[test]
-    fn every_bit_of_the_header_has_its_place_and_comes_back() {
+    fn every_bit_of_the_header_is_decoded_and_encoded_back() {
         let bytes = [0x04, 0b1110_0000, 0xff, 0xff, 0b0100_0000, 0, 0, 0x11, 0x80, 0xc7, 0x3b, 0xf3];
         let (bth, rest) = Bth::decode(&bytes, 0, &mut NullFieldObserver).unwrap();
         assert_eq!(rest, []);

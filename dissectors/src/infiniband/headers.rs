@@ -288,7 +288,7 @@ mod tests {
     use crate::field::NullFieldObserver;
 
     #[test]
-    fn bits_5_and_6_of_the_syndrome_tell_its_kind() {
+    fn bits_5_and_6_of_the_syndrome_are_its_kind() {
         assert_eq!(Syndrome::from_byte(0x1f), Syndrome::Ack { credits: 31 });
         assert_eq!(Syndrome::from_byte(0x2c), Syndrome::RnrNak { timer: 12 });
         assert_eq!(Syndrome::from_byte(0x40), Syndrome::Reserved(0x40));

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_linux_are_good_and_what_may_change_on_the_way_does_not_matter() {
+    fn packets_of_linux_are_good_and_variant_fields_are_not_covered() {
         assert_eq!(over_ip(&OVER_IPV4, 28), Icrc::Good);
         assert_eq!(not_covered(&OVER_IPV4, 28), [1, 8, 10, 11, 26, 27, 32]);
         assert_eq!(over_ip(&OVER_IPV6, 48), Icrc::Good);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_icrc_tells_what_it_should_be() {
+    fn a_bad_icrc_has_the_expected_value() {
         let mut datagram = OVER_IPV4;
         datagram[47] ^= 1;
         assert_eq!(over_ip(&datagram, 28), Icrc::Bad { expected: 0xfd81_314d, found: 0xfd81_314c });

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn payload_is_what_lies_between_the_headers_and_the_pad() {
+    fn the_payload_is_between_headers_and_pad() {
         let bytes = packet(BthOpcode::RC_SEND_ONLY_WITH_INVALIDATE, 3, b"\x00\x00\x0a\xf3hello\0\0\0");
         let packet = decode(&bytes, bytes.len()).unwrap();
         assert_eq!(packet.invalidate, Some(Handle(0xaf3)));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_an_error_with_its_place() {
+    fn invalid_packets_are_errors_with_their_offset() {
         let mut bytes = packet(BthOpcode::RC_ACKNOWLEDGE, 1, &[0; 4]);
         assert_eq!(decode(&bytes, bytes.len()).unwrap_err(), PacketError { kind: PacketErrorKind::Pad, at: 43 });
         bytes[1] = 0x02;

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn distance_goes_the_short_way_round() {
+    fn the_distance_is_the_shorter_way_around() {
         assert_eq!(Psn(5).distance(Psn(7)), 2);
         assert_eq!(Psn(7).distance(Psn(5)), -2);
         assert_eq!(Psn(0xff_ffff).distance(Psn(1)), 2);

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_give_what_the_whole_gives() {
+    fn a_crc_of_pieces_equals_that_of_the_whole() {
         let bytes: Vec<u8> = (0..100).collect();
         assert_eq!(RunningFpduCrc::compute(&bytes[..33]).append(&bytes[33..]), RunningFpduCrc::compute(&bytes));
         assert_eq!(RunningFpduCrc::default().append(&bytes), RunningFpduCrc::compute(&bytes));

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn an_observer_is_told_every_field_of_a_read_request() {
+    fn an_observer_gets_every_field_of_a_read_request() {
         let mut fpdu = vec![0, 46, 0x41, 0x41, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0];
         fpdu.extend([7; 28]);
         fpdu.extend([0; 4]);

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc5040_section_4_8_a_terminate_says_layer_kind_and_error() {
+    fn rfc5040_section_4_8_a_terminate_has_layer_type_and_error() {
         assert_eq!(terminate(&[0x01, 0x00, 0, 0]), "RDMA, Remote Protection Error, Invalid STag");
         assert_eq!(terminate(&[0x02, 0x06, 0, 0]), "RDMA, Remote Operation Error, Unexpected OpCode");
         assert_eq!(terminate(&[0x00, 0x06, 0, 0]), "RDMA, Local Catastrophic Error, code 0x06");

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_sender_makes_is_not_plausible() {
+    fn invalid_header_values_are_not_plausible() {
         let send = [0x41, 0x43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
         assert!(decode(&send).unwrap().is_plausible(18));
         for (at, value) in [(0, 0xc1), (0, 0x40), (0, 0x45), (1, 0x83), (1, 0x53), (1, 0x42), (1, 0x4c), (9, 1)] {

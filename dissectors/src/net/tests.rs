@@ -240,7 +240,7 @@ fn a_snap_length_changes_no_length() {
 }
 
 #[test]
-fn what_is_not_read_tells_why() {
+fn frames_that_are_not_decoded_have_a_reason() {
     let reason = |link, bytes: &[u8]| match read(link, bytes).payload {
         NetworkLayerPayload::Other(reason) => reason,
         other => panic!("{other:?}"),
@@ -267,7 +267,7 @@ fn what_is_not_read_tells_why() {
 }
 
 #[test]
-fn a_tcp_segment_has_what_its_stream_needs() {
+fn a_tcp_segment_has_ports_sequence_numbers_and_payload() {
     let mut bytes = vec![0x45, 0, 0, 50, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1];
     bytes.extend([0xa5, 0x38, 0x08, 0x01, 0x82, 0xd6, 0xee, 0x10, 0xde, 0x7f, 0x2e, 0x18]);
     bytes.extend([0x60, 0x18, 0x00, 0x7e, 0, 0, 0, 0, 1, 1, 1, 0]);
@@ -356,7 +356,7 @@ impl Told {
 }
 
 #[test]
-fn an_observer_is_told_every_layer_with_wiresharks_names_and_exact_places() {
+fn an_observer_gets_every_layer_with_wiresharks_names_and_offsets() {
     let printed = Told::of(LinkType::ETHERNET, &ACK);
     assert_eq!(printed.find("eth.dst"), (0..6, "Ethernet([82, 84, 0, 9, 0, 2])"));
     assert_eq!(printed.find("eth.type"), (12..14, "Enum(2048, Some(\"IPv4\"))"));

@@ -130,7 +130,7 @@ macro_rules! examples {
         }
 
         #[test]
-        fn every_call_and_every_reply_is_what_was_laid_out() {
+        fn every_call_and_reply_has_the_expected_layout() {
             $calls.iter().for_each(|(bytes, args)| arguments(args.number(), bytes, args));
             $replies.iter().for_each(|(bytes, answer)| results(answer.number(), bytes, answer));
         }

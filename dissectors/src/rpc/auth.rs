@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc9289_section_4_1_a_server_that_speaks_tls_says_so_in_its_verifier() {
+    fn rfc9289_section_4_1_a_verifier_may_offer_tls() {
         let probe = decode(b"\0\0\0\x07\0\0\0\0").unwrap();
         assert_eq!((probe.tag(), probe.tag().name()), (Flavor::AUTH_TLS, Some("AUTH_TLS")));
         for (bytes, offered) in [(&b"\0\0\0\0\0\0\0\x08STARTTLS"[..], true), (b"\0\0\0\0\0\0\0\0", false)] {

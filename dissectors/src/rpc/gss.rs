@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc2203_section_5_3_2_only_data_is_protected_as_its_service_says() {
+    fn rfc2203_section_5_3_2_the_service_protects_only_data_messages() {
         let payload = |gss_proc, service| credential(gss_proc, service).payload();
         use {GssProc as P, RpcGssService as S};
         assert_eq!(payload(P::RPCSEC_GSS_DATA, S::rpc_gss_svc_none), GssPayload::Plain);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc5531_section_9_an_accepted_reply_says_how_the_procedure_went() {
+    fn rfc5531_section_9_an_accepted_reply_has_a_status() {
         let accepted = |stat: u8, rest: &[u8]| {
             [&b"\0\0\0\x07\0\0\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"[..], &[stat][..], rest].concat()
         };
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc5531_section_9_a_rejected_reply_says_why() {
+    fn rfc5531_section_9_a_rejected_reply_has_a_reason() {
         let message = decode(b"\0\0\0\x07\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x02");
         let mismatch = RejectedReply::RpcMismatch(MismatchInfo { low: 2, high: 2 });
         assert_eq!(message.reply(), Some(&ReplyBody::Denied(mismatch)));
@@ -259,13 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_call_nor_reply_is_refused_where_it_stands() {
+    fn an_unknown_message_type_is_refused_at_its_offset() {
         let result = RpcMsg::decode(&mut Cursor::new(b"\0\0\0\x07\0\0\0\x02"), &mut NullFieldObserver);
         assert_eq!(result, Err(XdrError::Invalid { at: 4, what: "MsgType", value: 2 }));
     }
 
     #[test]
-    fn a_message_cut_at_any_byte_is_told_as_cut() {
+    fn a_message_cut_at_any_byte_is_reported_as_cut() {
         for end in 0..CALL.len() {
             let mut cursor = Cursor::new(&CALL[..end]).with_length(CALL.len());
             assert!(RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap_err().is_cut(), "{end}");

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc5531_section_9_what_no_message_has_is_refused() {
+    fn rfc5531_section_9_invalid_values_are_not_recognized() {
         for wrong in [
             &[7, 2, 2, 100_003, 3, 0, 0, 0, 0, 0][..],
             &[7, 0, 3, 100_003, 3, 0, 0, 0, 0, 0],
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_was_cut_is_recognized_by_what_is_there() {
+    fn a_cut_message_is_recognized_by_its_remaining_bytes() {
         let call = words(&[7, 0, 2, 100_003, 3, 1, 1, 24, 0, 0]);
         assert_eq!(recognize(&call[..24], 200).map(|found| found.mtype), Some(MsgType::CALL));
         assert_eq!(recognize(&call[..20], 200), None);

@@ -173,7 +173,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_written_is_read(high: u128, low: u32, port: u16) {
+        fn formatted_addresses_are_parsed_back(high: u128, low: u32, port: u16) {
             for address in [IpAddr::from(Ipv6Addr::from(high)), IpAddr::from(Ipv4Addr::from(low))] {
                 let address = SocketAddr::new(address, port);
                 proptest::prop_assert_eq!(parse(format_address(address).as_bytes()), Some(address));

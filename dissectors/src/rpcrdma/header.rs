@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8166_section_4_5_2_an_invalid_procedure_is_kept_unread() {
+    fn rfc8166_section_4_5_2_an_invalid_procedure_has_an_undecoded_body() {
         let bytes = words(&[7, 1, 32, 5, 0]);
         assert!(matches!(round_trip(&bytes).rdma_body, RdmaBody::Unread(RdmaProc(5), _)));
     }
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_cut_at_any_byte_is_told_as_cut() {
+    fn a_header_cut_at_any_byte_is_reported_as_cut() {
         let bytes = words(&[&[7, 1, 32, 0][..], &LISTS[..24]].concat());
         for end in 0..bytes.len() {
             let mut cursor = Cursor::new(&bytes[..end]).with_length(bytes.len());

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8797_section_5_2_an_unknown_version_or_too_little_room_is_none() {
+    fn rfc8797_section_5_2_unknown_versions_and_short_data_are_no_private_data() {
         let mut bytes = BYTES;
         bytes[4] = 2;
         assert_eq!(find(&bytes), None);

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc5531_section_9_what_no_rpc_message_has_is_refused() {
+    fn rfc5531_section_9_a_payload_that_is_no_rpc_message_is_refused() {
         let with = |at: usize, word: u32| {
             let mut bytes = call();
             bytes[at * 4..at * 4 + 4].copy_from_slice(&word.to_be_bytes());
@@ -319,7 +319,7 @@ mod tests {
     /// strong evidence, a header alone is weak. Truncation only ever reduces the evidence, to none only within the
     /// first words.
     #[test]
-    fn a_payload_cut_by_a_snap_length_is_weighed_by_what_is_there() {
+    fn a_payload_cut_by_a_snap_length_has_less_evidence() {
         for (bytes, rpc) in [(call(), 28), (reply(), 52)] {
             for end in 0..bytes.len() {
                 let expected = match end {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_that_the_capture_cut_is_not_refused_before_something_speaks_against_it() {
+    fn a_cut_payload_is_refused_only_if_something_contradicts_it() {
         let call = call();
         for end in 0..call.len() {
             assert!(may_be_truncated_rpcrdma(&call[..end], call.len()), "{end}");

@@ -146,7 +146,7 @@ fn properties_of_version_2_have_their_types() {
 
 /// Section 6.3.1.
 #[test]
-fn errors_of_version_2_carry_what_their_code_asks_for() {
+fn errors_of_version_2_have_the_body_of_their_code() {
     let cases = [
         (vec![1, 1, 2], RpcRdma2Error::Vers(RpcRdmaErrvers { rdma_vers_low: 1, rdma_vers_high: 2 })),
         (vec![2], RpcRdma2Error::Plain(RpcRdma2ErrCode::RDMA2_ERR_BAD_XDR)),
@@ -190,7 +190,7 @@ fn the_error_of_an_unknown_version_is_read_in_both_versions() {
 }
 
 #[test]
-fn each_dialect_is_told_by_the_structure_of_a_call_and_of_a_reply() {
+fn each_dialect_is_recognized_by_the_structure_of_its_messages() {
     for rpc in [&CALL[..], &ANSWER] {
         let htype = if rpc[1] == 0 { 10 } else { 13 };
         let v2_lists: &[u32] = if rpc[1] == 0 { &[0, 0, 0, 0] } else { &[0] };

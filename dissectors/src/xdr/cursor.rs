@@ -498,7 +498,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_enclosed_item_ends_where_its_length_says_and_keeps_its_positions() {
+    fn an_enclosed_item_ends_at_its_length_and_keeps_its_positions() {
         let mut cursor = Cursor::new(b"\0\0\0\x06abcdef\0\0next").with_base(100);
         let length = cursor.word().unwrap();
         let mut inner = cursor.take_enclosed(length).unwrap();

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_stays_opaque_and_what_follows_is_read() {
+    fn any_other_item_stays_opaque_and_decoding_continues() {
         for (bytes, body) in [(&b"\0\0\0\x04\0\0\0\x2anext"[..], &b"\0\0\0\x2a"[..]), (b"\0\0\0\x01a\0\0\0next", b"a")]
         {
             let mut cursor = Cursor::new(bytes);

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_appended_keeps_its_items_at_their_places() {
+    fn chunk_positions_of_appended_items_are_shifted() {
         let mut inner = Encoder::new();
         inner.append_chunk_length(5);
         inner.word(7);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_room_of_an_earlier_message_is_used_again() {
+    fn the_memory_of_an_earlier_message_is_reused() {
         let encoder = Encoder::reusing(Vec::with_capacity(100));
         let (bytes, _) = encoder.finish();
         assert_eq!((bytes.len(), bytes.capacity()), (0, 100));

@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_captured_is_told_from_what_was_not_sent() {
+    fn bytes_not_captured_are_distinguished_from_bytes_not_sent() {
         let bytes = b"\0\0\0\x08hell";
         assert_eq!(decode::<Opaque>(&mut Cursor::new(bytes)), Err(XdrError::Short { at: 4, needed: 8 }));
         assert_eq!(decode::<Opaque>(&mut Cursor::new(bytes).with_length(12)), Err(XdrError::Cut { at: 8 }));

@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn alike_errors_of_this_program_are_one_line() {
+    fn similar_errors_of_this_program_are_one_line() {
         let errors = [
             "NFS 4.2 READ of frame 7: NFS4ERR_BADSESSION",
             "NFS 4.2 READ of frame 9: NFS4ERR_BADSESSION",

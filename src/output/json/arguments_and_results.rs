@@ -318,7 +318,7 @@ mod tests {
     const ACCESS: &[FlagName] = &[(1, "READ"), (2, "WRITE"), (3, "BOTH"), (0x100, "WANT")];
 
     #[test]
-    fn a_name_of_several_bits_stands_for_their_own() {
+    fn a_name_of_several_bits_replaces_their_individual_names() {
         assert_eq!(names(1, ACCESS, 0), r#"["READ"]"#);
         assert_eq!(names(0x103, ACCESS, 0), r#"["BOTH","WANT"]"#);
         assert_eq!(names(0, ACCESS, 0), "[]");

@@ -94,7 +94,7 @@ fn a_write_with_a_read_chunk() {
 }
 
 #[test]
-fn a_reply_whose_call_was_not_seen() {
+fn a_reply_without_its_call_has_null_fields() {
     // Frame 590 is the Call of the READ whose Reply is frame 595.
     let transactions = testing::drained(testing::read_but("rxe-v42.pcap", 590));
     let reply = transactions.iter().find(|transaction| transaction.call.is_none()).unwrap();
@@ -116,7 +116,7 @@ fn entry(transactions: &[Transaction], operation: &str) -> Json {
 }
 
 #[test]
-fn arguments_and_results_look_as_people_know_them() {
+fn arguments_and_results_are_in_conventional_notation() {
     let transactions = testing::transactions("rxe-v42.pcap");
     let expected = [
         // A result with the name of an argument is in its own object.
@@ -292,7 +292,7 @@ fn an_operation_without_a_name_goes_by_its_number_and_is_answered_as_illegal() {
 }
 
 #[test]
-fn a_result_of_another_operation_than_the_call_has_in_its_place_stands_alone() {
+fn a_result_of_another_operation_than_its_call_is_separate() {
     let operations = operations(
         |buffer| begin(buffer, 15, Some("LOOKUP")),
         |buffer| {
@@ -304,7 +304,7 @@ fn a_result_of_another_operation_than_the_call_has_in_its_place_stands_alone() {
 }
 
 #[test]
-fn of_what_is_too_long_for_a_line_there_is_the_length() {
+fn values_too_long_for_a_line_are_replaced_by_their_length() {
     static LONG: [u8; 1_025] = [7; 1_025];
     let operations = operations(
         |buffer| {

@@ -45,7 +45,7 @@ fn text(capture: &str, width: usize) -> String {
 }
 
 #[test]
-fn people_see_totals_then_operations_then_chunks() {
+fn the_text_summary_has_totals_then_operations_then_chunks() {
     let expected = "\
 3,500 frames, 3.27 MiB in 1.02 s. 43 Transactions on 4 connections, 1 incomplete (no Reply captured,
 chunk bytes missing).
@@ -86,7 +86,7 @@ fn a_narrow_terminal_gets_fewer_columns() {
 }
 
 #[test]
-fn programs_see_the_keys_of_the_contract_first() {
+fn the_json_summary_begins_with_the_keys_of_the_contract() {
     let line = summary("rxe-v42.pcap", |summary, to| summary.json(to).unwrap());
     let keys = [
         "schema",
@@ -134,7 +134,7 @@ fn an_operation_sums_up_its_transactions() {
 }
 
 #[test]
-fn of_nothing_there_is_a_summary_too() {
+fn an_empty_capture_has_a_summary() {
     let (statistics, flow) = (FrameAndTransactionStatistics::default(), Flow::new(FlowLimits::default()));
     let summary = CaptureSummary {
         statistics: &statistics,
@@ -158,14 +158,14 @@ fn of_nothing_there_is_a_summary_too() {
 }
 
 #[test]
-fn operations_of_calls_that_the_snap_length_cut_say_so() {
+fn operations_of_cut_calls_are_labelled_as_cut() {
     let text = text("rxe-v42-snap128.pcap", 100);
     assert!(text.contains("\nCut by the snap length "), "{text}");
     assert!(!text.contains("Unknown program"), "{text}");
 }
 
 #[test]
-fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
+fn the_summary_of_other_traffic_names_its_contents() {
     let mut ip = [0; 54];
     ip[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 0]);
     ip[16..18].copy_from_slice(&40_u16.to_be_bytes());
@@ -212,7 +212,7 @@ fn of_a_capture_without_rpc_over_rdma_it_is_said_what_is_in_it() {
 }
 
 #[test]
-fn what_loss_cost_is_a_sentence_about_transactions() {
+fn the_cost_of_loss_is_a_sentence_about_transactions() {
     const LOSS: &str = "rxe-v42-bulk-loss1.pcap.gz";
     let recovery = &object(LOSS)["recovery"];
     let text = summary(LOSS, |summary, to| summary.text(to, 1_000).unwrap());

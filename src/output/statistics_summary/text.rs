@@ -443,7 +443,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_leaves_columns_out_where_there_is_no_room() {
+    fn a_narrow_table_omits_columns() {
         let mut table =
             SummaryTable::new("Chunks".to_owned(), &["chunks", "segments", "moved"], &["chunks", "segments"]);
         table.row(["Read", "1,000", "2", "64.0 KiB"].map(str::to_owned).to_vec());

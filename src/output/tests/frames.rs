@@ -62,7 +62,7 @@ fn data_names_its_chunk_and_the_transaction() {
 }
 
 #[test]
-fn what_loss_brings_about_is_seen() {
+fn naks_and_retransmissions_are_shown() {
     let list = frames("rxe-v42-loss.pcap", TerminalProfile::pipe(), 2_560);
     assert!(!lines(&list, "NAK: PSN Sequence Error").is_empty());
     assert!(!lines(&list, "again V4.2 Reply").is_empty());

@@ -175,7 +175,7 @@ fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
 }
 
 #[test]
-fn what_matters_least_goes_first_on_a_narrow_terminal() {
+fn the_least_important_columns_are_omitted_first_on_narrow_terminals() {
     let header =
         |width| list("rxe-v42-deleg.pcap", TerminalProfile::terminal(width)).lines().next().unwrap().to_owned();
     let names = |width| header(width).split_whitespace().collect::<Vec<_>>().join(" ");
@@ -194,7 +194,7 @@ fn nameless(name: &str) -> String {
 }
 
 #[test]
-fn the_principal_operation_of_a_compound_tells_its_details() {
+fn the_principal_operation_of_a_compound_is_shown_with_details() {
     let list = nameless("rxe-v42.pcap");
     let operation = |begin: &str| {
         let line = line(&list, begin);
@@ -226,7 +226,7 @@ fn the_principal_operation_of_a_compound_tells_its_details() {
 }
 
 #[test]
-fn procedures_of_nfsv3_tell_theirs() {
+fn procedures_of_nfsv3_are_shown_with_details() {
     let list = nameless("rxe-v3.pcap");
     for expected in [
         "READDIRPLUS 302 entries EOF",
@@ -244,7 +244,7 @@ fn procedures_of_nfsv3_tell_theirs() {
 }
 
 #[test]
-fn errors_go_without_the_prefix_that_all_of_them_have() {
+fn errors_are_shown_without_their_common_prefix() {
     let list = nameless("rxe-v42.pcap");
     assert!(line(&list, "REMOVE \"w\"").ends_with("  NOTEMPTY"));
     assert!(line(&list, "OPEN \"nothere\"").ends_with("  NOENT"));
@@ -252,13 +252,13 @@ fn errors_go_without_the_prefix_that_all_of_them_have() {
 }
 
 #[test]
-fn statuses_of_nlm_and_of_its_companions_go_without_theirs() {
+fn statuses_of_nlm_are_shown_without_their_prefix() {
     let list = list("rxe-v3.pcap", TerminalProfile::terminal(100));
     assert!(!list.contains("NLM4_") && list.contains(" DENIED_GRACE"), "{list}");
 }
 
 #[test]
-fn files_go_by_their_paths() {
+fn files_are_shown_by_their_paths() {
     let list = list("rxe-v42.pcap", TerminalProfile::pipe());
     for expected in [
         "READ /data/w/s2k 0+4096 len 2000 EOF",
@@ -275,7 +275,7 @@ fn files_go_by_their_paths() {
 }
 
 #[test]
-fn companions_say_what_they_are_about() {
+fn auxiliary_programs_are_shown_with_their_objects() {
     let list = list("rxe-v3.pcap", TerminalProfile::pipe());
     for expected in [
         "GETPORT MOUNT 3 tcp → 39883",
@@ -292,7 +292,7 @@ fn companions_say_what_they_are_about() {
 }
 
 #[test]
-fn a_path_gives_way_to_what_follows_it() {
+fn a_path_is_shortened_for_the_details_after_it() {
     let list = list("rxe-v3.pcap", TerminalProfile::terminal(83));
     assert!(list.contains(" READ …/d12345 10000+4096 len… "), "{list}");
     assert!(list.contains(" ACCESS …/s100 RD MD XT XE → … "), "{list}");
@@ -300,7 +300,7 @@ fn a_path_gives_way_to_what_follows_it() {
 }
 
 #[test]
-fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
+fn filehandles_are_shown_by_wiresharks_hash_or_in_hexadecimal() {
     let list = |how| list_with("rxe-v3.pcap", TerminalProfile::pipe(), TimeFormat::Relative, how);
     // tshark -r rxe-v3.pcap -Y 'rpc.xid == 0xa78d6284' -T fields -e nfs.fh.hash
     let (hash, hex) = (list(FilehandleDisplay::Hash), list(FilehandleDisplay::Hex));
@@ -309,14 +309,14 @@ fn a_filehandle_goes_by_the_hash_that_wireshark_has() {
 }
 
 #[test]
-fn both_filehandles_of_a_copy_are_told_in_full() {
+fn both_filehandles_of_a_copy_are_shown_in_full() {
     let list = list_with("rxe-v42.pcap", TerminalProfile::pipe(), TimeFormat::Relative, FilehandleDisplay::Hash);
     // tshark -r rxe-v42.pcap -Y 'nfs.opcode == 60' -T fields -e nfs.fh.hash
     assert!(list.contains("  COPY 0xc0c18a12 0+8192 → 0x47c7b027 0"), "{}", line(&list, "COPY"));
 }
 
 #[test]
-fn what_was_sent_again_and_what_is_missing_is_marked() {
+fn retransmissions_and_missing_bytes_are_marked() {
     assert!(list("rxe-v42-loss.pcap", TerminalProfile::terminal(120)).contains("  ok reply×2\n"));
     let narrow = list("rxe-v42-snap128.pcap", TerminalProfile::terminal(80));
     assert!(narrow.contains(" 392 B missing\n") && !narrow.replace("missing", "").contains("mis"), "{narrow}");
@@ -325,7 +325,7 @@ fn what_was_sent_again_and_what_is_missing_is_marked() {
 }
 
 #[test]
-fn callbacks_point_back() {
+fn callbacks_have_a_reverse_arrow() {
     let list = list("rxe-v42-deleg.pcap", TerminalProfile::terminal(100));
     assert!(line(&list, "CB_RECALL").contains(" ←4.2  CB_RECALL "));
     let ascii = TerminalProfile { glyphs: Glyphs::ASCII, ..TerminalProfile::terminal(100) };

@@ -45,7 +45,7 @@ fn tree(name: &str, number: u64) -> String {
 }
 
 #[test]
-fn a_read_with_a_write_chunk_and_the_frames_that_were_kept() {
+fn a_read_with_a_write_chunk_and_its_stored_frames() {
     let mut kept = RecentFrameBuffer::new(64 << 20);
     let (mut source, mut flow) = (capture("rxe-v42.pcap"), Flow::new(FlowLimits::default()));
     while let Some(frame) = source.next().unwrap() {
@@ -110,7 +110,7 @@ fn a_write_with_a_read_chunk() {
 }
 
 #[test]
-fn a_readdir_whose_reply_is_in_a_reply_chunk() {
+fn a_readdir_with_its_reply_in_a_reply_chunk() {
     insta::assert_snapshot!(tree("rxe-v42.pcap", 1217));
 }
 
@@ -169,7 +169,7 @@ fn a_message_ends_with_the_copy_that_was_delivered() {
 }
 
 #[test]
-fn what_is_whole_is_shown_to_its_last_byte() {
+fn complete_messages_are_shown_to_their_last_byte() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-krb5.pcap.gz"] {
         for transaction in transactions(name) {
             let text = tree_of(&transaction, TerminalProfile::pipe(), &EmptyFrameStore);

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_sizes_are_in_labels_of_numbers() {
+    fn each_size_word_is_in_the_label_of_a_number() {
         let registry = nfsrdma_dissectors::catalog::all_fields();
         for word in SIZE_WORDS {
             let is_in = |field: &FieldDefinition| field.kind == FieldKind::Unsigned && field.label.contains(word);
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_shown_as_their_field_says() {
+    fn numbers_have_the_notation_of_their_field() {
         let plain = field("nfs.x", "x", FieldKind::Unsigned);
         assert_eq!(written(&plain, FieldValue::Unsigned(65_536)), "65536");
         let count = field("nfs.count4", "count", FieldKind::Unsigned);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_are_named_and_what_has_no_name_is_not_lost() {
+    fn flags_are_named_and_unnamed_bits_are_shown() {
         let field = field("nfs.share", "share", FieldKind::Flags);
         let names: &[FlagName] = &[(1, "READ"), (2, "WRITE"), (3, "BOTH"), (4, "DENY"), (4, "DENY_ALIAS")];
         let written = |mask| written(&field, FieldValue::Flags(mask, names));

@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_goes_through_the_columns_and_around() {
+    fn the_sort_column_cycles_through_all_columns() {
         let mut sort = PacketListSortOrder::default();
         let mut seen = Vec::new();
         for _ in 0..FrameColumn::ALL.len() {

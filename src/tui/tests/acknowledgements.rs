@@ -85,7 +85,7 @@ fn each_bar_has_the_first_ack_that_covers_its_last_packet() {
 }
 
 #[test]
-fn every_nak_stands_in_the_waterfall_of_what_it_refused_and_leads_to_its_frame() {
+fn every_nak_is_in_the_waterfall_and_opens_its_frame() {
     let name = "rxe-v42-loss.pcap";
     let naks: Vec<Raw> = packets(name).into_iter().filter(|packet| packet.syndrome.is_some_and(|s| s >= 96)).collect();
     assert!(naks.len() > 5, "{naks:?}");

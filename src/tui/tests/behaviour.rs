@@ -12,7 +12,7 @@ use crate::tui::tui_view::TuiView;
 const CAPTURE: &str = "rxe-v42.pcap";
 
 #[test]
-fn a_filter_leaves_what_it_selects_and_goes_away_again() {
+fn a_filter_shows_selected_rows_until_it_is_removed() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.ask('g', "#58").ask('f', "nfs.opcode == READ");
     assert_eq!(screen.app.rows().len(), 9);
@@ -24,7 +24,7 @@ fn a_filter_leaves_what_it_selects_and_goes_away_again() {
 }
 
 #[test]
-fn a_filter_that_is_wrong_is_told_with_its_column_and_stays_to_be_mended() {
+fn an_invalid_filter_is_reported_and_stays_in_the_prompt() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.ask('f', "nfs.opcode == REED");
     let text = screen.text();
@@ -34,7 +34,7 @@ fn a_filter_that_is_wrong_is_told_with_its_column_and_stays_to_be_mended() {
 }
 
 #[test]
-fn what_is_looked_for_is_found_among_the_last_rows_too() {
+fn a_search_during_the_first_pass_finds_the_last_rows() {
     let mut screen = Screen::begun(
         SharedCapture::files(vec![path(CAPTURE)], ZstdWindowBudget::default()),
         120,
@@ -104,7 +104,7 @@ fn search_in_the_tree_goes_to_the_field() {
 }
 
 #[test]
-fn one_goes_to_a_frame_an_xid_a_time_and_a_transaction() {
+fn goto_finds_a_frame_an_xid_a_time_and_a_transaction() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     for place in ["593", "0xb38df27d", "2.3013", "#49"] {
         screen.press(KeyCode::Home).ask('g', place);
@@ -117,7 +117,7 @@ fn one_goes_to_a_frame_an_xid_a_time_and_a_transaction() {
 }
 
 #[test]
-fn one_goes_to_the_next_that_failed_is_incomplete_or_slow() {
+fn keys_find_the_next_failed_incomplete_or_slow_transaction() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("e");
     assert!(screen.app.entry().unwrap().row.has_failed);
@@ -220,7 +220,7 @@ fn the_packet_list_begins_at_the_chosen_transaction_wherever_one_comes_from() {
 }
 
 #[test]
-fn what_is_chosen_is_saved_with_all_its_frames() {
+fn a_selected_transaction_is_saved_with_all_its_frames() {
     let folder = std::env::temp_dir().join(format!("nfsrdma-inspect-tui-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let saved = |screen: &mut Screen, name: &str, suffix: &str| {
@@ -343,14 +343,14 @@ fn the_mouse_chooses_views_lines_and_columns() {
 }
 
 #[test]
-fn quitting_suspending_and_drawing_again_are_for_who_has_the_terminal() {
+fn the_key_q_requests_quitting() {
     let mut screen = Screen::open(CAPTURE, 80, 24);
     screen.keys("q");
     assert_eq!(screen.app.take_requests(), [TerminalControlRequest::Quit]);
 }
 
 #[test]
-fn what_is_no_capture_is_told_on_the_screen() {
+fn a_file_that_is_no_capture_is_reported_on_the_screen() {
     let mut screen = Screen::open("README.md", 160, 24);
     assert!(screen.last_line().contains("not a capture file"), "{}", screen.last_line());
     for key in "123456wgmesiyYcW=Fx".chars() {
@@ -565,7 +565,7 @@ fn numbers_of_tables_are_whole_at_every_width() {
 
 /// Between two names, the column of the sign would be ambiguous.
 #[test]
-fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
+fn the_sort_indicator_is_next_to_its_column_name() {
     let mut seen = std::collections::BTreeSet::new();
     for width in [40, 80, 120, 200] {
         let mut screen = Screen::open("rxe-v3.pcap", width, 24);
@@ -599,7 +599,7 @@ fn the_sign_of_the_order_stands_at_the_name_of_its_column() {
 }
 
 #[test]
-fn right_scrolls_to_the_columns_that_have_no_room() {
+fn right_scrolls_to_the_hidden_columns() {
     for key in ["1", "2", "3", "4"] {
         let mut screen = Screen::open("rxe-v3.pcap", 60, 24);
         screen.keys(key);
@@ -697,7 +697,7 @@ fn files_that_are_read_again_keep_their_order() {
 }
 
 #[test]
-fn the_prompt_for_a_file_says_what_can_be_saved() {
+fn the_prompt_for_a_file_lists_the_choices() {
     for (width, text) in [
         (120, "save to:   FILE, FILE all (all shown), FILE control (ACKs and NAKs too)"),
         (40, "save to:   FILE [all] [control]"),

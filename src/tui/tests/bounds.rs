@@ -96,7 +96,7 @@ fn rates_over_evicted_rows_are_unknown_or_those_of_all_rows() {
 }
 
 #[test]
-fn pages_that_were_forgotten_are_read_again_as_they_were() {
+fn evicted_pages_are_reloaded_unchanged() {
     let long = Long::new("forgotten", 100);
     let mut whole = long.open(1 << 30);
     let count = whole.app.rows().len();

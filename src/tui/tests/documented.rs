@@ -45,7 +45,7 @@ fn renewed(text: &str) -> String {
 }
 
 #[test]
-fn the_documentation_shows_what_there_is() {
+fn screens_in_the_documentation_are_up_to_date() {
     for name in ["docs/tui.md", "README.md"] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
         let text = fs::read_to_string(&path).unwrap();

@@ -56,7 +56,7 @@ fn frames_are_sorted_by_length_and_the_other_way_round() {
 }
 
 #[test]
-fn what_a_filter_selects_is_sorted_and_searched_in_that_order() {
+fn frames_that_a_filter_selects_are_searched_in_sorted_order() {
     let mut screen = Screen::open(CAPTURE, 120, 40);
     screen.keys("5").ask('f', "frame.number > 600 && frame.number < 700").keys(">>>>>");
     let selected: Vec<_> = lengths().into_iter().filter(|(number, _)| (601..700).contains(number)).collect();

@@ -153,7 +153,7 @@ fn a_pending_call_keeps_its_file_and_whole_numbers_at_any_width() {
 }
 
 #[test]
-fn drops_are_told_whole_at_any_width() {
+fn drops_are_shown_in_full_at_any_width() {
     let mut screen = interface();
     set(&mut screen.app, CaptureInterfaceLinkState::Up, 0);
     screen.app.view = TuiView::Operations;

@@ -64,7 +64,7 @@ fn the_narrow_list_has_the_latency() {
 }
 
 #[test]
-fn an_error_of_the_input_stands_above_the_keys_until_it_was_read() {
+fn an_input_error_is_shown_above_the_keys_until_dismissed() {
     let mut screen = Screen::open("README.md", 160, 24);
     let text = screen.text();
     assert!(text.lines().last().unwrap().starts_with(" ? help"), "{text}");

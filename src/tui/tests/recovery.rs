@@ -61,7 +61,7 @@ fn the_table_of_connections_has_the_time_in_recovery() {
 }
 
 #[test]
-fn the_charts_of_latencies_say_what_part_was_recovery() {
+fn latency_charts_have_the_part_in_recovery() {
     let sums = by_operation();
     for (width, height) in [(80, 24), (120, 40)] {
         let mut screen = Screen::open(LOSS, width, height);

@@ -72,7 +72,7 @@ fn the_waterfall_is_as_long_as_the_latency_and_moves_the_bytes_of_the_chunks() {
 }
 
 #[test]
-fn frames_that_come_once_are_kept_and_those_that_are_gone_are_said_to_be() {
+fn frames_of_a_pipe_are_stored_and_evicted_ones_are_marked() {
     let source = CaptureFrameSource::open([path("rxe-v42.pcap")]).unwrap();
     let mut screen =
         Screen::of(SharedCapture::received_once("a pipe", source, 900 << 10), 120, 40, TuiOptions::default());
@@ -114,7 +114,7 @@ fn saved_frames(file: &std::path::Path) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn what_came_once_is_saved_as_from_a_file() {
+fn transactions_of_a_pipe_are_saved_like_those_of_a_file() {
     let place = |name: &str| {
         let name = format!("nfsrdma-inspect-once-{name}-{}.pcapng", std::process::id());
         let file = std::env::temp_dir().join(name);
@@ -139,7 +139,7 @@ fn what_came_once_is_saved_as_from_a_file() {
 }
 
 #[test]
-fn what_cannot_be_saved_of_what_came_once_is_said() {
+fn transactions_of_a_pipe_that_cannot_be_saved_are_reported() {
     let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
     let file = std::env::temp_dir().join(format!("nfsrdma-inspect-gone-{}.pcapng", std::process::id()));
     let _ = std::fs::remove_file(&file);
@@ -153,7 +153,7 @@ fn what_cannot_be_saved_of_what_came_once_is_said() {
 }
 
 #[test]
-fn a_filter_of_what_came_once_numbers_and_names_as_before_and_says_since_when_it_looked() {
+fn a_filter_on_a_pipe_keeps_numbers_and_states_its_start() {
     let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
     let last = |screen: &mut Screen| {
         screen.press(KeyCode::End);
@@ -178,7 +178,7 @@ fn a_filter_of_what_came_once_numbers_and_names_as_before_and_says_since_when_it
 }
 
 #[test]
-fn frames_that_are_gone_are_said_to_be_in_the_packet_list() {
+fn the_packet_list_counts_evicted_frames() {
     let mut screen = once("rxe-v42.pcap", 600 << 10, 120);
     screen.keys("5").press(KeyCode::Home);
     assert!(screen.text().contains("      1  no longer in memory"), "{}", screen.text());

@@ -103,21 +103,21 @@ fn the_help_has_every_key() {
 }
 
 #[test]
-fn a_filter_that_is_typed_shows_what_fits_and_what_is_wrong() {
+fn typing_a_filter_shows_completions_and_errors() {
     looks("filter", "rxe-v42.pcap", |screen| {
         screen.keys("frpcordma.w");
     });
 }
 
 #[test]
-fn a_filter_that_is_set_stands_below_the_view() {
+fn an_active_filter_is_shown_below_the_view() {
     looks("filtered", "rxe-v42.pcap", |screen| {
         screen.ask('f', "nfs.opcode == LOCK && nfs.status != NFS4_OK");
     });
 }
 
 #[test]
-fn what_is_lost_is_marked() {
+fn losses_are_marked() {
     let mut screen = Screen::open("rxe-v42-loss.pcap", 120, 40);
     // Sorted by status.
     screen.keys("z").keys("<");
@@ -125,7 +125,7 @@ fn what_is_lost_is_marked() {
 }
 
 #[test]
-fn a_snap_length_leaves_what_was_captured() {
+fn a_cut_message_is_shown_as_far_as_captured() {
     let mut screen = Screen::open("rxe-v42-snap128.pcap", 120, 40);
     screen.keys("i");
     insta::assert_snapshot!("snap", screen.text());
@@ -146,7 +146,7 @@ fn ascii_alone() {
 }
 
 #[test]
-fn a_small_terminal_shows_what_fits() {
+fn a_small_terminal_shows_the_parts_that_fit() {
     for (width, height) in [(40, 12), (20, 6), (10, 3), (1, 1)] {
         for keys in ["", "w", "2", "3", "4", "5", "6", "?", "fnfs.op"] {
             let mut screen = Screen::open("rxe-v42-deleg.pcap", width, height);

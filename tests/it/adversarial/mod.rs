@@ -240,7 +240,7 @@ fn filehandles_and_names_in_traces() {
 }
 
 #[test]
-fn a_trace_that_lacks_facts_for_want_of_memory_says_so() {
+fn a_trace_that_lacks_facts_for_want_of_memory_is_reported() {
     let capture = Scratch::new("facts.pcap");
     let names: Frames<'_> =
         &|to, count| (0..count).try_for_each(|number| lookup(to, number, 2 * number as u32, &format!("name {number}")));
@@ -361,7 +361,7 @@ fn zstd_files_with_long_windows_that_follow_one_another() {
 }
 
 #[test]
-fn zstd_files_that_need_more_memory_together_than_there_is_say_what_to_do() {
+fn zstd_files_beyond_the_memory_are_refused_with_a_remedy() {
     let files = zstd_files(2, 10);
     let paths: Vec<_> = files.iter().map(Scratch::path).collect();
     let output =

@@ -179,7 +179,7 @@ fn hold(answers: &[Vec<Vec<Value>>], lines: &[(String, Transaction)]) {
 }
 
 #[test]
-fn duckdb_answers_the_documented_queries_with_what_the_json_adds_up_to() {
+fn duckdb_answers_documented_queries_with_the_sums_of_json() {
     let Some(python) = python_with("duckdb") else { return };
     let folder = Folder::new("export-duckdb");
     export(&folder.tables(), &CAPTURES.map(captures::path));

@@ -25,7 +25,7 @@ fn agree(counts: &serde_json::Value, lines: &[String]) {
 }
 
 #[test]
-fn what_the_kernel_drops_while_nobody_fetches_is_counted() {
+fn packets_that_the_kernel_drops_are_counted() {
     let Some(wire) = Wire::new() else { return };
     let mut program = wire.capture(&NARROW);
     program.listen();
@@ -41,7 +41,7 @@ fn what_the_kernel_drops_while_nobody_fetches_is_counted() {
 }
 
 #[test]
-fn what_the_program_drops_while_nobody_looks_is_counted() {
+fn packets_that_the_program_drops_are_counted() {
     let Some(wire) = Wire::new() else { return };
     // Nobody reads the output, so that the program blocks when the pipe is full.
     let mut program = wire.capture(&NARROW);
@@ -64,7 +64,7 @@ fn what_the_program_drops_while_nobody_looks_is_counted() {
 }
 
 #[test]
-fn what_came_before_the_filter_stood_is_not_counted_as_what_passed_it() {
+fn packets_captured_before_the_filter_was_set_do_not_count() {
     let Some(wire) = Wire::new() else { return };
     let is_over = AtomicBool::new(false);
     let (lines, sent) = std::thread::scope(|scope| {

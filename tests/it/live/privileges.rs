@@ -15,7 +15,7 @@ fn refused(mut command: Command) -> String {
 }
 
 #[test]
-fn without_rights_it_says_which_and_how_to_get_them() {
+fn capturing_without_rights_is_refused_with_a_remedy() {
     if Wire::new().is_none() {
         return;
     }
@@ -31,7 +31,7 @@ fn without_rights_it_says_which_and_how_to_get_them() {
 }
 
 #[test]
-fn root_becomes_nobody_or_who_called_sudo_and_keeps_no_capability() {
+fn root_becomes_nobody_or_the_sudo_user_without_capabilities() {
     let Some(wire) = Wire::new() else { return };
     let arguments = ["-i", RECEIVER];
     let users = |program: &Capturing| {
@@ -54,7 +54,7 @@ fn root_becomes_nobody_or_who_called_sudo_and_keeps_no_capability() {
 }
 
 #[test]
-fn what_cannot_be_captured_is_said_in_one_line() {
+fn captures_that_cannot_start_are_refused_in_one_line() {
     let Some(wire) = Wire::new() else { return };
     let printed = |arguments: &[&str]| {
         let mut command = wire.command(env!("CARGO_BIN_EXE_nfsrdma-inspect"));

@@ -80,7 +80,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_file_has_every_frame_of_the_wire_and_what_was_counted() {
+fn a_recording_has_every_frame_and_the_packet_counters() {
     let Some(wire) = Wire::new() else { return };
     let folder = Folder::new("one");
     let file = folder.path("one.pcapng");
@@ -120,7 +120,7 @@ fn well_formed(file: &Path, packets: usize) {
 }
 
 #[test]
-fn the_filter_of_the_default_leaves_out_what_is_neither_rdma_nor_rpc() {
+fn the_default_filter_excludes_frames_without_rdma_or_rpc() {
     let Some(wire) = Wire::new() else { return };
     let folder = Folder::new("filter");
     let file = folder.path("filter.pcapng");

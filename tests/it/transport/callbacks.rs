@@ -210,7 +210,7 @@ fn rfc7530_section_10_4_a_delegation_that_the_capture_does_not_have_is_returned(
 }
 
 #[test]
-fn each_copy_of_a_client_listens_at_a_port_of_its_own() {
+fn each_copy_of_a_client_listens_at_its_own_port() {
     let server = Calling::start([127, 0, 0, 1].into(), false);
     let report = server.replayed("rxe-v40", &["--clients", "3"]);
     let seen = server.seen.lock().unwrap();
@@ -234,7 +234,7 @@ fn without_setclientid_no_port_is_opened() {
 }
 
 #[test]
-fn what_the_server_calls_is_recorded_on_connections_that_it_opened() {
+fn callbacks_are_recorded_on_connections_that_the_server_opened() {
     let server = Calling::start([127, 0, 0, 1].into(), false);
     let record = Passing::new("called-back");
     server.replayed("rxe-v40", &["--record", record.name()]);

@@ -49,7 +49,7 @@ fn copies_have_connections_of_their_own_and_are_reported_together() {
 }
 
 #[test]
-fn a_mismatch_tells_the_copy() {
+fn a_mismatch_names_its_copy() {
     let made = reads(10);
     let mut transport = MockTransport::for_server(Arc::clone(&made.server), MockConnectionSettings::default());
     // One Call of each of the three is among every three.

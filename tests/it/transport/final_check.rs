@@ -347,7 +347,7 @@ fn a_read_that_fails_or_gives_another_byte_is_found_also_of_a_file_that_an_unsup
 
 /// Objects of unsupported operations are checked like all others.
 #[test]
-fn the_check_covers_what_was_written_also_where_an_operation_was_unsupported() {
+fn the_check_covers_written_data_of_unsupported_operations() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v41", 4), ("rxe-v42", 4)] {
         let work = Work::of(capture, version, "covered");
         let (report, _) = replayed(&work, MockConnectionSettings::default(), None);

@@ -43,7 +43,7 @@ pub(super) fn program_in(environment: &[(&'static str, PathBuf)], arguments: &[&
 }
 
 #[test]
-fn rfc2203_calls_that_were_signed_are_signed_anew_on_nfs_ganesha() {
+fn rfc2203_signed_calls_are_signed_again_on_nfs_ganesha() {
     let Some(realm) = Realm::new() else { return };
     let Some(server) = Ganesha::start_secure(&realm) else { return };
     let url = format!("tcp://localhost:{}/export", server.port);

@@ -54,7 +54,7 @@ fn rfc8166_section_3_3_1_100_000_calls_with_all_credits_in_flight() {
 }
 
 #[test]
-fn a_probe_shows_what_was_agreed_on() {
+fn a_probe_shows_the_negotiated_parameters() {
     let private_data = PrivateData { send_size: 7, receive_size: 1, ..PrivateData::DEFAULT };
     let mut transport = MockTransport::new(MockConnectionSettings {
         private_data: Some(private_data),
@@ -107,7 +107,7 @@ fn probed_at(export: &str, transport: &mut MockTransport) -> String {
 }
 
 #[test]
-fn over_iwarp_a_probe_gives_up_a_connection_whose_first_call_has_no_reply() {
+fn over_iwarp_a_probe_abandons_a_connection_without_a_first_reply() {
     let iwarp =
         MockConnectionSettings { kind: TransportKind::Rdma(RdmaFabric::Iwarp), ..MockConnectionSettings::default() };
     let mut transport = MockTransport::new(iwarp.clone());
@@ -152,7 +152,7 @@ fn a_probe_names_the_directory_that_is_not_there() {
 }
 
 #[test]
-fn a_probe_says_of_remote_invalidation_who_announced_it_and_whether_it_was_used() {
+fn a_probe_shows_announcement_and_use_of_remote_invalidation() {
     let url: ServerUrl = "rdma://127.0.0.1/?vers=4.2".parse().unwrap();
     let mut found =
         probe(&mut MockTransport::new(MockConnectionSettings::default()), &url, &ConnectOptions::default()).unwrap();

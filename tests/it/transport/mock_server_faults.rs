@@ -216,7 +216,7 @@ fn seeded_objects_have_the_captured_owners_and_link_sizes() {
 }
 
 #[test]
-fn an_honest_server_raises_no_alarm_in_twenty_runs() {
+fn a_correct_server_causes_no_mismatch_in_twenty_runs() {
     for work in works("honest", |_| true) {
         let mut report = ReplayReport::default();
         for _ in 0..5 {
@@ -293,7 +293,7 @@ const NOT_FOUND: &[&str] = &[
 ];
 
 /// Compares the undetected faults of one version with [`NOT_FOUND`], and returns the number of faults.
-fn lies_are_found(version: u32) {
+fn faults_are_detected(version: u32) {
     let works = works(&format!("faults-{version}"), |of| of == version);
     let outcomes = outcomes(version, &works);
     let not_injected: Vec<_> = outcomes.iter().filter(|(_, printed)| printed.is_none()).collect();
@@ -309,16 +309,16 @@ fn lies_are_found(version: u32) {
 
 #[test]
 fn faults_of_nfs_v3_are_all_detected() {
-    lies_are_found(3);
+    faults_are_detected(3);
 }
 
 #[test]
 fn faults_of_nfs_v4_are_detected_except_those_listed() {
-    lies_are_found(4);
+    faults_are_detected(4);
 }
 
 #[test]
-fn of_100_lies_99_are_found() {
+fn of_100_faults_99_are_detected() {
     let faults = fault_injection::all().len();
     assert!(faults > 400 && NOT_FOUND.len() * 100 <= faults, "{} of {faults} are not detected", NOT_FOUND.len());
 }
@@ -345,7 +345,7 @@ fn a_size_that_no_file_had_is_found_in_overlapped_steps_too() {
 
 /// A wrong effect on a file is detected only by the final check if no step reads it again.
 #[test]
-fn the_walk_finds_what_no_reply_tells() {
+fn the_final_check_finds_faults_that_no_reply_reveals() {
     let works = works("walk", |_| true);
     for (version, operation, what) in [
         (3, "REMOVE", MockServerFaultKind::WrongFiles(MockFileTreeFault::Nothing)),
@@ -369,7 +369,7 @@ fn the_walk_finds_what_no_reply_tells() {
 }
 
 #[test]
-fn what_two_runs_teach_is_let_be_in_the_third_and_the_rule_is_named() {
+fn a_rule_inferred_from_two_runs_applies_in_the_third() {
     let work = Work::of("rxe-v42", 4, "teach");
     let fault = MockServerFault {
         version: 4,

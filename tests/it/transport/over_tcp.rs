@@ -51,7 +51,7 @@ fn many_calls_in_flight_on_several_connections() {
 }
 
 #[test]
-fn a_server_that_is_gone_in_the_middle_is_reported() {
+fn a_server_that_disappears_in_the_middle_is_reported() {
     let Some(mut server) = Ganesha::start(false) else { return };
     let mut tcp = TcpTransport::new();
     let connection = tcp.connect(&target(server.port)).unwrap();
@@ -117,7 +117,7 @@ fn an_unreachable_server_is_reported_in_one_line_with_exit_code_4() {
 
 /// A port mapper or a MOUNT that accepts connections and does not answer.
 #[test]
-fn a_mount_that_says_nothing_is_exit_code_4() {
+fn a_silent_mount_service_is_exit_code_4() {
     let trace = compiled("rxe-v3", "silent-mount");
     let [nfs, mount] = [(); 2].map(|()| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
     let [nfs_port, mount_port] = [&nfs, &mount].map(|listener| listener.local_addr().unwrap().port());
@@ -144,7 +144,7 @@ fn an_unsupported_version_is_reported_with_exit_code_4() {
 }
 
 /// Returns the result of `probe` for a server that gives this answer to everything.
-fn said_of(answer: &[u8]) -> (Option<i32>, String) {
+fn code_and_error(answer: &[u8]) -> (Option<i32>, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut answer = answer.to_vec();
@@ -169,14 +169,14 @@ fn said_of(answer: &[u8]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_port_that_speaks_something_else_is_named() {
+fn a_port_of_another_protocol_is_named() {
     let foreign: [(&[u8], &str); 3] = [
         (b"SSH-2.0-OpenSSH_9.2p1\r\n", "this port speaks SSH, not NFS; check the port"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "this port speaks HTTP, not NFS"),
         (b"\x15\x03\x01\0\x02\x02\x0a", "this port speaks TLS, not NFS"),
     ];
     for (answer, expected) in foreign {
-        let (code, said) = said_of(answer);
+        let (code, said) = code_and_error(answer);
         assert_eq!(code, Some(4), "{said}");
         assert!(said.contains(expected), "{said}");
     }
@@ -197,7 +197,7 @@ fn a_denied_call_is_reported_with_a_remedy() {
     for (words, expected) in turned_away {
         let mark = 0x8000_0000 | (words.len() as u32 * 4 + 4);
         let all = [&[mark, 0][..], words].concat();
-        let (code, said) = said_of(&all.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>());
+        let (code, said) = code_and_error(&all.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>());
         assert_eq!(code, Some(4), "{said}");
         assert!(said.contains(expected), "{said}");
     }
@@ -205,13 +205,13 @@ fn a_denied_call_is_reported_with_a_remedy() {
 
 #[test]
 fn a_server_that_closes_at_once_is_reported_with_a_remedy() {
-    let (code, said) = said_of(&[]);
+    let (code, said) = code_and_error(&[]);
     assert_eq!(code, Some(4), "{said}");
     assert!(said.contains("check that an NFS server listens on this port"), "{said}");
 }
 
 #[test]
-fn a_url_that_is_none_is_a_fault_of_usage() {
+fn an_invalid_url_is_a_usage_error() {
     let output = probe(&["--server", "nas:/export"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -240,7 +240,7 @@ fn babble(mut stream: TcpStream, mut state: u64) -> Option<()> {
 }
 
 #[test]
-fn a_server_whose_results_cannot_be_read_is_no_success() {
+fn a_server_with_unreadable_replies_is_exit_code_4() {
     for seed in 0..20 {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let url = format!("tcp://{}/export", listener.local_addr().unwrap());

@@ -173,7 +173,7 @@ fn at_a_rate_calls_go_one_after_the_other_at_equal_times() {
 }
 
 #[test]
-fn a_client_that_thinks_waits_after_each_reply_as_long_as_it_did() {
+fn with_think_time_each_call_waits_as_long_as_captured() {
     // Each was answered after 100 ms, and the next sent 3 ms later.
     let trace = planned((0..20).map(|n| (n * 103 * MILLISECOND, 100 * MILLISECOND)));
     let (transport, _) = run(&trace, 0, ReplayPace::ThinkTime, ReplayOrder::Dependencies);

@@ -19,7 +19,7 @@ fn of(plan: &Json, operation: &str, state: &str) -> u64 {
 }
 
 #[test]
-fn a_filter_selects_steps_and_what_they_need_runs_too() {
+fn a_filter_selects_steps_together_with_those_they_need() {
     let trace = compiled("rxe-v42", "filtered");
     let all = plan(trace.name(), &[]);
     let part = plan(trace.name(), &["--filter", "nfs.opcode == \"READ\""]);
@@ -39,7 +39,7 @@ fn a_filter_selects_steps_and_what_they_need_runs_too() {
 }
 
 #[test]
-fn a_filter_that_makes_no_sense_or_selects_nothing_is_refused() {
+fn a_filter_that_is_invalid_or_selects_nothing_is_refused() {
     let trace = compiled("rxe-v42-conc-head", "refused-filter");
     for (filter, what) in [("nfs.opcode ==", "--filter"), ("nfs.name == \"nowhere\"", "selects no step")] {
         let output = program(&["replay", "plan", trace.name(), "--filter", filter]);

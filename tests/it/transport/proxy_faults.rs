@@ -135,7 +135,7 @@ fn each<T: Sync>(all: &[T], act: impl Fn(&T) + Sync) {
 }
 
 #[test]
-fn an_honest_server_behind_the_proxy_raises_no_alarm() {
+fn a_correct_server_behind_the_proxy_causes_no_mismatch() {
     let works = works("proxied-honest");
     let turns = if is_full() { 50 } else { 3 };
     let runs: Vec<_> = (0..turns).flat_map(|turn| CAPTURES.map(|(label, ..)| (label, turn))).collect();
@@ -206,7 +206,7 @@ fn of_all_kinds_of_faults_most_are_detected_where_steps_overlap() {
 /// Values that only a relation to a distant one can verify: attributes of a directory after an unsupported operation
 /// (GETACL), of a file after a refused step, and of a new file.
 #[test]
-fn lies_about_what_was_refused_or_just_made_are_found() {
+fn faults_in_attributes_of_refused_or_new_files_are_detected() {
     let works = works("proxied-corners");
     // `true` for a late occasion instead of the first.
     let chosen = [
@@ -322,7 +322,7 @@ impl Real {
 }
 
 #[test]
-fn lies_between_a_replay_and_nfs_ganesha_are_found_and_honest_runs_are_all_alike() {
+fn faults_before_nfs_ganesha_are_detected_and_clean_runs_agree() {
     let Some(ganesha) = Ganesha::start(true) else { return };
     let captures = [(3, "rxe-v3", 3), (40, "rxe-v40", 4), (41, "rxe-v41", 4), (42, "rxe-v42", 4)];
     let (mut number, mut lies, mut recovered, mut missed) = (0, 0, 0, Vec::new());

@@ -176,7 +176,7 @@ fn a_recording_over_rdma_has_the_chunks_of_its_capture() {
 
 /// Concurrent operations come in another order, and are still paired with those of the capture.
 #[test]
-fn a_recording_is_put_beside_its_capture_step_by_step_in_whatever_order_it_ran() {
+fn a_recording_in_any_order_is_paired_with_its_capture() {
     for capture in ["rxe-v42", "rxe-v42-conc-head", "rxe-v40"] {
         let alone = |found: &[Json]| {
             let of = |kind: &str| found.iter().filter(|one| one["difference"] == kind).count();
@@ -217,7 +217,7 @@ fn a_replay_of_other_work_is_distinguished_from_its_capture() {
 }
 
 #[test]
-fn data_that_was_not_kept_raises_no_alarm_where_it_is_read_again() {
+fn reading_omitted_file_data_again_causes_no_mismatch() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://127.0.0.1:{}/export", server.port);
     for keeping in ["hash", "key"] {

@@ -171,7 +171,7 @@ fn restarts(fault: MockTransportFault) -> impl Iterator<Item = (u64, MockTranspo
 }
 
 #[test]
-fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_had_again() {
+fn rfc8881_section_8_4_2_after_a_restart_clients_sessions_opens_and_locks_are_recovered() {
     for capture in ["rxe-v41", "rxe-v42"] {
         let work = Work::of(capture, 4, "restarts");
         for fault in [MockTransportFault::Forget, MockTransportFault::Restart] {
@@ -261,7 +261,7 @@ fn rfc8881_section_8_4_2_1_locks_are_reclaimed_with_the_opens_that_they_came_fro
 }
 
 #[test]
-fn rfc8881_section_8_4_2_a_session_that_is_lost_alone_is_made_anew_and_opens_stay() {
+fn rfc8881_section_8_4_2_a_lost_session_is_created_again_and_opens_remain() {
     let work = Work::of("rxe-v42", 4, "sessions");
     let report = replayed(&work, restarts(MockTransportFault::ForgetSessions));
     is_as_recorded(&report, "sessions");
@@ -283,7 +283,7 @@ fn rfc8881_section_18_36_3_a_session_of_the_prologues_client_has_the_next_csa_se
 }
 
 #[test]
-fn rfc8881_section_8_4_3_what_is_not_given_back_is_told_and_what_needs_it_is_not_sent() {
+fn rfc8881_section_8_4_3_lost_state_is_reported_and_dependent_steps_are_not_sent() {
     let work = Work::of("rxe-v41", 4, "no-grace");
     let (report, _) =
         replayed_on(&work, restarts(MockTransportFault::Forget), |server| server.loses_clients_on_restart = true);

@@ -122,7 +122,7 @@ fn real_captures_run_again_on_nfs_ganesha_in_every_order() {
 }
 
 #[test]
-fn max_time_ends_a_run_with_exit_code_3_and_says_so() {
+fn max_time_ends_a_run_with_exit_code_3_and_a_message() {
     let Some(server) = Ganesha::start(false) else { return };
     let url = format!("tcp://localhost:{}/export", server.port);
     let trace = compiled("rxe-v41", "max-time");
@@ -294,7 +294,7 @@ fn a_server_that_dies_in_the_middle_leaves_a_report_and_its_own_exit_code() {
 }
 
 #[test]
-fn a_run_that_somebody_ends_says_so_by_its_exit_code() {
+fn an_interrupted_run_has_its_own_exit_code() {
     let Some(server) = Ganesha::start(false) else { return };
     let trace = compiled("rxe-v41", "ended");
     let url = format!("tcp://localhost:{}/export", server.port);

@@ -112,7 +112,7 @@ fn judged(step: &TraceStep<'_>, recorded: &[Vec<u8>], message: &[u8], live: &[Ve
 }
 
 #[test]
-fn a_reply_with_another_status_count_name_attribute_or_byte_of_data_is_told_and_an_honest_one_is_not() {
+fn changed_replies_are_detected_and_unchanged_ones_match() {
     let (mut lies, mut found, mut honest) = (0u32, 0u32, 0u32);
     let mut unseen = std::collections::BTreeMap::<&str, u32>::new();
     for capture in ["rxe-v3", "rxe-v40", "rxe-v41", "rxe-v42"] {

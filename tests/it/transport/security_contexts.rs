@@ -100,7 +100,7 @@ fn rfc2203_section_5_4_contexts_are_destroyed_in_the_end() {
 }
 
 #[test]
-fn rfc2203_section_5_3_3_3_a_context_that_is_denied_is_set_up_anew_and_the_call_sent_again() {
+fn rfc2203_section_5_3_3_3_after_a_denial_a_new_context_resends_the_call() {
     let Some(realm) = Realm::new() else { return };
     let forgets = [(20, CREDPROBLEM), (90, CREDPROBLEM), (200, CTXPROBLEM), (300, CREDPROBLEM)];
     for order in ["serial", "dependencies"] {
@@ -127,7 +127,7 @@ fn rfc2203_section_5_3_3_3_a_context_that_is_denied_is_set_up_anew_and_the_call_
 }
 
 #[test]
-fn rfc2203_section_5_3_3_3_after_a_restart_contexts_clients_and_sessions_are_set_up_anew() {
+fn rfc2203_section_5_3_3_3_after_a_restart_contexts_clients_and_sessions_are_set_up_again() {
     let Some(realm) = Realm::new() else { return };
     let Some(mut server) = Ganesha::start_secure(&realm) else { return };
     let port = server.port;

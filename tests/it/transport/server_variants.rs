@@ -90,7 +90,7 @@ fn count(server: &MockServer, operation: Operation) -> u64 {
 }
 
 #[test]
-fn rfc8881_section_10_4_where_no_delegation_is_given_an_open_of_an_own_owner_stands_for_it() {
+fn rfc8881_section_10_4_a_delegation_that_is_not_granted_is_replaced_by_an_open() {
     let work = Work::of("rxe-v42-deleg", 4, "undelegated");
     let (report, server) = replayed(&work, [], |_| {});
     is_as_recorded(&report, "rxe-v42-deleg");
@@ -213,7 +213,7 @@ fn rfc7530_section_16_18_after_a_restart_opens_are_confirmed_where_the_server_as
 
 /// READs and WRITEs of captures are split, in seeding, in the replay and in the check, and their results are joined.
 #[test]
-fn rfc1813_section_3_3_19_and_rfc8881_section_5_8_2_20_reads_and_writes_keep_to_what_the_server_announces() {
+fn rfc1813_section_3_3_19_and_rfc8881_section_5_8_2_20_reads_and_writes_keep_to_announced_limits() {
     for (capture, version) in [("rxe-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4)] {
         let whole = replayed(&Work::of(capture, version, "unlimited"), [], |_| {}).0;
         assert_eq!(because(&whole, "split"), 0, "{capture}");
@@ -280,7 +280,7 @@ fn pieces_are_sent_again_when_their_connection_goes_away_and_after_a_restart() {
 
 /// A Call that cannot be split is not sent, and the steps that depend on it have the same reason.
 #[test]
-fn rfc8881_section_18_36_a_compound_of_too_many_operations_is_not_sent_and_costs_what_needs_it() {
+fn rfc8881_section_18_36_an_oversized_compound_and_its_dependents_are_not_sent() {
     let work = Work::of("rxe-v42", 4, "operations");
     // LINK alone has more than six operations, and OPEN has six.
     for (operations, least) in [(6, 1), (5, 20)] {
@@ -327,7 +327,7 @@ fn seeded(
 
 /// A Call lost on a connection that stays, a connection that breaks, a server that restarts: the tree is the same.
 #[test]
-fn the_tree_is_made_whole_whatever_call_is_lost_meanwhile() {
+fn the_tree_is_seeded_completely_despite_any_lost_call() {
     for (capture, minor) in [("rxe-v3", None), ("rxe-v40", Some(0)), ("rxe-v41", Some(1))] {
         let version = if minor.is_none() { 3 } else { 4 };
         let work = Work::of(capture, version, "seeds");
@@ -490,7 +490,7 @@ fn a_change_attribute_that_reads_raise_is_tolerated() {
 
 /// A step that matches after NFS4ERR_DELAY has had its effects, and the final check covers them.
 #[test]
-fn the_final_check_covers_what_was_delayed() {
+fn the_final_check_covers_delayed_steps() {
     for capture in ["rxe-v40", "rxe-v42"] {
         let work = Work::of(capture, 4, "delayed-writes");
         let whole = replayed(&work, [], |_| {}).0;
@@ -597,7 +597,7 @@ fn a_squashed_root_is_reported_in_nfs_v4_too() {
 
 /// An export that refuses Calls during the replay is reported in one sentence, once.
 #[test]
-fn an_export_that_is_read_only_or_full_is_told_in_one_sentence() {
+fn a_read_only_or_full_export_is_reported_in_one_sentence() {
     for (capture, version, operation) in [("rxe-v3", 3, "WRITE"), ("rxe-v41", 4, "WRITE"), ("rxe-v42", 4, "CREATE")] {
         for (status, expected) in [(30, "read-only file system"), (28, "no space left on device")] {
             let work = Work::of(capture, version, "refusing");

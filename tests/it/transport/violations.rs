@@ -84,7 +84,7 @@ fn refused(call: &[u8], status: u32) -> Vec<u8> {
 }
 
 #[test]
-fn rfc8881_section_2_10_6_1_a_server_that_makes_up_seq_misordered_is_to_blame_and_not_this_program() {
+fn rfc8881_section_2_10_6_1_an_unfounded_seq_misordered_is_a_server_violation() {
     let report = replayed(|call, turn| (turn == 60).then(|| refused(call, 10_063)), "misordered");
     assert_eq!(report.protocol.own, [""; 0]);
     assert!(

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_stays_as_it_was_typed() {
+    fn settings_are_preserved_as_typed() {
         let typed = [
             "# the server sizes buffers by its memory",
             "ignore inline,nfs.fattr4.*  # see there",
@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn both_sides_of_a_conflict_stand() {
+    fn settings_of_both_sides_of_a_conflict_are_retained() {
         let text = "[settings]\n<<<<<<< HEAD\nignore inline\nignore READ\n=======\nignore inline\nignore WRITE\n>>>>>>> other\n";
         assert_eq!(kept(text).unwrap().lines, ["ignore inline", "ignore READ", "ignore WRITE", ""]);
     }
 
     #[test]
-    fn a_line_that_means_nothing_is_an_error_with_what_may_be_meant() {
+    fn an_invalid_setting_is_an_error_with_a_proposal() {
         assert_eq!(error("ignore NOSUCHOP"), "line 2: unknown operation NOSUCHOP");
         assert_eq!(error("\nignore REDA"), "line 3: unknown operation REDA; did you mean READ?");
         assert_eq!(error("tolerate nosuch 5"), "line 2: unknown field, length or count nosuch");

@@ -158,7 +158,7 @@ fn the_baseline_of_a_damaged_capture_can_be_read() {
 }
 
 #[test]
-fn a_path_that_is_read_is_the_field_that_it_was() {
+fn reread_paths_have_the_same_field_and_value() {
     let fields = |records: Vec<ComparableTransaction>| -> Vec<_> {
         let sections = records.iter().flat_map(|record| record.call.iter().chain(&record.reply));
         let entries = sections.flat_map(|message| &message.sections).flat_map(|section| section.entries.clone());
@@ -174,7 +174,7 @@ fn a_path_that_is_read_is_the_field_that_it_was() {
 }
 
 #[test]
-fn no_path_is_two_fields() {
+fn each_path_has_one_field() {
     for name in ["rxe-v3.pcap", "rxe-v42.pcap", "rxe-v40-deleg.pcap", "rxe-v42-deleg.pcap"] {
         let text = written(&of_capture(name));
         assert!(!text.lines().any(|line| line.ends_with(" ?")), "{name}");
@@ -205,7 +205,7 @@ fn lines_of_one<'t>(one: &'t str, other: &str) -> Vec<&'t str> {
 }
 
 #[test]
-fn frames_that_are_more_or_less_change_one_line() {
+fn shifted_frame_numbers_change_one_line() {
     let before = written(&of_capture("rxe-v42.pcap"));
     let mut shifted = transactions("rxe-v42.pcap");
     for transaction in &mut shifted {
@@ -217,7 +217,7 @@ fn frames_that_are_more_or_less_change_one_line() {
 }
 
 #[test]
-fn a_transaction_that_is_gone_changes_its_own_lines_alone() {
+fn a_missing_reply_changes_few_lines() {
     let before = written(&of_capture("rxe-v42.pcap"));
     // The Reply to the first LOOKUP, whose filehandle is used later, and its consequences.
     let after = written(&of(drained(read_but("rxe-v42.pcap", 66))));
@@ -226,7 +226,7 @@ fn a_transaction_that_is_gone_changes_its_own_lines_alone() {
 }
 
 #[test]
-fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
+fn any_changed_word_of_a_baseline_is_a_difference_or_refused() {
     let text = small();
     let recorded = of_capture("rxe-v42-deleg.pcap");
     // The two comment lines, and text after #.
@@ -263,7 +263,7 @@ fn what_is_changed_in_a_baseline_is_a_difference_or_refused() {
 }
 
 #[test]
-fn comments_in_other_words_are_no_difference() {
+fn changed_comments_are_no_difference() {
     let text = small();
     let comments: Vec<&str> = text.lines().filter(|line| line.starts_with('#')).collect();
     assert_eq!(comments.len(), 2);
@@ -274,7 +274,7 @@ fn comments_in_other_words_are_no_difference() {
 }
 
 #[test]
-fn what_is_there_twice_or_against_another_line_is_refused() {
+fn duplicate_and_contradictory_lines_are_refused() {
     let text = small();
     let twice = |line: &str| text.replacen(line, &format!("{line}{line}"), 1);
     let call = text.lines().find(|line| line.starts_with("  call ")).unwrap();
@@ -296,7 +296,7 @@ fn what_is_there_twice_or_against_another_line_is_refused() {
 }
 
 #[test]
-fn a_text_that_was_cut_is_called_cut() {
+fn a_truncated_baseline_is_reported_as_truncated() {
     let text = small();
     let lines: Vec<_> = text.lines().collect();
     for line_count in (3..lines.len()).step_by(17) {
@@ -309,7 +309,7 @@ fn a_text_that_was_cut_is_called_cut() {
 }
 
 #[test]
-fn a_conflict_another_version_and_control_characters_are_told_with_a_remedy() {
+fn conflicts_other_versions_and_control_characters_are_refused_with_a_remedy() {
     let text = small();
     let conflict = text.replacen("[operations]\n", "<<<<<<< HEAD\n[operations]\n", 1);
     assert!(refused(&conflict).contains("unresolved merge conflict; rewrite with check --bless"));
@@ -321,7 +321,7 @@ fn a_conflict_another_version_and_control_characters_are_told_with_a_remedy() {
 }
 
 #[test]
-fn a_field_that_is_gone_is_known_for_what_it_was() {
+fn a_vanished_field_is_reported_with_its_kind() {
     let text = small()
         .replace("NFS 4 reply READ eof nfs.eof\n", "NFS 4 reply READ eof nfs.eof\nNFS 4 reply READ gone nfs.count4\n");
     let text = text.replace(" eof=true data=", " eof=true gone=7 data=");
@@ -360,7 +360,7 @@ fn record_of(names: &[Vec<u8>]) -> ComparableTransaction {
 
 proptest! {
     #[test]
-    fn names_of_any_bytes_come_back(names in prop::collection::vec(any::<Vec<u8>>(), 0..5)) {
+    fn names_of_any_bytes_are_read_back(names in prop::collection::vec(any::<Vec<u8>>(), 0..5)) {
         let client = ClientAddressAndCallDirection { address: "10.9.0.2".into(), direction: CallDirection::Reverse };
         let mut record = Some((client, record_of(&names)));
         let baseline = recorded_in(&MEMORY, || record.take()).unwrap();
@@ -431,7 +431,7 @@ fn recorded_lookups(
 }
 
 #[test]
-fn calls_without_replies_are_in_their_place_however_many_they_are() {
+fn any_number_of_calls_without_replies_stays_in_order() {
     let recorded = recorded_lookups(&MEMORY, 20_000, |number| number.is_multiple_of(2)).unwrap();
     let text = written(&recorded);
     let call_lines: Vec<_> = text.lines().filter(|line| line.contains("  # call ")).collect();
@@ -443,7 +443,7 @@ fn calls_without_replies_are_in_their_place_however_many_they_are() {
 }
 
 #[test]
-fn a_text_in_a_file_is_that_in_memory() {
+fn text_in_a_file_equals_text_in_memory() {
     let memory = BaselineCheckMemoryShares { text_bytes: 1_000, ..MEMORY };
     let recorded = recorded_lookups(&memory, 500, |_| false).unwrap();
     assert_eq!(written(&recorded), written(&recorded_lookups(&MEMORY, 500, |_| false).unwrap()));
@@ -451,7 +451,7 @@ fn a_text_in_a_file_is_that_in_memory() {
 }
 
 #[test]
-fn a_baseline_that_is_too_large_says_how_much_memory_it_needs() {
+fn the_error_of_a_large_baseline_has_the_needed_memory() {
     let needed = match recorded_lookups(&shares(64 << 10), 5_000, |_| false) {
         Err(BaselineRecordingError::TooLarge { needed_bytes }) => needed_bytes as usize,
         other => panic!("{:?}", other.map(|_| ())),

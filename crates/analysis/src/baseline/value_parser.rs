@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_what_its_field_has() {
+    fn values_have_the_type_of_their_field() {
         assert_eq!(of("nfs.count4", "4096"), Some(ComparedFieldValue::Number(4096)));
         assert_eq!(of("nfs.nfsstat4", "NFS4_OK"), Some(ComparedFieldValue::Named("NFS4_OK")));
         assert_eq!(
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_written_otherwise_is_no_value() {
+    fn values_in_another_notation_are_refused() {
         for text in ["+4", "007", "0x01", "xAB", "4:12", "\"a", "filehandle:1", "5*9", ""] {
             assert_eq!(value(text, None), None, "{text}");
         }
@@ -130,7 +130,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_value_comes_back(text: Vec<u8>, number: u64, signed: i64, hash: u128) {
+        fn formatted_values_are_parsed_back(text: Vec<u8>, number: u64, signed: i64, hash: u128) {
             for datum in [
                 ComparedFieldValue::Text(text.clone().into()),
                 ComparedFieldValue::Bytes(text.into()),

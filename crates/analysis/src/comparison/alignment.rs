@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_whose_pairs_are_known_are_cut_where_no_pair_is() {
+    fn rows_with_known_pairs_are_cut_between_pairs() {
         let pairs = vec![(0, 1), (1, 0), (2, 2), (3, 4), (4, 3)];
         let half = align_known_pairs(pairs.clone(), (5, 5), false);
         assert_eq!((half.covered, half.pairs.len(), half.moved.len()), ((3, 3), 2, 1));
@@ -286,30 +286,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_leaves_the_others_together() {
+    fn a_missing_record_leaves_the_other_pairs_intact() {
         assert_eq!(of("abcd", "acd").pairs, [(0, 0), (2, 1), (3, 2)]);
         assert_eq!(of("acd", "abcd").pairs, [(0, 0), (1, 2), (2, 3)]);
     }
 
     #[test]
-    fn what_is_only_alike_stands_in_between() {
+    fn similar_records_are_paired_between_equal_ones() {
         assert_eq!(of("abcd", "aBcd").pairs, [(0, 0), (1, 1), (2, 2), (3, 3)]);
     }
 
     #[test]
-    fn two_that_changed_places_are_one_pair_and_one_that_moved() {
+    fn of_two_swapped_records_one_is_moved() {
         let swapped = of("abcd", "acbd");
         assert_eq!((swapped.pairs.len(), swapped.moved.len()), (3, 1));
     }
 
     #[test]
-    fn what_moved_is_in_no_pair_with_what_is_only_alike() {
+    fn moved_records_are_not_paired_with_similar_ones() {
         let swapped = of("aBcdb", "abcdB");
         assert_eq!((swapped.pairs.len(), swapped.moved), (3, vec![(1, 4), (4, 1)]));
     }
 
     #[test]
-    fn nothing_in_common_ends_in_the_middle() {
+    fn rows_without_common_records_are_covered_by_half() {
         let (a, b): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (200..260).collect());
         assert_eq!(numbers(&a, &b, false, false), None);
         let nothing = numbers(&a, &b, false, true).unwrap();
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_row_in_common_is_left_for_later() {
+    fn a_long_common_row_is_left_for_later() {
         // One record is missing, and the rest is equal.
         let (a, b): (Vec<u64>, Vec<u64>) = ((0..100).collect(), (1..100).collect());
         let after = numbers(&a, &b, false, false).unwrap();
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_gap_of_thousands_both_are_together_again() {
+    fn rows_are_aligned_again_after_a_gap_of_thousands() {
         // Most keys are frequent, and every tenth is unique.
         let key = |at: u64| if at.is_multiple_of(10) { 1_000_000 + at } else { at % 7 };
         let a: Vec<u64> = (0..10_000).map(key).collect();
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn long_rows_in_which_nothing_stands_once_are_put_together_in_parts() {
+    fn long_rows_without_unique_records_are_aligned_in_parts() {
         let row = vec![1_u64; 3_000];
         assert_eq!(numbers(&row, &row[1..], true, true).unwrap().pairs.len(), 2_999);
     }

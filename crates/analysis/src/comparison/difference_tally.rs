@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_are_kept_in_whatever_order_they_come() {
+    fn the_first_differences_are_retained_in_any_order_of_arrival() {
         for most in 0..6 {
             let mut first = FirstDifferences::new(most);
             for frame in [5, 3, 9, 1, 7] {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_difference_of_an_operation_is_counted_and_its_first_are_kept_whatever_the_others_have() {
+    fn each_operation_counts_all_and_retains_its_first_differences() {
         let mut tally = DifferenceTally::new(2, 2);
         (1..=50).for_each(|frame| tally.push(&difference("LOOKUP", frame)));
         (60..=63).for_each(|frame| tally.push(&difference("READ", frame)));

@@ -172,17 +172,17 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_with_another_name_stands_for_the_one_in_its_place() {
+    fn a_renamed_entry_is_paired_with_the_one_in_its_place() {
         assert_eq!(met("abcd", "axcd"), ["0=0", "1=1", "2=2", "3=3"]);
     }
 
     #[test]
-    fn an_entry_in_another_place_is_told_as_that() {
+    fn a_moved_entry_is_reported_as_moved() {
         assert_eq!(met("abcd", "acbd").iter().filter(|met| met.contains('>')).count(), 1);
     }
 
     #[test]
-    fn what_is_no_directory_has_no_listing() {
+    fn a_reply_without_a_directory_has_no_listing() {
         let fields = [field("status", ComparedFieldValue::Named("NFS4_OK"))];
         assert!(ComparedDirectoryListing::find(&fields.iter().collect::<Vec<_>>()).is_none());
     }

@@ -404,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_that_nobody_thought_of_must_be_equal() {
+    fn an_unlisted_field_must_be_equal() {
         assert_eq!(
             requirement_of_field("nfs.something_new", "", true),
             FieldEqualityRequirement::Equal(DifferenceKind::Argument)
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_a_call_sets_is_an_argument_and_one_of_a_clock_is_not() {
+    fn only_times_that_a_call_sets_are_arguments() {
         let of = |above, is_call| requirement_of_field("nfs.nfstime4.seconds", above, is_call);
         assert_eq!(
             of("obj_attributes.time_modify_set.time", true),
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_the_minor_version_is_a_field_that_there_is() {
+    fn fields_that_follow_the_minor_version_exist() {
         let catalog = crate::filter::catalog::FilterFieldCatalog::new();
         for MinorVersionDependentField { field, .. } in FOLLOWS_MINOR_VERSION {
             assert!(catalog.iter().any(|entry| entry.name == *field), "{field}");
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_covers_what_begins_with_it() {
+    fn a_pattern_covers_fields_that_begin_with_it() {
         assert!(matches!(
             requirement_of_field("nfs.nfstime4.seconds", "", false),
             FieldEqualityRequirement::Varies("a time")
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_field_is_does_not_depend_on_how_it_is_looked_up() {
+    fn the_index_agrees_with_the_first_rule_of_the_table() {
         for entry in crate::filter::catalog::FilterFieldCatalog::new().iter() {
             let is_about =
                 |rule: &FieldEqualityRule| rule.fields.iter().any(|pattern| pattern_covers(pattern, entry.name));
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_the_table_names_a_field_that_there_is() {
+    fn every_line_of_the_table_names_existing_fields() {
         let catalog = crate::filter::catalog::FilterFieldCatalog::new();
         let is_there = |pattern: &str| catalog.iter().any(|entry| pattern_covers(pattern, entry.name));
         let patterns = RULES.iter().flat_map(|rule| rule.fields);

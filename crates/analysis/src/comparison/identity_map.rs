@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_pairs_otherwise_than_what_follows_is_told_at_its_own_frame() {
+    fn a_definition_that_contradicts_later_pairs_is_reported_at_its_frame() {
         let reported = (1, "filehandle \"odd\", unlike in frame 102".to_owned());
         assert_eq!(wrong(&[("a", "odd"), ("a", "x"), ("a", "x"), ("a", "x")]), [reported]);
         // Of equally frequent pairs the earlier is accepted.
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_another_thing_is_told_once_however_often_it_stands_and_takes_nothing_from_that_thing() {
+    fn a_wrong_pair_is_reported_once_and_spoils_no_other() {
         // The definition of a has y, the name of b.
         assert_eq!(wrong(&[("a", "y"), ("b", "y"), ("a", "x"), ("b", "y"), ("a", "x")]).len(), 1);
         let twice = [("a", "x"), ("b", "y"), ("a", "x"), ("b", "y"), ("a", "x"), ("a", "y"), ("a", "y")];
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_is_bounded() {
+    fn the_number_of_contradictory_pairs_is_bounded() {
         let mut renaming = CrossCaptureIdentityMap::default();
         (0..3).for_each(|_| see(&mut renaming, 1, "a", "x"));
         for at in 0..3 * MAX_DISPUTES as u64 {
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_everywhere_has_no_name_of_its_own() {
+    fn values_that_are_special_in_every_capture_are_not_mapped() {
         assert_eq!(
             ServerAssignedValueHash::from_value(
                 MappedIdentifierType::Stateid,

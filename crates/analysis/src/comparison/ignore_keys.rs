@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_compared_cannot_be_chosen() {
+    fn fields_that_are_not_compared_cannot_be_selected() {
         assert!(field("frame.number").is_err_and(|message| message.contains("is not compared")));
         assert!(field("infiniband.bth.*").is_err_and(|message| message.contains("is not compared")));
         assert_eq!(field("nfs.fattr4.*"), Ok(()));

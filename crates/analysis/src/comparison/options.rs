@@ -204,14 +204,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_a_kind_a_field_or_an_operation() {
+    fn a_key_is_a_kind_a_field_or_an_operation() {
         assert_eq!("count".parse(), Ok(IgnoreKey::Kind(DifferenceKind::Count)));
         assert_eq!("nfs.fattr4.*".parse(), Ok(IgnoreKey::Field("nfs.fattr4.*".into())));
         assert_eq!("READ_PLUS".parse(), Ok(IgnoreKey::Operation("READ_PLUS".into())));
     }
 
     #[test]
-    fn a_word_that_there_is_not_is_an_error_with_what_may_be_meant() {
+    fn an_unknown_key_is_an_error_with_proposals() {
         let error = |word: &str| word.parse::<IgnoreKey>().unwrap_err();
         assert_eq!(error("REDA"), "unknown operation REDA; did you mean READ?");
         assert_eq!(
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lets_nothing_be_told_is_a_contradiction() {
+    fn options_that_exclude_every_difference_are_contradictory() {
         let words = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect();
         let selection = |only: &[&str], ignore: &[&str]| ComparisonOptions {
             only: words(only),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_may_be_apart_by_so_much_or_by_a_part() {
+    fn tolerances_are_absolute_or_in_percent() {
         assert!(MaxNumericDifference::Absolute(5).allows(10, 15) && !MaxNumericDifference::Absolute(5).allows(10, 16));
         assert!(
             MaxNumericDifference::Percent(10.0).allows(100, 90)

@@ -118,7 +118,7 @@ fn a_client_of_one_side_alone_is_one_difference() {
 }
 
 #[test]
-fn clients_with_other_addresses_belong_together_as_they_appear() {
+fn clients_with_different_addresses_are_paired_in_order_of_appearance() {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for (a, b) in [("10.0.0.1", "fd00::7"), ("10.0.0.2", "fd00::3")] {
         let subject = a.len() as u64 + u64::from(a.as_bytes()[7]);
@@ -155,7 +155,7 @@ fn captures_of_any_length_are_compared_a_part_at_a_time() {
 }
 
 #[test]
-fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
+fn a_call_without_a_reply_is_emitted_last_and_still_paired() {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for subject in 1..=40_000 {
         let record = operation(subject, 2 * subject, 2 * subject + 1);
@@ -174,7 +174,7 @@ fn a_call_without_a_reply_is_given_out_last_and_finds_its_partner() {
 }
 
 #[test]
-fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_there() {
+fn a_reply_without_its_call_is_paired_with_the_operation_there() {
     let all: Vec<_> = (1..=200).map(|subject| operation(subject, 2 * subject, 2 * subject + 1)).collect();
     let mut without = all.clone();
     without[70] = ComparableTransaction {
@@ -191,7 +191,7 @@ fn a_reply_without_its_call_stands_for_the_operation_that_the_other_side_has_the
 }
 
 #[test]
-fn what_a_client_does_alone_for_long_is_told_and_forgotten() {
+fn a_client_on_one_side_alone_is_reported_and_evicted() {
     let mut comparison = CaptureComparator::new(ComparisonOptions::default(), 100, ROOM_BYTES);
     for subject in 1..=3 * MAX_WAITING_RECORDS as u64 {
         comparison.push(ComparisonSide::A, client("10.0.0.1"), operation(subject, subject, subject));
@@ -243,7 +243,7 @@ fn a_recording_that_starts_later_or_has_a_gap_finds_its_way_back() {
 }
 
 #[test]
-fn two_that_changed_places_are_one_difference_however_far_apart() {
+fn two_swapped_operations_are_one_difference_at_any_distance() {
     let one_by_one = |order: &[u64]| {
         (1..).zip(order).map(|(at, subject)| operation(*subject, 10 * at, 10 * at + 5)).collect::<Vec<_>>()
     };
@@ -393,7 +393,7 @@ fn identities_are_forgotten_only_if_the_memory_is_too_small() {
 }
 
 #[test]
-fn calls_without_replies_that_come_last_find_their_partners_however_many_they_are() {
+fn any_number_of_late_calls_without_replies_is_paired() {
     const LENGTH: u64 = 100_000;
     const ANSWERED: u64 = LENGTH / 2;
     // Every second Call has no Reply, so that it comes when the capture ends.

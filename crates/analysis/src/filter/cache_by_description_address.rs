@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_whose_places_are_one_are_both_known() {
+    fn entries_of_one_slot_are_both_found() {
         let mut remembered = CacheKeyedByDescriptionAddress::default();
         let (one, other) = (0x1000, 0x1000 + (DIRECT_ENTRIES << 4));
         remembered.insert(one, 1);

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_is_told_from_a_structure() {
+    fn protocols_are_distinguished_from_structures() {
         let catalog = FilterFieldCatalog::new();
         for protocol in ["frame", "eth", "ip", "ipv6", "udp", "tcp", "infiniband", "rpcordma", "rpc", "nfs"] {
             assert_eq!(catalog.get(protocol).map(|entry| entry.kind), Some(FilterType::Protocol), "{protocol}");
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_mistyped_is_proposed() {
+    fn misspelt_fields_have_proposals() {
         let catalog = FilterFieldCatalog::new();
         assert_eq!(catalog.nearest("nfs.opcod"), ["nfs.opcode"]);
         assert_eq!(catalog.nearest("infiniband.bht.destqp"), ["infiniband.bth.destqp"]);
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_instead_is_proposed() {
+    fn replacements_of_missing_fields_are_proposed() {
         let catalog = FilterFieldCatalog::new();
         assert_eq!(catalog.nearest("nfs.full_name"), ["nfsrdma.path"]);
         for (name, replacements) in REPLACEMENTS {

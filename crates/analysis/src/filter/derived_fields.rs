@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_that_wireshark_has_not_begin_with_the_name_of_this_program() {
+    fn generated_fields_of_transactions_begin_with_the_program_name() {
         for field in GeneratedField::TRANSACTION {
             assert!(field.name().starts_with("nfsrdma."), "{field}");
         }

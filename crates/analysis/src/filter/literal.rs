@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_read_back() {
+    fn quoted_bytes_are_valid_in_a_filter() {
         assert_eq!(quoted(b"/data/w"), "\"/data/w\"");
         assert_eq!(quoted("/a \"b\" \\ \u{e9}".as_bytes()), r#""/a \"b\" \\ \xc3\xa9""#);
         for text in [&b"/data/w"[..], b"a \"b\" \\", "\u{e9}\n".as_bytes(), &[0, 0xff]] {

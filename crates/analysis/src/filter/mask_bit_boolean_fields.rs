@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_is_called_as_its_mask_and_the_specification_call_it() {
+    fn bits_are_named_after_their_mask_and_the_specification() {
         let flags = of("nfs.open_rflags");
         assert!(flags.contains(&(0x02, "nfs.open_rflags.confirm")), "{flags:?}");
         assert!(of("nfs.acemask4").contains(&(0x1, "nfs.acemask4.read_data")));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_several_bits_say_together_is_no_field() {
+    fn values_of_several_bits_are_no_boolean_fields() {
         let names: Vec<_> = of("nfs.share_access").into_iter().map(|(_, name)| name).collect();
         assert!(!names.iter().any(|name| name.ends_with("read")), "{names:?}");
         assert!(names.contains(&"nfs.want_deleg_timestamps"));

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fact_that_is_a_word_has_its_words() {
+    fn each_generated_field_of_words_has_possible_values() {
         let words = |field: &GeneratedField| possible_values(*field, FilterFieldCatalog::shared());
         let all: Vec<_> = GeneratedField::ALL.iter().filter_map(words).collect();
         assert_eq!(all.len(), 16);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_status_are_those_of_every_protocol() {
+    fn possible_statuses_are_those_of_every_protocol() {
         let words = possible_values(GeneratedField::Status, FilterFieldCatalog::shared()).unwrap();
         for word in [
             "NFS_OK",

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_version_has_the_names_of_its_own_procedures() {
+    fn each_version_has_its_procedure_names() {
         let of = |name: &str| all().iter().find(|of| of.name == name).unwrap_or_else(|| panic!("{name}"));
         assert!(of("nfs.procedure_v3").names.contains(&(6, "READ")));
         assert!(of("nfs.procedure_v2").names.contains(&(6, "READ")));

@@ -93,7 +93,7 @@ mod tests {
     use crate::filter::Filter;
 
     #[test]
-    fn only_what_holds_a_named_field_is_wanted() {
+    fn only_layers_that_hold_a_named_field_are_required() {
         let wants = |filter: &str| {
             let mut wants = RequiredLayers::default();
             Filter::parse(filter).unwrap().fields.iter().for_each(|field| wants.add(&field.origin));

@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_point_at_what_is_wrong() {
+    fn errors_have_the_column_of_the_fault() {
         assert_eq!(error(""), (1, "the filter is empty; name a field, as in nfs.opcode == READ".to_owned()));
         assert_eq!(error("a =="), (4, "a field or a value is missing at the end".to_owned()));
         assert_eq!(error("a == == b"), (6, "== was not expected here".to_owned()));
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nested_without_end_is_refused() {
+    fn excessive_nesting_is_refused() {
         for open in ["(", "not ", "!", "-", "{", "len("] {
             let text = open.repeat(100_000);
             assert!(parse(&text).is_err());

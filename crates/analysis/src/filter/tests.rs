@@ -47,7 +47,7 @@ const PORTS: [(&str, FilterValue<&'static [u8]>); 2] =
     [("tcp.port", FilterValue::Number(80)), ("tcp.port", FilterValue::Number(2049))];
 
 #[test]
-fn a_field_alone_asks_whether_it_is_there() {
+fn a_field_alone_tests_its_presence() {
     assert!(holds("tcp.port", &PORTS));
     assert!(!holds("udp.port", &PORTS));
     assert!(holds("not udp.port", &PORTS));
@@ -74,7 +74,7 @@ fn a_comparison_asks_for_its_field_to_be_there() {
 }
 
 #[test]
-fn any_and_all_say_how_many_values_must_pass() {
+fn any_and_all_quantify_the_values_that_must_pass() {
     assert!(holds("any tcp.port > 1024", &PORTS) && !holds("all tcp.port > 1024", &PORTS));
     assert!(holds("all tcp.port >= 80", &PORTS));
     assert!(holds("any tcp.port != 80", &PORTS) && !holds("all tcp.port == 80", &PORTS));
@@ -157,7 +157,7 @@ fn addresses_are_compared_up_to_their_prefix_length() {
 }
 
 #[test]
-fn text_is_compared_as_it_stands() {
+fn text_is_compared_byte_by_byte() {
     let name = [("nfs.name", text("a \"ä\"".as_bytes()))];
     assert!(holds(r#"nfs.name == "a \"\xc3\xa4\"""#, &name) && holds(r#"nfs.name == "\x61 \"ä\"""#, &name));
     assert!(!holds("nfs.name == \"A\"", &name));
@@ -302,13 +302,13 @@ fn tests_are_put_together() {
 }
 
 #[test]
-fn data_that_was_not_kept_is_there_and_equals_nothing() {
+fn data_without_bytes_is_present_and_equals_nothing() {
     let data = [("nfs.data", FilterValue::Unknown)];
     assert!(holds("nfs.data", &data) && !holds("nfs.data == 00", &data) && !holds("nfs.data contains 00", &data));
 }
 
 #[test]
-fn errors_say_where_and_propose_what_is_nearest() {
+fn errors_have_a_column_and_the_nearest_names() {
     assert_eq!(
         error("tcp.port == 80 and nfs.opcod == 25"),
         (20, "unknown field nfs.opcod; did you mean nfs.opcode?".into())

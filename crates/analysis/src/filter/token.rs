@@ -327,7 +327,7 @@ mod tests {
     use super::FilterTokenKind::*;
     use super::*;
 
-    fn what(text: &str) -> Vec<FilterTokenKind<'_>> {
+    fn kinds(text: &str) -> Vec<FilterTokenKind<'_>> {
         tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
     }
 
@@ -341,28 +341,28 @@ mod tests {
         for word in
             ["tcp.port", "0x1f", "10.0.0.0/8", "fd09::2/64", "::1", "aa:bb:cc", "aa-bb-cc", "0.1.0.d", ":aa", "1.5"]
         {
-            assert_eq!(what(word), [Word(word)]);
+            assert_eq!(kinds(word), [Word(word)]);
         }
     }
 
     #[test]
     fn signs_need_no_space_but_minus() {
         assert_eq!(
-            what("a==1"),
+            kinds("a==1"),
             [Word("a"), Sign(FilterPunctuator::Relation(ParsedComparisonOperator::Equal)), Word("1")]
         );
         assert_eq!(
-            what("tcp.port/2"),
+            kinds("tcp.port/2"),
             [Word("tcp.port"), Sign(FilterPunctuator::Arithmetic(ArithmeticOperator::Divide)), Word("2")]
         );
         assert_eq!(
-            what("a -b"),
+            kinds("a -b"),
             [Word("a"), Sign(FilterPunctuator::Arithmetic(ArithmeticOperator::Subtract)), Word("b")]
         );
-        assert_eq!(what("a-b"), [Word("a-b")]);
-        assert_eq!(what("!(a)&&b"), what("! ( a ) && b"));
+        assert_eq!(kinds("a-b"), [Word("a-b")]);
+        assert_eq!(kinds("!(a)&&b"), kinds("! ( a ) && b"));
         assert_eq!(
-            what("a !== b"),
+            kinds("a !== b"),
             [Word("a"), Sign(FilterPunctuator::Relation(ParsedComparisonOperator::AnyNotEqual)), Word("b")]
         );
     }
@@ -370,20 +370,20 @@ mod tests {
     #[test]
     fn two_points_are_a_range() {
         let range = Sign(super::FilterPunctuator::Range);
-        assert_eq!(what("4430..4434"), [Word("4430"), range.clone(), Word("4434")]);
-        assert_eq!(what("10.0.0.5 .. 10.0.0.9"), [Word("10.0.0.5"), range, Word("10.0.0.9")]);
+        assert_eq!(kinds("4430..4434"), [Word("4430"), range.clone(), Word("4434")]);
+        assert_eq!(kinds("10.0.0.5 .. 10.0.0.9"), [Word("10.0.0.5"), range, Word("10.0.0.9")]);
     }
 
     #[test]
     fn escapes_of_strings_and_characters() {
-        assert_eq!(what(r#""\x48EAD \110 \"q\" \\ \t ä""#), [Quoted("HEAD H \"q\" \\ \t ä".into())]);
-        assert_eq!(what(r#""\u00e4\U0001F600""#), [Quoted("ä😀".into())]);
-        assert_eq!(what(r#"r"\\S\d\"" "#), [Quoted(br#"\\S\d\""#.to_vec())]);
-        assert_eq!(what(r"'a' '\n' '\x0a' '\012'"), [Char(b'a'), Char(b'\n'), Char(b'\n'), Char(b'\n')]);
+        assert_eq!(kinds(r#""\x48EAD \110 \"q\" \\ \t ä""#), [Quoted("HEAD H \"q\" \\ \t ä".into())]);
+        assert_eq!(kinds(r#""\u00e4\U0001F600""#), [Quoted("ä😀".into())]);
+        assert_eq!(kinds(r#"r"\\S\d\"" "#), [Quoted(br#"\\S\d\""#.to_vec())]);
+        assert_eq!(kinds(r"'a' '\n' '\x0a' '\012'"), [Char(b'a'), Char(b'\n'), Char(b'\n'), Char(b'\n')]);
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_column() {
+    fn errors_have_their_column() {
         assert_eq!(error("a == \"b"), (6, "unterminated string".to_owned()));
         assert_eq!(error("frame[1").0, 6);
         assert_eq!(error(r#"a ~ "\d""#).0, 6);

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_addresses_the_bits_count_that_both_have() {
+    fn addresses_are_compared_by_the_shorter_prefix() {
         let address = |text: &str, bits| FilterValue::<&[u8]>::Ipv4(text.parse().unwrap(), bits);
         let equal = Some(Ordering::Equal);
         assert_eq!(address("129.111.7.9", 32).compare(&address("129.111.0.0", 16)), equal);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_gives_what_was_put_into_it() {
+    fn a_store_returns_its_values_until_cleared() {
         let mut values = FilterValues::new(2);
         values.push(0, FilterValue::Text(b"abc"));
         values.push(1, FilterValue::Number(-1));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_frames_have_in_common_is_kept_once() {
+    fn values_common_to_several_frames_are_stored_once() {
         let (mut all, mut frame) = (FilterValues::new(1), FilterValues::new(1));
         for number in [1, 1, 2] {
             frame.clear();

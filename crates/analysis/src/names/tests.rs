@@ -60,7 +60,7 @@ fn the_key_of_a_root_counts_for_the_limit() {
 }
 
 #[test]
-fn a_directory_that_is_renamed_takes_what_is_below_it_along() {
+fn renaming_a_directory_changes_the_paths_below_it() {
     let (mut store, _) = known();
     let root = store.root(SERVER);
     store.rename(root, b"d", root, b"e");
@@ -69,7 +69,7 @@ fn a_directory_that_is_renamed_takes_what_is_below_it_along() {
 }
 
 #[test]
-fn what_a_rename_replaces_keeps_its_name_and_its_handle() {
+fn an_object_replaced_by_a_rename_keeps_its_path_and_handle() {
     let (mut store, directory) = known();
     let new = store.find_or_insert_child(directory, b"f.new");
     store.bind(new, SERVER, b"N");
@@ -79,7 +79,7 @@ fn what_a_rename_replaces_keeps_its_name_and_its_handle() {
 }
 
 #[test]
-fn a_file_goes_by_its_other_name_when_its_first_is_removed() {
+fn a_file_has_its_other_name_after_its_first_is_removed() {
     let (mut store, directory) = known();
     let file = store.find(SERVER, b"F").unwrap();
     store.link(file, directory, b"g");
@@ -102,7 +102,7 @@ fn a_name_that_has_another_handle_is_another_file() {
 }
 
 #[test]
-fn a_directory_without_a_name_is_told_when_its_name_comes() {
+fn a_nameless_directory_gets_its_path_when_it_is_bound() {
     let mut store = store();
     let directory = store.find_or_insert(SERVER, b"D");
     let file = store.find_or_insert_child(directory, b"f");
@@ -191,7 +191,7 @@ fn a_directory_below_itself_ends_a_path() {
 }
 
 #[test]
-fn memory_is_bounded_and_what_is_forgotten_is_counted() {
+fn memory_is_bounded_and_evicted_entries_are_counted() {
     let mut store = FileNodeStore::new(64 << 10);
     let root = store.root(SERVER);
     for number in 0..10_000_u32 {
@@ -275,14 +275,14 @@ fn every_call_about_a_file_has_a_path_where_the_mount_is_in_the_capture() {
 }
 
 #[test]
-fn a_capture_from_the_middle_tells_what_it_knows() {
+fn a_capture_from_the_middle_has_hashes_and_partial_paths() {
     let paths: Vec<String> = about("rxe-v42-mid.pcap.gz").into_iter().map(|(_, path, _)| path).collect();
     assert!(paths.iter().any(|path| path.starts_with("0x")));
     assert!(paths.iter().any(|path| path.starts_with("…/")));
 }
 
 #[test]
-fn rename_and_link_tell_both_names() {
+fn rename_and_link_have_both_paths() {
     let moved: Vec<_> = about("rxe-v3.pcap").into_iter().filter(|(.., new_path)| !new_path.is_empty()).collect();
     let expected = [
         ("LINK", "/export/data/w/s100", "/export/data/w/hard"),
@@ -294,7 +294,7 @@ fn rename_and_link_tell_both_names() {
 proptest::proptest! {
     /// After any history the counts match the nodes, and every path ends.
     #[test]
-    fn any_history_leaves_the_store_whole(
+    fn any_history_leaves_a_consistent_store(
         steps in proptest::collection::vec((0_u8..7, 0_u8..6, 0_u8..6, 0_u8..6, 0_u8..6), 0..200),
     ) {
         let mut store = FileNodeStore::new(6 << 10);
@@ -319,7 +319,7 @@ proptest::proptest! {
 
 /// RFC 8881 section 13.3: the layout of a file has its filehandles on data servers.
 #[test]
-fn a_filehandle_of_a_data_server_is_the_file_whose_layout_gave_it() {
+fn a_filehandle_of_a_data_server_refers_to_the_file_of_its_layout() {
     let (mut store, _) = known();
     let file = store.find(SERVER, b"F").unwrap();
     store.add_layout_handle(file, b"on the data server");

@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_read_from_the_effective_set() {
+    fn missing_capabilities_are_read_from_the_effective_set() {
         let status = |effective: &str| format!("Name:\tx\nCapPrm:\t000001ffffffffff\nCapEff:\t{effective}\n");
         assert!(!lacks_capability(&status("000001ffffffffff"), CAP_NET_RAW));
         assert!(!lacks_capability(&status("0000000000003000"), CAP_NET_RAW));

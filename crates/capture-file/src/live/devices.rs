@@ -131,7 +131,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_an_interface_sees_depends_on_where_its_rdma_is() {
+    fn visibility_of_rdma_depends_on_the_device_of_the_interface() {
         let system = std::env::temp_dir().join(format!("nfsrdma-sys-{}", std::process::id()));
         let make = |path: &str| fs::create_dir_all(system.join(path)).unwrap();
         let link = |to: &str, from: &str| std::os::unix::fs::symlink(system.join(to), system.join(from)).unwrap();

@@ -90,7 +90,7 @@ mod tests {
 
     /// The kernel accepts at most 4,096 instructions.
     #[test]
-    fn it_is_short_enough_for_the_kernel_on_each_link_type() {
+    fn the_filter_is_short_enough_on_each_link_type() {
         for link in [
             LinkType::ETHERNET,
             LinkType::LINUX_SLL,
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn little_else_passes() {
+    fn few_other_packets_pass() {
         let filter = program(LinkType::ETHERNET);
         let packet = |protocol: u8, ports: [u16; 2], body: &[u8]| {
             let mut frame = vec![2; 12];

@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_says_what_an_interface_is() {
+    fn the_state_of_an_interface_comes_from_sysfs() {
         let directory = std::env::temp_dir().join(format!("nfsrdma-inspect-link-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let write = |name: &str, text: &str| fs::write(directory.join(name), text).unwrap();

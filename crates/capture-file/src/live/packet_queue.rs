@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_dropped_and_counted() {
+    fn packets_beyond_the_capacity_are_dropped_and_counted() {
         let ring = CapturedPacketQueue::new(0);
         let mut filler = CapturedPacketQueueWriter::new(&ring);
         fill(&mut filler, 0..5000, 1024);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn who_decodes_is_woken() {
+    fn a_waiting_decoder_is_woken() {
         let ring = CapturedPacketQueue::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -169,7 +169,7 @@ fn packets_that_passed_the_filter_are_received_ones_where_no_other_counter_is() 
 }
 
 #[test]
-fn blocks_that_hold_no_packets_are_skipped_whatever_their_length() {
+fn blocks_without_packets_of_any_length_are_skipped() {
     let secrets = little(10, &vec![0x55; 1 << 20]);
     let custom = little(0x0bad, &[1, 2, 3, 4]);
     let bytes =
@@ -188,7 +188,7 @@ fn a_wrong_length_after_the_body_is_not_looked_at() {
 }
 
 #[test]
-fn a_torn_last_block_is_told_after_the_packets_before_it() {
+fn a_truncated_last_block_is_an_error_after_the_packets() {
     let bytes = file(&[&idb(1, 0, &[]), &epb(0, 7, b"a", &[]), &epb(0, 8, b"b", &[])]);
     let start = bytes.len() - 36;
     for cut in 1..36 {

@@ -227,7 +227,7 @@ fn one_wrong_slot_is_one_finding() {
 }
 
 #[test]
-fn a_wrong_length_of_a_returned_segment_says_nothing_about_the_session() {
+fn a_wrong_returned_length_is_no_fault_of_the_session() {
     let found = faults(|scene| {
         let request = Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh()]);
         let mut exchange = request.exchange(scene.xid()).long_reply(2048);
@@ -239,7 +239,7 @@ fn a_wrong_length_of_a_returned_segment_says_nothing_about_the_session() {
 }
 
 #[test]
-fn a_wrong_length_of_a_credential_says_nothing_about_the_results() {
+fn a_wrong_credential_length_is_no_fault_of_the_results() {
     let found = faults(|scene| {
         let request = Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh()]);
         let mut exchange = request.exchange(scene.xid());
@@ -252,7 +252,7 @@ fn a_wrong_length_of_a_credential_says_nothing_about_the_results() {
 }
 
 #[test]
-fn a_complex_call_that_comes_again_after_an_error_says_so() {
+fn the_finding_of_a_repeated_complex_call_mentions_the_error() {
     let mut scene = Scene::new(Kind::Roce);
     scene.session();
     for _ in 0..2 {

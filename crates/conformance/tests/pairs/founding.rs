@@ -142,7 +142,7 @@ fn seed_003_9_4_the_end_of_a_connection_is_tied_to_its_cause() {
 /// 003 section 9.4, as the transports report it: RNR NAK and NAK Invalid Request of RoCE, and Terminate of iWARP with
 /// "no buffer available" and "DDP message too long for available buffer" (RFC 5041 section 7.2).
 #[test]
-fn seed_003_9_4_what_the_transport_reports_is_tied_to_the_end_of_the_connection() {
+fn seed_003_9_4_transport_errors_are_tied_to_the_end_of_the_connection() {
     const NAK_INVALID_REQUEST: u8 = 0x61;
     const END: &str = "; the connection ended with 2 calls without a reply";
     type Refusal = fn(&mut Scene, psn: u32);
@@ -537,7 +537,7 @@ fn seed_004_2_5_requests_are_repeated_on_another_connection_with_new_handles() {
 /// 004 section 2.6: a client is subject to revocation of its delegations "if the back channel is lost". RFC 8881
 /// section 18.46.3: CB_PATH_DOWN, CB_PATH_DOWN_SESSION and BACKCHANNEL_FAULT; the others are not about it.
 #[test]
-fn seed_004_2_6_a_server_that_has_lost_the_back_channel_says_so() {
+fn seed_004_2_6_sequence_flags_of_a_lost_backchannel_are_reported() {
     for flags in (0..13).map(|bit| 1 << bit) {
         let is_lost = [0x1, 0x200, 0x400].contains(&flags);
         let rules: &[_] = if is_lost { &[("nfs/backchannel-down", CLIENT)] } else { &[] };

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fpdu_of_a_segment_is_told() {
+    fn every_fpdu_of_a_segment_is_reported() {
         let mut server = Sender::starting(false, (false, true), (false, true));
         server.write(1, 2, &payload(700, 0));
         server.send(RdmapOpcode::SEND, &payload(70, 0));

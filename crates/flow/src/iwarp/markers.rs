@@ -81,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_counted_is_what_is_walked(marker in 0u64..2000, from in 0u64..4000, count in 0u64..3000) {
+        fn counted_markers_agree_with_a_walk_over_them(marker in 0u64..2000, from in 0u64..4000, count in 0u64..3000) {
             let markers = MpaMarkerPositions::At(marker);
             let mut at = from;
             for left in (0..count).rev() {

@@ -122,7 +122,7 @@ fn a_connection_that_ends_with_an_open_call_is_given_up() {
 }
 
 #[test]
-fn a_stream_whose_connection_was_forgotten_makes_no_other_when_it_ends() {
+fn late_segments_of_an_evicted_connection_open_no_other() {
     let mut flow = Flow::new(FlowLimits { connections: 8, ..FlowLimits::default() });
     let mut number = 0;
     let mut take = |flow: &mut Flow, frames: &[Vec<u8>]| {
@@ -146,7 +146,7 @@ fn a_stream_whose_connection_was_forgotten_makes_no_other_when_it_ends() {
 /// The SYN and the first Call were not captured, and the first captured bytes of a direction are the middle
 /// of a record.
 #[test]
-fn what_comes_first_of_a_direction_whose_syn_was_not_captured_decides_nothing() {
+fn first_bytes_of_a_direction_without_syn_decide_nothing() {
     let mut s = Stream::new(700);
     let _syn = s.flags(Client, SYN);
     let mut frames = vec![s.flags(Server, SYN | ACK)];
@@ -171,7 +171,7 @@ fn bytes_on_a_port_of_nfs_that_are_not_known_are_counted() {
 }
 
 #[test]
-fn what_a_snap_length_cut_from_a_stream_on_a_port_of_nfs_is_counted() {
+fn messages_in_cut_streams_on_an_nfs_port_are_counted() {
     for snap in [54, 58, 66] {
         for is_opened in [true, false] {
             let mut s = Stream::new(700);

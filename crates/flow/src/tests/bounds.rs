@@ -194,7 +194,7 @@ fn of_the_copies_of_a_message_a_bounded_number_is_listed() {
 }
 
 #[test]
-fn set_ups_that_are_not_answered_are_given_up_and_only_those() {
+fn only_unanswered_set_ups_are_evicted() {
     let links = |count: u32| (0..count).map(|name| (Link::new(17).qpns(name, name + 5000), name));
     let requests: Frames = links(150).flat_map(|(link, name)| link.connect(name)[..1].to_vec()).collect();
     let outcome = run_within(LIMITS, &requests, |_| usize::MAX);
@@ -205,7 +205,7 @@ fn set_ups_that_are_not_answered_are_given_up_and_only_those() {
 }
 
 #[test]
-fn the_bytes_of_chunks_are_kept_within_their_bound() {
+fn stored_bytes_of_chunks_stay_within_their_limit() {
     let sink = memory(0xc1, 0, 0xffff_0000);
     let long_reply = |length: usize, skip: u32| {
         let mut link = Link::new(17);
@@ -272,7 +272,7 @@ fn segments_of_chunk_lists_count_for_the_memory_of_transactions() {
 }
 
 #[test]
-fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
+fn ranges_beyond_the_memory_are_counted_and_known_ones_grow() {
     let limits = FlowLimits { message_bytes: 64 << 10, ..LIMITS };
     let mut link = Link::new(17);
     let sink = memory(0xb1, 0, 1 << 20);
@@ -290,7 +290,7 @@ fn ranges_that_find_no_memory_are_counted_and_those_that_are_there_go_on() {
 }
 
 #[test]
-fn what_connections_remember_counts_for_their_memory() {
+fn state_for_the_recognition_of_copies_counts_as_connection_memory() {
     let limits = FlowLimits { table_bytes: 256 << 10, ..LIMITS };
     let mut flow = Flow::new(limits);
     let mut number = 0;

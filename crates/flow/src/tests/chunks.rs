@@ -129,7 +129,7 @@ fn a_call_may_have_several_read_chunks_of_several_segments() {
 }
 
 #[test]
-fn several_write_chunks_are_told_apart() {
+fn several_write_chunks_are_distinguished() {
     let mut link = Link::new(17);
     let sinks = [memory(0xb1, 0, 1024), memory(0xb2, 0, 1024)];
     let frames = [
@@ -279,7 +279,7 @@ fn a_snap_length_within_the_chunk_lists_leaves_the_segments_before_it() {
 
 /// Everything after the cut is unknown, and no length is computed from it.
 #[test]
-fn where_the_header_is_cut_chunks_say_so_and_lengths_are_not_known() {
+fn a_header_cut_in_its_chunk_lists_has_unknown_lengths() {
     let mut link = Link::new(17);
     let [first, second] = [memory(0xb1, 0, 1024), memory(0xb2, 0, 1024)];
     let sources = [memory(0xa1, 0, 100), memory(0xa2, 0, 100)];
@@ -453,7 +453,7 @@ fn an_rdma_read_of_zero_bytes_moves_nothing_and_misses_nothing() {
 }
 
 #[test]
-fn an_rdma_write_beyond_what_was_advertised_is_in_no_transaction() {
+fn an_rdma_write_outside_advertised_memory_is_in_no_transaction() {
     let mut link = Link::new(17);
     let sink = memory(0xb1, 0x1000, 1024);
     let frames = [

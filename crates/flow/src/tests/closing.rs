@@ -35,7 +35,7 @@ fn a_connection_of_queue_pairs_is_over_with_its_dreq() {
 
 /// A connection that carried no RPC has no number and is not reported.
 #[test]
-fn a_connection_without_rpc_is_not_told() {
+fn a_connection_without_rpc_is_not_reported() {
     let link = Link::new(17);
     assert_eq!(closed(noted(), &[link.connect(1), link.part(1)].concat()), []);
 }

@@ -17,7 +17,7 @@ fn without_the_cm_exchange_the_first_answer_pairs_the_two_directions() {
 }
 
 #[test]
-fn the_client_is_who_connected_and_without_the_cm_exchange_who_calls_nfs() {
+fn the_client_is_the_initiator_or_the_caller_of_nfs() {
     for connect in [true, false] {
         let mut link = Link::new(17).qpns(0x11, 0x22);
         let mut frames = if connect { link.connect(1) } else { Vec::new() };
@@ -74,7 +74,7 @@ fn four_connections_between_the_same_addresses_at_once_do_not_mix() {
 /// Properties that two connections share (XIDs, handles and sequence numbers alike) decide nothing; a
 /// property that only one of them has decides everything that was undecided before.
 #[test]
-fn connections_that_look_alike_are_told_apart_by_the_first_difference() {
+fn similar_connections_are_distinguished_by_their_first_difference() {
     let (mut one, mut two) = (Link::new(17), Link::new(18));
     two.client.psn = one.client.psn;
     two.server.psn = one.server.psn;
@@ -222,7 +222,7 @@ fn a_connection_that_is_set_up_again_with_the_same_numbers_is_another() {
 }
 
 #[test]
-fn queue_pairs_that_begin_anew_unseen_go_on() {
+fn queue_pairs_set_up_again_without_capture_stay_one_connection() {
     let mut link = Link::new(17).psns(0x90_0000, 0x90_0000);
     let mut frames = Vec::new();
     for xid in 0..600 {

@@ -32,7 +32,7 @@ fn exchange(version: u32, procedure: u32, service: u32, arguments: &[u8], result
 }
 
 /// Asserts that both messages decode to the last field, and re-encode to their own bytes.
-fn tells(frames: &[Vec<u8>], call: &str, reply: &str) {
+fn reports(frames: &[Vec<u8>], call: &str, reply: &str) {
     let outcome = run(frames);
     let [transaction] = &outcome.transactions[..] else { panic!("{:?}", outcome.lines()) };
     transaction.with_messages(|reading| {
@@ -50,12 +50,12 @@ fn tells(frames: &[Vec<u8>], call: &str, reply: &str) {
 fn rfc2203_section_5_2_a_context_is_created() {
     let token = b"\0\0\0\x05token\0\0\0";
     let results = [b"\0\0\0\x04ctx1\0\0\0\0\0\0\0\0\0\0\0\x80", &token[..]].concat();
-    tells(&exchange(1, 1, 1, token, &results), "rpc.authgss.token", "rpc.authgss.token");
+    reports(&exchange(1, 1, 1, token, &results), "rpc.authgss.token", "rpc.authgss.token");
 }
 
 #[test]
 fn rfc7861_section_2_7_2_assertions_are_listed_under_integrity() {
     let arguments = b"\0\0\0\x0c\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x04mic!";
     let results = b"\0\0\0\x10\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x04mic!";
-    tells(&exchange(3, 6, 2, arguments, results), "rpc.authgss.checksum", "rpc.authgss.checksum");
+    reports(&exchange(3, 6, 2, arguments, results), "rpc.authgss.checksum", "rpc.authgss.checksum");
 }

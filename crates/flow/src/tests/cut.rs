@@ -28,7 +28,7 @@ fn chunk_lists_that_end_with_the_capture_are_cut() {
 
 /// The Reply has a result for each operation of its Call, each with its number: RFC 8881 section 16.2.3.
 #[test]
-fn an_operation_that_was_cut_from_the_call_is_told_by_the_reply() {
+fn an_operation_cut_from_the_call_is_known_from_the_reply() {
     let operations = [Args::PUTROOTFH(Void), Args::READLINK(Void), Args::GETFH(Void)];
     let handle = || Results::GETFH(StatusUnion::Ok(v4::ObjectFh4 { object: Opaque(b"root") }));
     let results = [
@@ -107,7 +107,7 @@ fn private_data_that_was_cut_is_not_absent() {
 /// bytes 16 and 35, the Initiator Depth at 40, the PSN at 47, the path MTU at 51, and the ACK timeout at 96 (InfiniBand
 /// Architecture Specification volume 1, section 12.6.5).
 #[test]
-fn infiniband_12_6_5_of_a_set_up_that_was_cut_what_is_there_is_known() {
+fn infiniband_12_6_5_fields_before_the_cut_of_a_set_up_are_used() {
     // Behind the BTH: DETH, and the header of the management datagram.
     let data = HEADERS + 8 + 24;
     for captured in [30, 34, 35, 39, 40, 47, 51, 95, 96, 139, 140, 147, 148, 232] {

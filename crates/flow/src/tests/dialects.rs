@@ -132,7 +132,7 @@ fn draft_section_4_2_1_each_side_has_credits_for_its_messages() {
 /// draft section 6.6.2: a message is reported incomplete whichever part is lost, and complete after the
 /// retransmission of that part.
 #[test]
-fn a_part_of_a_continued_message_that_was_lost_is_missing_until_it_comes_again() {
+fn a_lost_part_of_a_continued_message_is_missing_until_retransmitted() {
     let body = write_call_inline(7, &data(900)).body;
     let cuts = [0, 300, 700, body.len()];
     let sends: Vec<_> = (0..3)

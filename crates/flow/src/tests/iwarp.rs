@@ -123,7 +123,7 @@ fn rfc5044_section_6_data_with_a_bad_crc_is_missing() {
 }
 
 #[test]
-fn a_lost_segment_is_missing_and_what_follows_is_not() {
+fn a_lost_segment_is_missing_and_later_ones_are_not() {
     let (mut connection, mut frames) = Connection::open(false, false);
     frames.extend(connection.work());
     // The RDMA Write is not captured; the client acknowledges it with its next Call.
@@ -138,7 +138,7 @@ fn a_lost_segment_is_missing_and_what_follows_is_not() {
 }
 
 #[test]
-fn the_terms_of_both_sides_are_known() {
+fn the_parameters_of_both_sides_are_known() {
     let (mut connection, mut frames) = Connection::open(false, false);
     frames.extend(connection.work());
     let mut flow = Flow::new(FlowLimits::default());
@@ -154,7 +154,7 @@ fn the_terms_of_both_sides_are_known() {
 
 proptest::proptest! {
     #[test]
-    fn a_stream_with_markers_seen_from_any_place_makes_up_no_transaction(
+    fn a_stream_with_markers_seen_from_anywhere_adds_no_transaction(
         begin in 0usize..4000,
         length in 1usize..1500,
         wants_crc: bool,
@@ -216,7 +216,7 @@ fn neighbours_that_were_captured_in_the_wrong_order_change_nothing() {
 }
 
 #[test]
-fn rfc5040_section_4_8_a_terminate_is_told_by_its_names() {
+fn rfc5040_section_4_8_a_terminate_has_layer_type_and_error_names() {
     use nfsrdma_dissectors::iwarp::ddp::DdpQueueNumber;
     let (mut connection, mut frames) = Connection::open(false, false);
     connection.server.untagged(RdmapOpcode::TERMINATE, DdpQueueNumber::TERMINATE, 1, &[0x01, 0x01, 0, 0]);
@@ -229,7 +229,7 @@ fn rfc5040_section_4_8_a_terminate_is_told_by_its_names() {
 }
 
 #[test]
-fn another_protocol_on_another_port_is_none() {
+fn another_protocol_on_another_port_is_not_iwarp() {
     let mut stream = Stream::new(700);
     stream.ports[1] = 8080;
     let frames: Vec<_> = (0..20).map(|seed| stream.send(Server, &payload(1400, seed))).collect();

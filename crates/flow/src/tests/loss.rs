@@ -749,7 +749,7 @@ fn an_acknowledgement_that_was_captured_early_does_not_end_a_message() {
 }
 
 #[test]
-fn a_message_in_parts_at_the_end_of_the_capture_is_given_out() {
+fn a_message_in_parts_at_the_end_of_the_capture_is_emitted() {
     let mut link = Link::new(17);
     let frames = [
         null(&mut link, 6),

@@ -113,7 +113,7 @@ fn a_reply_with_immediate_data_or_invalidation_is_a_reply() {
 }
 
 #[test]
-fn a_grant_of_zero_credits_stands_in_the_words_of_the_header() {
+fn a_grant_of_zero_credits_is_in_the_header_words() {
     let mut link = Link::new(17);
     let frames =
         [link.send(Client, &getattr_call(7).credits(128)), link.send(Server, &getattr_reply(7).credits(0))].concat();
@@ -131,7 +131,7 @@ fn unread(proc: u32, bytes: &[u8]) -> RdmaBody<'_> {
 }
 
 #[test]
-fn messages_of_an_unknown_version_are_shown_as_what_they_are() {
+fn messages_of_an_unknown_version_are_undecoded_after_their_header() {
     let mut link = Link::new(17);
     let frames = [
         getattr(&mut link, 6),
@@ -194,7 +194,7 @@ fn the_answer_err_chunk_ends_the_transaction_of_its_xid() {
 }
 
 #[test]
-fn a_refusal_of_rpc_is_told_and_asks_for_nothing() {
+fn a_call_refused_by_rpc_misses_no_chunks() {
     let mut link = Link::new(17);
     let sink = memory(0xb1, 0, 1000);
     let frames = [
@@ -295,7 +295,7 @@ fn seed_004_2_1_3_a_call_that_is_sent_again_on_another_connection_is_a_retry() {
 }
 
 #[test]
-fn a_retry_names_a_transaction_that_was_given_out_long_ago() {
+fn a_retry_names_a_transaction_that_was_emitted_long_ago() {
     let (mut one, mut two) = (Link::new(17), Link::new(18));
     let frames = [
         one.connect(1),
@@ -351,7 +351,7 @@ fn sends_of_other_protocols_are_never_claimed() {
 }
 
 #[test]
-fn what_is_no_header_on_a_connection_of_nfs_is_counted_and_no_transaction() {
+fn malformed_headers_on_an_nfs_connection_are_counted_without_a_transaction() {
     let mut link = Link::new(17);
     let frames = [
         getattr(&mut link, 6),
@@ -383,7 +383,7 @@ fn fragments_of_ip_datagrams_are_put_together_and_all_their_frames_are_named() {
 }
 
 #[test]
-fn the_phases_of_a_transaction_are_told_apart() {
+fn the_phases_of_a_transaction_are_distinguished() {
     let mut link = Link::new(17);
     let (source, sink) = (memory(0xa1, 0, 2000), memory(0xc1, 0, 4096));
     let mut frames = link.send(Client, &write_call_inline(7, &data(1500)).read_at(1568, &[source]).reply(&[sink]));

@@ -44,7 +44,7 @@ fn a_call_is_pending_from_its_last_frame_to_its_reply() {
 /// RFC 8166 section 3.4: the Responder reads the Read chunks before it answers, and writes the Write
 /// chunks.
 #[test]
-fn the_phase_tells_what_moved_so_far() {
+fn the_phase_has_the_bytes_moved_so_far() {
     let mut link = Link::new(17);
     let source = memory(0xa1, 0, 1000);
     let call = link.send(Client, &write_call(7, 1000).read(&[source]));
@@ -61,7 +61,7 @@ fn the_phase_tells_what_moved_so_far() {
 }
 
 #[test]
-fn a_call_that_is_older_than_the_bound_is_given_out_as_it_is() {
+fn a_call_older_than_the_bound_is_emitted_incomplete() {
     let mut link = Link::new(17);
     let frames = [link.send(Client, &getattr_call(7)), link.send(Client, &getattr_call(8))].concat();
     let mut flow = fed(FlowLimits { call_age_ns: Some(100 * MS), ..FlowLimits::default() }, &frames);

@@ -58,7 +58,7 @@ fn a_read_response_acknowledges_too() {
 
 /// Incomplete chunks may have been captured late: 50 ms are enough for that.
 #[test]
-fn what_is_not_complete_waits_for_what_may_be_captured_late() {
+fn an_incomplete_transaction_waits_for_frames_captured_late() {
     let mut link = Link::new(17);
     let sink = memory(0xb1, 0, 1000);
     let frames = [
@@ -79,7 +79,7 @@ fn what_is_not_complete_waits_for_what_may_be_captured_late() {
 }
 
 #[test]
-fn what_nobody_acknowledges_waits_for_its_copies_and_then_leaves_without_a_frame() {
+fn an_unacknowledged_reply_is_final_after_the_time_for_copies() {
     let mut link = Link::new(17);
     let frames = [link.send(Client, &getattr_call(7)), link.send(Server, &getattr_reply(7))].concat();
     let mut flow = prompt();

@@ -422,7 +422,7 @@ fn a_retransmission_of_acknowledged_bytes_delays_nothing() {
 
 /// RFC 9293 section 3.8.4: a keep-alive is sent if nothing is to be acknowledged.
 #[test]
-fn the_last_byte_is_sent_again_before_its_acknowledgement_and_kept_alive_after_it() {
+fn repeating_the_last_byte_is_a_keep_alive_only_once_acknowledged() {
     for (is_acknowledged, delay) in [(false, 210_000_000), (true, 0)] {
         let mut timeline = tcp_calls(&[7]);
         let (bytes, first) = (tcp_reply(7), timeline.stream.next[1]);

@@ -67,7 +67,7 @@ fn a_segment_may_hold_many_records_and_a_record_take_many_segments() {
 }
 
 #[test]
-fn everything_that_a_segment_means_is_told() {
+fn every_message_of_a_segment_is_reported() {
     let (mut s, frames) = opened();
     let mut flow = Flow::new(FlowLimits::default());
     let frames = [frames, vec![s.send(Client, &[call(7), call(8), call(9)[..20].to_vec()].concat())]].concat();
@@ -119,7 +119,7 @@ fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
 }
 
 #[test]
-fn a_segment_that_comes_again_because_it_was_asked_for_was_lost() {
+fn a_resent_segment_was_lost_only_if_the_receiver_requested_it() {
     // The receiver acknowledges, requests a retransmission, or says nothing yet.
     for (says, end, recovery) in [(Some(true), 5000, 0), (Some(false), 7000, 2000), (None, 5000, 0)] {
         let (mut s, mut frames) = opened();
@@ -150,7 +150,7 @@ fn a_part_that_is_sent_again_is_listed_while_the_rest_is_missing() {
 }
 
 #[test]
-fn of_bytes_that_come_twice_the_first_count_and_a_difference_is_told() {
+fn of_bytes_sent_twice_the_first_count_and_differences_are_reported() {
     let (mut s, mut frames) = opened();
     let (start, bytes) = (s.next[0], call(7));
     let mut other = bytes.clone();
@@ -162,7 +162,7 @@ fn of_bytes_that_come_twice_the_first_count_and_a_difference_is_told() {
 }
 
 #[test]
-fn a_difference_behind_a_hole_is_told_too() {
+fn a_contradiction_behind_a_hole_is_reported() {
     let (s, mut frames) = opened();
     let (start, bytes) = (s.next[0], call(7));
     let mut other = bytes[20..].to_vec();
@@ -308,7 +308,7 @@ fn a_reply_among_other_bytes_and_an_fpdu_of_mpa_claim_no_stream() {
 }
 
 #[test]
-fn who_sent_the_syn_is_the_client() {
+fn the_sender_of_the_syn_is_the_client() {
     // A callback of NFSv4.0: the NFS server opens the connection.
     let mut s = Stream::new(700);
     let frames =
@@ -342,7 +342,7 @@ fn a_new_syn_between_the_same_ports_is_another_connection() {
 }
 
 #[test]
-fn a_new_stream_whose_syn_was_not_captured_begins_with_its_second_segment() {
+fn a_new_stream_without_syn_begins_with_its_second_segment() {
     let (mut s, mut frames) = opened();
     frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
     let mut s = s.from(0x7000_0000, 0x9000_0000);
@@ -353,7 +353,7 @@ fn a_new_stream_whose_syn_was_not_captured_begins_with_its_second_segment() {
 }
 
 #[test]
-fn a_reset_gives_out_what_waits() {
+fn a_reset_emits_an_incomplete_call() {
     let (mut s, mut frames) = opened();
     let parts = s.send_in(Client, &record(&write_call_inline(7, &data(200)).body), 60);
     frames.extend(parts[..1].iter().cloned());
@@ -395,7 +395,7 @@ fn other_streams_pass_and_hold_nothing() {
 }
 
 #[test]
-fn rfc9289_section_4_1_what_follows_the_probe_is_tls() {
+fn rfc9289_section_4_1_bytes_after_the_probe_are_tls() {
     let (mut s, mut frames) = opened();
     let words = |words: &[u32]| record(&words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>());
     let probe = words(&[7, 0, 2, 100_003, 4, 0, 7, 0, 0, 0]);
@@ -415,7 +415,7 @@ fn a_stream_turns_to_mpa_at_the_end_of_a_record() {
 }
 
 #[test]
-fn what_waits_behind_holes_and_in_messages_is_bounded() {
+fn bytes_behind_holes_and_in_unfinished_messages_are_bounded() {
     let limits = FlowLimits { gap_bytes: 10_000, stream_bytes: 20_000, ..FlowLimits::default() };
     let mut flow = Flow::new(limits);
     let mut number = 0;
@@ -520,7 +520,7 @@ proptest! {
     }
 
     #[test]
-    fn a_lost_segment_invents_nothing(lost in 3usize..9, size in 20usize..60) {
+    fn a_lost_segment_adds_no_transaction(lost in 3usize..9, size in 20usize..60) {
         let (mut s, mut frames) = opened();
         for xid in 7..10 {
             frames.extend(s.send_in(Client, &call(xid), size));

@@ -35,7 +35,7 @@ fn a_message_in_ip_fragments_lists_them_all() {
 }
 
 #[test]
-fn a_reply_without_a_call_is_believed_of_a_known_port_only() {
+fn a_reply_without_a_call_is_accepted_from_a_known_port_only() {
     let elsewhere = |who, body: &[u8]| datagram(who, [5353, 5353], body);
     let outcome = expect(&[elsewhere(Server, &getattr_reply(7).body)], &[]);
     assert_eq!(outcome.flow.stats().ignored_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Udp, 1)]);

@@ -62,7 +62,7 @@ fn a_refusal_ends_with_its_status() {
 
 /// RFC 8881 section 16.2.3: a COMPOUND is NFS4_OK if every operation succeeded, and has a result for each.
 #[test]
-fn rfc8881_section_16_2_3_results_that_are_not_there_are_reported() {
+fn rfc8881_section_16_2_3_absent_results_are_reported() {
     let root = || Results::PUTROOTFH(StatusUnion::Ok(Void));
     let handle = || Results::GETFH(StatusUnion::Ok(v4::ObjectFh4 { object: Opaque(b"root") }));
     let stale = || Results::GETFH(StatusUnion::Fail(Nfsstat4::NFS4ERR_STALE, Void));
@@ -187,7 +187,7 @@ fn of_a_program_that_is_not_described_nothing_is_expected() {
 
 /// Bytes lost or removed by a snap length are reported as missing bytes, and by nothing else.
 #[test]
-fn what_is_not_in_the_capture_is_not_undecoded() {
+fn bytes_missing_from_the_capture_are_not_undecoded() {
     let mut link = Link::new(17);
     let mut frames = getattr(&mut link, 6);
     frames.extend(link.send(Client, &write_call_inline(7, &data(5000))));

@@ -523,7 +523,7 @@ mod tests {
     const DIRECTORY: fn() -> MockObjectContent = || MockObjectContent::Directory(MockDirectory::default());
 
     #[test]
-    fn what_is_written_is_read_and_holes_are_zeros() {
+    fn written_data_is_read_back_and_holes_are_zeros() {
         let mut tree = MockFileTree::default();
         let file = tree.create(MockFileTree::ROOT, b"f", FILE(), 0o644).unwrap();
         tree.write(file, 4, b"data").unwrap();
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_goes_with_its_last_name() {
+    fn an_object_is_removed_with_its_last_name() {
         let mut tree = MockFileTree::default();
         let file = tree.create(MockFileTree::ROOT, b"f", FILE(), 0o644).unwrap();
         tree.link(file, MockFileTree::ROOT, b"g").unwrap();
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_stay_whatever_is_removed() {
+    fn cookies_remain_valid_after_a_removal() {
         let mut tree = MockFileTree::default();
         for name in [b"a", b"b", b"c"] {
             tree.create(MockFileTree::ROOT, name, FILE(), 0o644).unwrap();
@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_must_be_one() {
+    fn invalid_names_are_refused() {
         let mut tree = MockFileTree::default();
         for name in [&b""[..], b".", b"..", b"a/b", b"a\0"] {
             assert_eq!(tree.create(MockFileTree::ROOT, name, FILE(), 0), Err(MockNfsError::INVAL));

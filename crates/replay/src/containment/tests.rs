@@ -239,7 +239,7 @@ fn no_step_leads_above_the_root_of_the_tree() {
 }
 
 #[test]
-fn state_of_others_is_not_named() {
+fn calls_with_foreign_state_are_refused() {
     for operation in [
         Args::READ(Read4Args { stateid: STATEID, offset: 0, count: 1 }),
         Args::CLOSE(Close4Args { seqid: 1, open_stateid: STATEID }),
@@ -260,7 +260,7 @@ fn state_of_others_is_not_named() {
 }
 
 #[test]
-fn a_client_speaks_for_itself_and_the_server_calls_nobody_else() {
+fn client_names_end_with_the_suffix_and_callbacks_come_here() {
     let exchange = |name| {
         below(Args::EXCHANGE_ID(Box::new(ExchangeId4Args {
             eia_clientowner: ClientOwner4 { co_verifier: [0; 8], co_ownerid: Opaque(name) },
@@ -337,7 +337,7 @@ fn only_paths_that_were_made_are_mounted() {
 }
 
 #[test]
-fn what_concerns_more_than_files_is_not_asked() {
+fn procedures_that_affect_more_than_files_are_refused() {
     for (program, version, procedure) in [
         (Program::NLM, 4, 23),
         (Program::NLM, 4, 15),
@@ -350,7 +350,7 @@ fn what_concerns_more_than_files_is_not_asked() {
 }
 
 #[test]
-fn what_cannot_be_read_to_its_end_is_not_sent() {
+fn a_call_that_cannot_be_decoded_completely_is_not_sent() {
     let whole = message(&[put(BELOW), Args::GETFH(Void)]);
     assert!(check(&run(), &whole).is_ok());
     for length in 0..whole.len() {
@@ -368,7 +368,7 @@ fn what_cannot_be_read_to_its_end_is_not_sent() {
 }
 
 #[test]
-fn a_payload_stands_where_the_message_has_its_length_and_nowhere_else() {
+fn a_payload_is_accepted_only_at_the_position_of_its_length() {
     let write = Args::WRITE(Write4Args {
         stateid: ANONYMOUS,
         offset: 0,
@@ -409,7 +409,7 @@ fn answered(results: &[Results<'_>]) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_reply_gives_stands_where_its_call_has_led() {
+fn returned_filehandles_are_located_by_the_operations_of_their_call() {
     let mut containment = run();
     let got = |handle| Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(handle) }));
     let mut learn = |operations: &[Args<'_>], results: &[Results<'_>]| {
@@ -517,7 +517,7 @@ fn seeding_names_nothing_in_the_export_but_the_directory_of_the_run() {
 }
 
 #[test]
-fn where_mount_resolves_a_path_nobody_changes_what_is_on_it() {
+fn the_root_is_refused_if_mount_resolves_a_path_below_it() {
     let mounts = vec![b"/home".to_vec()];
     let seeded = SeededTree { path: "/run/tree".into(), root: ROOT.to_vec(), mounts, ..SeededTree::default() };
     let containment = Containment::for_run(&seeded, " tag");
@@ -533,7 +533,7 @@ fn the_document_has_every_reason() {
 }
 
 #[test]
-fn rfc2203_section_5_messages_of_rpcsec_gss_itself_are_refused_whatever_they_hold() {
+fn rfc2203_section_5_all_rpcsec_gss_control_messages_are_refused() {
     // INIT, CONTINUE_INIT, DESTROY, BIND_CHANNEL, CREATE, LIST and an undefined one: each as NULL and as COMPOUND.
     for gss_proc in 1..8 {
         for procedure in [0, 1] {

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8881_section_20_1_cb_getattr_is_answered_with_what_is_known_of_the_file() {
+    fn rfc8881_section_20_1_cb_getattr_is_answered_with_known_attributes() {
         let (words, values) = mask_and_values(&[Attribute::SIZE(512)]);
         let getattr =
             CbArgs::CB_GETATTR(CbGetattr4Args { fh: Opaque(b"delegated"), attr_request: Bitmap4::from(&words[..]) });
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_answered_and_a_procedure_that_there_is_not_is_unavailable() {
+    fn null_is_answered_and_unknown_procedures_are_unavailable() {
         let mut names = Vec::new();
         assert_eq!(answer_callback(&call(0).finish().0, &mut names, &mut |_, _| None).unwrap().len(), 24);
         let refused = answer_callback(&call(7).finish().0, &mut names, &mut |_, _| None).unwrap();

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_touches_nothing() {
+    fn a_read_causes_no_divergence() {
         assert!(FileDivergence::from_effect(OperationEffect::Read(0, 10), 0).is_empty());
         assert!(!FileDivergence::from_effect(OperationEffect::Write(5, None), 3).is_empty());
     }

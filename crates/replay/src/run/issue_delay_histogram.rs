@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_late_is_told_to_two_digits() {
+    fn delays_are_reported_to_two_digits() {
         let mut lateness = IssueDelayHistogram::default();
         assert_eq!((lateness.count(), lateness.max_ns()), (0, 0));
         (1..=100).for_each(|micros| lateness.add(Duration::from_micros(micros)));

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_keeps_its_name_and_listens_nowhere() {
+    fn a_host_name_is_unchanged_and_a_host_address_is_zeroed() {
         let mut values = LiveVariableValues::new("t");
         values.begin_call(0);
         assert_eq!(values.value(&slot(TraceSlotValueKind::HOST, 3), b"client"), None);
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_whose_call_was_given_up_is_used_no_more_while_there_is_another() {
+    fn a_slot_with_an_abandoned_call_is_used_last() {
         let mut values = LiveVariableValues::new("t");
         values.open_session(7, LiveServerSession::new(3));
         let taken = |values: &LiveVariableValues| [0, 1, 2].map(|slot| values.session(7).unwrap().slot(slot));
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc7530_section_9_1_7_a_seqid_counts_on_but_after_what_was_not_looked_at() {
+    fn rfc7530_section_9_1_7_a_seqid_advances_unless_its_call_was_not_processed() {
         let mut values = LiveVariableValues::new("t");
         for (status, sent) in [(0, 9u32), (17, 10), (10_026, 11), (0, 11), (0, 12)] {
             values.begin_call(0);
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_calls_itself_otherwise_in_each_run() {
+    fn a_client_has_another_name_in_each_run() {
         let [mut one, mut other] = [LiveVariableValues::new("one"), LiveVariableValues::new("other")];
         let owner = slot(TraceSlotValueKind::CLIENT_OWNER, 0);
         assert_ne!(one.value(&owner, b"client").unwrap(), other.value(&owner, b"client").unwrap());

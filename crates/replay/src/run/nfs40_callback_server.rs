@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_answered_and_counted_and_then_nobody_listens() {
+    fn calls_are_answered_and_counted_until_the_end() {
         let callbacks = CallbackServer::new(LOCAL);
         let address = callbacks.address((0, 0), &tcp()).unwrap();
         let second = callbacks.address((1, 0), &tcp()).unwrap();
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn many_clients_share_the_ports_that_there_are() {
+    fn clients_beyond_the_limit_share_ports() {
         let callbacks = CallbackServer::new(LOCAL);
         let addresses: Vec<_> =
             (0..MAX_PORTS as u32 + 9).map(|copy| callbacks.address((copy, 0), &tcp()).unwrap()).collect();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc7530_section_18_1_cb_getattr_is_answered_with_what_the_run_knows_of_the_file() {
+    fn rfc7530_section_18_1_cb_getattr_is_answered_with_known_attributes() {
         let callbacks = CallbackServer::new(LOCAL);
         let address = callbacks.address((3, 7), &tcp()).unwrap();
         // CB_COMPOUND with an empty tag, minor version 0, callback_ident 1, and CB_GETATTR of a filehandle of four
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_port_can_be_had_it_is_told_why() {
+    fn a_failure_to_listen_is_reported_with_its_cause() {
         let callbacks = CallbackServer::new(LOCAL);
         // RFC 5737 section 3: no machine has this address.
         let elsewhere = terms(TransportKind::Tcp, Some(([192, 0, 2, 1], 700).into()));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recording_that_nobody_takes_any_more_holds_up_nothing() {
+    fn callbacks_beyond_a_full_queue_are_answered_after_the_recording() {
         let callbacks = CallbackServer::new(LOCAL);
         callbacks.record();
         let address = callbacks.address((0, 0), &tcp()).unwrap();
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn no_stream_is_taken_before_a_client_tells_of_its_port() {
+    fn no_thread_listens_before_a_client_needs_a_port() {
         let callbacks = CallbackServer::new(LOCAL);
         assert!(callbacks.state.borrow().thread.is_none());
         let taken = TcpListener::bind((LOCAL, 0)).unwrap();

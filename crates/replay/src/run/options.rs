@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_read_as_it_is_written() {
+    fn formatted_paces_are_parsed_back() {
         for text in ["max", "captured", "think-time", "queue-depth", "x2.5", "rate=1000"] {
             assert_eq!(text.parse::<ReplayPace>().unwrap().to_string(), text);
         }

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_there_or_is_gone_is_what_the_first_time_left() {
+    fn exist_and_noent_may_result_from_the_first_execution() {
         let v3 = |procedure| Some(Procedure::V3(procedure));
         assert!(failed_by_first_execution(v3(v3::Procedure::MKDIR), &[], false, &answered(&[17])));
         assert!(failed_by_first_execution(v3(v3::Procedure::RENAME), &[], false, &answered(&[2])));
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_may_be_asked_anew_and_what_does_may_not() {
+    fn only_calls_that_change_nothing_are_repeatable() {
         assert!(is_repeatable(&[Operation::SEQUENCE, Operation::PUTFH, Operation::READ]));
         for changes in [Operation::REMOVE, Operation::OPEN, Operation::LOCK, Operation::SETATTR] {
             assert!(!is_repeatable(&[Operation::SEQUENCE, Operation::PUTFH, changes]), "{changes}");

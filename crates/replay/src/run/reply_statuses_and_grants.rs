@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8881_section_18_35_2_exchange_id_says_if_the_client_is_confirmed() {
+    fn rfc8881_section_18_35_2_exchange_id_reports_a_confirmed_client() {
         // Header of an accepted Reply, COMPOUND of one operation, EXCHANGE_ID: status, client ID, sequence, flags, no
         // state protection, server owner and scope, and no implementation ID.
         let reply = |flags: u32| {

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc7530_section_2_2_10_the_server_is_told_where_this_run_listens() {
+    fn rfc7530_section_2_2_10_setclientid_has_the_callback_address_of_the_run() {
         let setclientid = |netid: &'static str, address: &'static str| {
             message(&[Args::SETCLIENTID(Setclientid4Args {
                 client: NfsClientId4 { verifier: [7; 8], id: Opaque(b"me") },
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_can_take_stays_as_it_is() {
+    fn attributes_that_the_server_supports_are_not_rewritten() {
         // RFC 9754: open_arguments is attribute 86.
         let mask = words_for_bits([Attributes::SIZE, Attributes::MODE, 86]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&mask[..]) });

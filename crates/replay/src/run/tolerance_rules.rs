@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_decides_has_one() {
+    fn fields_that_a_server_decides_have_a_rule() {
         assert_eq!(rule_of_field("OPEN", "delegation.delegation_type", ""), Some(DELEGATION));
         assert_eq!(rule_of_field("GETATTR", "obj_attributes.maxread", ""), Some(CAPABILITIES));
         assert_eq!(rule_of_field("GETATTR", "obj_attributes.acl.who", "nfs.who"), Some(ACL));

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_reason_has_a_code_and_a_text_of_its_own() {
+    fn each_reason_has_a_distinct_code_and_text() {
         for (at, reason) in PlanReason::ALL.iter().enumerate() {
             assert!(PlanReason::ALL[..at].iter().all(|other| other.code() != reason.code()));
             assert!(PlanReason::ALL[..at].iter().all(|other| other.text() != reason.text()));

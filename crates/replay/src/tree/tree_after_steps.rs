@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_wrote_is_unknown() {
+    fn content_that_another_client_wrote_is_unknown() {
         let (mut tree, [id, _]) = tree_with_files();
         write(&mut tree, id, 0, 10);
         let longer = CapturedObjectAttributes { size: Some(50), ..CapturedObjectAttributes::default() };

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc2203_section_5_3_3_4_2_results_are_opened_if_nobody_has_changed_them() {
+    fn rfc2203_section_5_3_3_4_2_only_unchanged_results_are_opened() {
         let (mut context, mut out, mut plain) = (context(), Vec::new(), Vec::new());
         let (_, seal) = context.seal(&unsealed(INTEGRITY), &mut out).unwrap();
         let verifier = sum(b's', &seal.sequence_number.to_be_bytes());
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc2203_section_5_2_3_1_a_context_stands_when_the_server_has_signed_its_window() {
+    fn rfc2203_section_5_2_3_1_a_context_is_established_once_the_server_signs_its_window() {
         let begun = || GssContextSetup::begin(Box::new(Sums(b's')), 3).unwrap();
         let call = begun().call(Xid(7));
         let header = [7, 0, 2, 100_003, 3, 0, 6, 20, 1, 1, 0, 1, 0, 0, 0, 5].map(u32::to_be_bytes).concat();

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8166_section_3_5_1_what_fits_travels_in_the_send() {
+    fn rfc8166_section_3_5_1_a_call_that_fits_travels_in_the_send() {
         let bytes = [1; 1024];
         // Header 28 bytes, message 100, payload 1,024: 1,152.
         let payloads = [data(100, &bytes)];
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_captured_form_is_kept_where_the_terms_allow_it() {
+    fn a_captured_form_is_retained_where_the_terms_allow_it() {
         let bytes = [1; 600];
         let payloads = [data(100, &bytes)];
         let captured =

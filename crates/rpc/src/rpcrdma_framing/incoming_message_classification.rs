@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8167_section_5_1_the_message_tells_the_direction() {
+    fn rfc8167_section_5_1_the_direction_follows_from_the_message() {
         let call = words(&[7, 1, 4, 0, 0, 0, 0, 7, 0, 2]);
         let Ok(IncomingMessage::Call(header, _)) = receive(&call) else { panic!() };
         assert_eq!(header.rdma_xid, Xid(7));
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8166_section_4_5_what_makes_no_sense_is_discarded() {
+    fn rfc8166_section_4_5_invalid_messages_are_discarded() {
         assert_eq!(receive(&words(&[7, 1, 32, 0])).unwrap_err(), (None, ReceivedMessageDiscardReason::Short));
         let xid = Some(Xid(7));
         for (message, why) in [

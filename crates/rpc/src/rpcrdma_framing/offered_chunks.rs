@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc8166_section_4_3_a_header_says_the_chunks_of_its_plan() {
+    fn rfc8166_section_4_3_a_header_has_the_chunks_of_its_plan() {
         let (_, bytes) = offer();
         let header = RpcRdma1Header::decode(&mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
         assert_eq!((header.rdma_xid, header.rdma_credit, header.proc()), (Xid(0), 32, RdmaProc::RDMA_MSG));
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_offered_is_not_believed() {
+    fn a_reply_with_chunks_that_differ_from_the_offer_is_discarded() {
         let second = [segment(3, 0, 0x1000)];
         for first in [
             // Longer than offered, another handle, another offset, a gap.

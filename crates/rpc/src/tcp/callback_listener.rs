@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_the_server_is_not_heard() {
+    fn calls_from_other_hosts_are_ignored() {
         let mut listening = TcpCallbackListener::default();
         let port = TcpCallbackPort::open(v4(), Ipv4Addr::new(192, 0, 2, 1).into()).unwrap();
         let address = port.address();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_no_answers_is_not_waited_for() {
+    fn a_peer_that_reads_no_answers_is_disconnected() {
         let (mut listening, addresses) = ports(&[v4()]);
         let mut peer = TcpStream::connect(addresses[0]).unwrap();
         peer.set_nonblocking(true).unwrap();

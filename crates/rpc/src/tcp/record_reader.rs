@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_longer_than_the_room_makes_room() {
+    fn a_record_longer_than_the_buffer_extends_it() {
         let long = vec![7; 3 * INITIAL_BUFFER_BYTES];
         let bytes = [&(0x8000_0000 | long.len() as u32).to_be_bytes()[..], &long, b"\x80\0\0\x01x"].concat();
         assert_eq!(records(&bytes, usize::MAX).0, [&long[..], b"x"]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_without_end_that_are_empty_take_no_room() {
+    fn endless_empty_fragments_take_no_memory() {
         let mut inbox = TcpRecordReader::with_max_record(1 << 16);
         let mut first = Some(&b"\0\0\0\x01a"[..]);
         for _ in 0..100 {

@@ -65,7 +65,7 @@ fn soon() -> Option<Instant> {
 }
 
 #[test]
-fn a_reply_finds_its_call_whatever_the_order() {
+fn replies_in_any_order_find_their_calls() {
     let (mut tcp, connection) = connected(|mut stream| {
         let first = read_record(&mut stream).unwrap();
         let second = read_record(&mut stream).unwrap();
@@ -140,7 +140,7 @@ fn rfc8881_section_2_10_3_1_the_server_calls_back_on_the_same_stream() {
 }
 
 #[test]
-fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
+fn invalid_replies_are_reported_and_the_call_stays_in_flight() {
     let (mut tcp, connection) = connected(|mut stream| {
         let _ = read_record(&mut stream);
         write_record(&mut stream, &message(99, 1, b"")); // no such Call
@@ -164,7 +164,7 @@ fn what_makes_no_sense_is_told_and_the_call_stays_in_flight() {
 }
 
 #[test]
-fn a_stream_that_ends_in_the_middle_of_a_call_names_what_was_lost() {
+fn a_stream_that_ends_early_names_the_lost_calls() {
     let (mut tcp, connection) = connected(|mut stream| {
         let _ = read_record(&mut stream);
         let _ = stream.write_all(b"\x80\0\0\x20half");
@@ -190,7 +190,7 @@ fn a_record_of_absurd_length_ends_the_connection() {
 }
 
 #[test]
-fn a_connection_that_this_side_closes_says_so_once() {
+fn a_local_close_is_reported_once() {
     let (mut tcp, connection) = connected(|mut stream| {
         let _ = stream.read(&mut [0]);
     });
@@ -223,7 +223,7 @@ fn a_server_that_reads_nothing_makes_the_transport_busy_and_no_more() {
 }
 
 #[test]
-fn nothing_listens_there() {
+fn a_refused_connection_is_reported_with_a_remedy() {
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = TcpTransport::new().connect(&target(address)).unwrap_err();
     assert!(matches!(error.kind, RpcClientTransportErrorKind::Refused));
@@ -246,7 +246,7 @@ fn a_reserved_port_is_used_where_that_is_allowed() {
 }
 
 #[test]
-fn bytes_that_never_make_a_record_keep_nobody_past_the_deadline() {
+fn endless_empty_fragments_do_not_extend_the_deadline() {
     // Empty fragments, none of which is the last.
     let (mut tcp, _) = connected(|mut stream| while stream.write_all(&[0; 4096]).is_ok() {});
     let begin = Instant::now();

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_was_invalidated_only_where_the_flag_says_so() {
+    fn a_handle_is_invalidated_only_if_the_flag_is_set() {
         let invalidated = |wc_flags| {
             let mut entry = ffi::ibv_wc { status: wc::IBV_WC_SUCCESS, byte_len: 28, wc_flags, ..EMPTY_COMPLETION };
             entry.imm_data_invalidated_rkey_union.invalidated_rkey = 0x1234;
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_who_is_to_blame() {
+    fn a_completion_status_determines_the_cause() {
         let of = |status| VerbsWorkError::from_status(status, RdmaFabric::Roce);
         assert_eq!(of(wc::IBV_WC_WR_FLUSH_ERR), VerbsWorkError::Flushed);
         assert_eq!(of(wc::IBV_WC_RETRY_EXC_ERR), VerbsWorkError::Broken(DisconnectReason::Unreachable));

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_said_in_one_line_with_its_remedy() {
+    fn missing_libraries_and_devices_are_reported_in_one_line() {
         assert_eq!(
             line(libc::EOPNOTSUPP),
             "librdmacm.so.1 or libibverbs.so.1 cannot be loaded, which RDMA needs; install the package \
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_device_does_not_support_is_no_missing_library() {
+    fn an_unsupported_verb_is_not_reported_as_a_missing_library() {
         let line = from_io_error("ibv_alloc_mw", io::Error::from_raw_os_error(libc::EOPNOTSUPP)).to_string();
         assert!(line.starts_with("ibv_alloc_mw: "), "{line}");
     }

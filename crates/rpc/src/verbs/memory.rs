@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_domain_of_windows_a_registration_lets_no_server_do_anything() {
+    fn with_memory_windows_a_registration_grants_no_remote_access() {
         let remote = ibv_access_flags::IBV_ACCESS_REMOTE_READ.0 | ibv_access_flags::IBV_ACCESS_REMOTE_WRITE.0;
         for right in [VerbsMemoryAccess::Message, VerbsMemoryAccess::RemoteRead, VerbsMemoryAccess::RemoteWrite] {
             assert_eq!(right.flags(true).0 & remote, 0, "{right:?}");

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_port_is_told_alike_over_roce_and_iwarp() {
+    fn a_wrong_port_has_the_same_error_over_roce_and_iwarp() {
         let roce = event(RdmaCmEventKind::Rejected, 8);
         let iwarp = event(RdmaCmEventKind::ConnectError, -libc::ECONNREFUSED);
         assert_eq!(roce, iwarp);

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_comes_back_as_it_was() {
+    fn addresses_are_converted_back_unchanged() {
         for address in ["192.0.2.1:20049", "[2001:db8::7]:2049"] {
             let address: SocketAddr = address.parse().unwrap();
             // SAFETY: all-zero bytes are a valid value of it.

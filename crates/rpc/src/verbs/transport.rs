@@ -628,7 +628,7 @@ mod tests {
 
     /// 192.0.2.1 is unassigned (RFC 5737), so that this fails both with and without libraries and devices.
     #[test]
-    fn what_keeps_it_from_connecting_is_said_in_one_line() {
+    fn a_failure_to_connect_is_reported_in_one_line() {
         let mut transport = VerbsTransport::new();
         let error = transport.connect(&target()).unwrap_err();
         let line = error.to_string();
@@ -637,7 +637,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_there_never_was_is_closed() {
+    fn an_unknown_connection_is_reported_as_closed() {
         let mut transport = VerbsTransport::new();
         let call = OutgoingRpcCall::without_payloads(Xid(0), CallTag(0), &[0; 4], 0);
         assert_eq!(transport.submit(RpcClientConnectionId(0), &call), Err(CLOSED));

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_ends_with_the_deadline_or_with_what_comes() {
+    fn a_wait_ends_with_the_deadline_or_with_readable_data() {
         let (mut one, other) = UnixStream::pair().unwrap();
         let mut descriptors = [poll_entry(other.as_raw_fd())];
         let soon = Instant::now() + Duration::from_millis(5);

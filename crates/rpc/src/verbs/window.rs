@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_cannot_end_what_was_not_posted() {
+    fn a_server_cannot_invalidate_a_window_that_was_not_posted() {
         let (mut table, bound) = one_open();
         table.set(bound.index, bound.handle, VerbsMemoryWindowState::Staged);
         assert!(!table.record_invalidation(bound.handle), "the handle was guessed");

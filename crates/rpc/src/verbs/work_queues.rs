@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fence_covers_what_was_exposed_before_it_on_its_own_queue() {
+    fn a_fence_covers_earlier_exposures_of_its_queue_only() {
         let fence = VerbsServerCompletionProof { queue: 7, completed_receives: 3 };
         assert!(fence.covers(7, 2));
         assert!(!fence.covers(7, 3), "exposed after the Receive");

@@ -159,7 +159,7 @@ fn every_other_message_has_its_fields_and_232_bytes() {
 }
 
 #[test]
-fn a_snap_length_of_128_leaves_the_reply_and_says_that_the_request_is_cut() {
+fn a_snap_length_of_128_leaves_the_reply_and_cuts_the_request() {
     let request = packet(0x10, &linux_request());
     assert!(matches!(read(&request[..128 - 42]), Some(CmMessage::Cut(CmMessageType::REQ, _))));
     let reply = packet(0x13, &hex("98c3468d ceaed43d 00000000 00001100 00000000 c73bf300"));

@@ -97,7 +97,7 @@ fn gre_with_every_field_that_its_flags_announce() {
 }
 
 #[test]
-fn gre_is_told_with_wiresharks_names() {
+fn gre_fields_have_wiresharks_names() {
     let header = [0xb0, 0, 0x08, 0, 0xab, 0xcd, 0, 0, 0, 0, 0, 7, 0, 0, 0, 9];
     let printed = Told::of(LinkType::RAW, &gre(&header, ip()));
     assert_eq!(printed.find("gre.flags.key"), (20..21, "Bool(true)"));
@@ -228,7 +228,7 @@ fn mpls_holds_ip_by_its_first_bits() {
 
 /// RFC 3032 section 2.1: labels 0 and 2 identify the payload.
 #[test]
-fn an_explicit_null_label_says_what_follows() {
+fn an_explicit_null_label_identifies_the_payload() {
     leads_to_the_acknowledgement(LinkType::ETHERNET, &ethernet(0x8847, &[&[0, 0, 0x01, 64], ip()].concat()));
     let bytes = ethernet(0x8847, &[&[0, 0, 0x21, 64], ip()].concat());
     assert_eq!(malformed(LinkType::ETHERNET, &bytes), (NetworkHeaderDefect::IpVersion, 18));
@@ -277,7 +277,7 @@ fn a_channel_beside_a_pseudowire_is_not_read() {
 }
 
 #[test]
-fn what_a_tunnel_holds_may_be_anything_that_is_read() {
+fn payloads_of_tunnels_are_decoded_like_those_outside() {
     let mut roce_v1 = grh(20);
     roce_v1.extend(&NATIVE[8..28]);
     let bytes = vxlan(&ethernet(0x8915, &roce_v1));
@@ -312,7 +312,7 @@ fn tunnels_in_tunnels_are_read_to_a_depth_of_eight() {
 }
 
 #[test]
-fn a_tunnel_header_that_cannot_be_is_told() {
+fn an_invalid_tunnel_header_is_malformed() {
     assert_eq!(malformed(LinkType::RAW, &gre(&[0, 7, 8, 0], ip())), (NetworkHeaderDefect::GreVersion, 21));
     assert_eq!(malformed(LinkType::RAW, &gre(&[0x20, 0, 8, 0, 0, 0], &[])), (NetworkHeaderDefect::GreHeader, 24));
     assert_eq!(

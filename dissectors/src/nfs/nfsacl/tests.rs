@@ -175,7 +175,7 @@ fn a_list_has_at_most_1024_entries() {
 }
 
 #[test]
-fn an_acl_is_told_entry_by_entry_under_the_names_that_wireshark_gives() {
+fn acl_entries_have_wiresharks_field_names() {
     let bytes = lay_out!["handle7", acl().0];
     let mut observer = FieldOrderChecker::default();
     v3::Args::decode(v3::Procedure::SETACL, &mut Cursor::new(&bytes), &mut observer).unwrap();

@@ -90,7 +90,7 @@ pub(in crate::nfs) mod version_2 {
 }
 
 #[test]
-fn a_quota_that_was_found_is_told_by_status_1() {
+fn status_1_is_success_of_getquota() {
     let getquota = Procedure::Rquota1(v1::Procedure::GETQUOTA);
     let status = |word: u8| getquota.status(Cursor::new(&[0, 0, 0, word])).unwrap();
     assert_eq!(status(1), Some(ProcedureStatus { number: 1, name: Some("Q_OK"), is_ok: true }));

@@ -73,7 +73,7 @@ fn rfc1813_section_3_3_1_getattr() {
 }
 
 #[test]
-fn rfc1813_section_3_3_2_setattr_sets_what_set_it_says_and_may_be_guarded() {
+fn rfc1813_section_3_3_2_setattr_sets_chosen_attributes_with_an_optional_guard() {
     let all = Setattr3Args { object: FH, new_attributes: SATTR, guard: Some(FATTR.ctime) };
     arguments(Procedure::SETATTR, &lay_out!["handle7", sattr(), 1, 5, 6], &Args::SETATTR(all));
     let nothing = Setattr3Args { object: FH, new_attributes: UNCHANGED, guard: None };
@@ -156,7 +156,7 @@ fn rfc1813_section_3_3_8_create_in_three_modes() {
 
 /// CREATE, MKDIR, SYMLINK and MKNOD share one result structure.
 #[test]
-fn rfc1813_sections_3_3_8_to_3_3_11_what_is_created_comes_with_handle_and_attributes_if_the_server_gives_them() {
+fn rfc1813_sections_3_3_8_to_3_3_11_created_objects_may_have_handle_and_attributes() {
     type Creating<'a> = fn(StatusUnion<Nfsstat3, Create3Resok<'a>, DirWcc>) -> Results<'a>;
     let procedures: [(Procedure, Creating<'_>); 4] = [
         (Procedure::CREATE, Results::CREATE),
@@ -355,7 +355,7 @@ fn rfc1813_section_3_3_21_commit() {
 }
 
 #[test]
-fn rfc1813_section_2_6_a_status_that_is_not_in_the_list_is_kept_as_its_number() {
+fn rfc1813_section_2_6_an_unknown_status_is_retained_as_its_number() {
     let bytes = lay_out![12_345];
     let decoded = Results::decode(Procedure::GETATTR, &mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
     let Results::GETATTR(decoded) = decoded else { panic!() };
@@ -372,7 +372,7 @@ fn rfc1813_section_2_4_a_filehandle_has_at_most_64_bytes() {
 }
 
 #[test]
-fn rfc1813_section_3_there_are_22_procedures() {
+fn rfc1813_section_3_nfsv3_has_22_procedures() {
     assert_eq!(Procedure::ALL, (0..22).map(Procedure).collect::<Vec<_>>());
     let result = Args::decode(Procedure(22), &mut Cursor::new(&[]), &mut NullFieldObserver);
     assert_eq!(result, Err(XdrError::Unknown { at: 0, what: "Procedure", number: 22 }));

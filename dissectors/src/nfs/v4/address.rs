@@ -21,7 +21,7 @@ mod tests {
     static FIELD: FieldDefinition = FieldDefinition::group("test", "test", "");
 
     #[test]
-    fn rfc8166_section_9_an_rdma_address_says_address_and_port() {
+    fn rfc8166_section_9_an_rdma_address_has_address_and_port() {
         let mut seen = Seen::default();
         let bytes = b"\0\0\0\x04rdma\0\0\0\x0f192.0.2.1.78.81\0";
         let netaddr = Netaddr4::decode(&mut Cursor::new(bytes), &FIELD, &mut seen).unwrap();

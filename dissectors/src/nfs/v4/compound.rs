@@ -495,7 +495,7 @@ mod tests {
         00000004 00000001 e510016b3fd0331f02000000 00000000 00000014 010001810000000081004200000000006c9d4b7f";
 
     #[test]
-    fn a_write_whose_data_is_in_a_read_chunk() {
+    fn a_write_with_its_data_in_a_read_chunk() {
         let bytes = bytes(WRITE_CALL);
         let chunks = [ChunkedDataItem { position: Some(112), length: 65536, bytes: None }];
         let mut cursor = Cursor::new(&bytes).with_chunks(&chunks);
@@ -520,7 +520,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_whose_data_is_in_a_write_chunk() {
+    fn a_read_with_its_data_in_a_write_chunk() {
         let bytes = bytes(READ_REPLY);
         let chunks = [ChunkedDataItem { position: None, length: 100, bytes: None }];
         let reply =
@@ -618,7 +618,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_is_named_after_what_it_asks() {
+    fn a_callback_is_named_after_its_main_operation() {
         let bytes = bytes(RECALL_CALL);
         let call = CbCompoundCall::decode(&mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
         assert_eq!(call.head.callback_ident, 0);
@@ -629,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_sees_each_operation_as_a_group_that_begins_with_its_number() {
+    fn an_observer_gets_operations_as_groups_beginning_with_their_number() {
         let bytes = bytes(READ_REPLY);
         let mut seen = Seen::default();
         let reply = CompoundReply::decode(&mut Cursor::new(&bytes).with_base(1000), &mut seen).unwrap();
@@ -711,7 +711,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compound_that_the_capture_cut_is_named_where_what_follows_does_not_matter() {
+    fn a_cut_compound_is_named_if_later_operations_do_not_matter() {
         let putfh = || Args::PUTFH(ObjectFh4 { object: Opaque(b"fh__") });
         let mut encoder = Encoder::new();
         let operations = [putfh(), Args::READLINK(Void), Args::GETFH(Void)];
@@ -733,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_with_link_texts_are_told() {
+    fn chunks_with_link_texts_are_flagged() {
         let head = CompoundCallHead { tag: Text(b""), minorversion: 1 };
         let create =
             |objtype| [Args::CREATE(Create4Args { objtype, objname: Text(b"a"), createattrs: Fattr4::default() })];

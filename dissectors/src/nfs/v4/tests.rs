@@ -183,7 +183,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_body_holds_never_stops_what_follows(
+    fn no_content_of_a_body_stops_the_items_after_it(
         of_type in 0u32..7,
         body in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..200),

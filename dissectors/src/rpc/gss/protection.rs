@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn protected_data_without_room_for_its_sequence_number_is_refused() {
+    fn protected_data_shorter_than_its_sequence_number_is_refused() {
         let result = IntegrityBody::open(&mut Cursor::new(b"\0\0\0\x02ab\0\0\0\0\0\0"), &mut NullFieldObserver);
         assert_eq!(result.unwrap_err(), XdrError::Short { at: 4, needed: 4 });
     }

@@ -91,15 +91,15 @@ impl Maker<'_> {
         let mut draft = Draft { slots: Vec::new(), payloads: payloads.collect(), procedure, has_session: false, head };
         // Most positions have slots, as in a compiled trace.
         for variable in 0..OBJECTS + 3 {
-            self.tell(&mut draft, &captured(variable), (TraceSlotValueKind::FILEHANDLE, variable as u32), true);
+            self.add_slots(&mut draft, &captured(variable), (TraceSlotValueKind::FILEHANDLE, variable as u32), true);
         }
-        self.tell(&mut draft, &SESSION_ID, (TraceSlotValueKind::SESSION, SESSION), false);
-        self.tell(&mut draft, &CLIENT.to_be_bytes(), (TraceSlotValueKind::CLIENTID, CLIENTID), false);
+        self.add_slots(&mut draft, &SESSION_ID, (TraceSlotValueKind::SESSION, SESSION), false);
+        self.add_slots(&mut draft, &CLIENT.to_be_bytes(), (TraceSlotValueKind::CLIENTID, CLIENTID), false);
         draft.slots.sort_by_key(|slot| slot.at);
         draft
     }
 
-    fn tell(
+    fn add_slots(
         &mut self,
         draft: &mut Draft,
         value: &[u8],

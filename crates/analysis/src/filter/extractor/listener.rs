@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_protocol_is_the_bytes_of_its_header_and_what_follows_for_those_who_search() {
+    fn a_protocol_is_its_header_but_searches_include_the_payload() {
         let is_selected = |filter: &str| Filter::parse(filter).unwrap().program.is_true(&gathered(filter).values);
         assert!(is_selected("eth contains 00:07:00:09") && is_selected("ip matches \"\\x00\\x07\""));
         assert!(is_selected("len(eth) == 14") && is_selected("eth[12:] == 08:00") && !is_selected("eth[14:1]"));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_of_the_link_layer_is_no_part_of_what_it_carries() {
+    fn padding_of_the_link_layer_is_no_payload() {
         let bytes = padded();
         for (filter, expected) in
             [("udp.payload == 68", &b"hi"[..]), ("udp contains 00", &bytes[34..44]), ("eth contains 00", &bytes)]

@@ -147,7 +147,7 @@ fn a_snap_length_behind_packed_fpdus_loses_those_that_it_cut_and_no_others() {
 }
 
 #[test]
-fn what_is_lost_of_a_send_is_missing_when_the_next_message_comes() {
+fn lost_bytes_of_a_send_are_missing_at_the_next_message() {
     let mut server = Sender::starting(false, (false, false), (false, false));
     let from = server.bytes.len();
     server.send(RdmapOpcode::SEND, &payload(1500, 1));
@@ -237,7 +237,7 @@ fn is_part_of(seen: &Seen, whole: &[Seen]) -> bool {
 
 proptest! {
     #[test]
-    fn the_loss_of_any_piece_makes_up_no_operation_and_loses_no_more_than_a_few(
+    fn the_loss_of_any_piece_adds_no_operation_and_costs_few(
         has_markers: bool,
         has_crc: bool,
         lengths in prop::collection::vec(200usize..1400, 1..30),
@@ -273,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn any_cut_of_any_segment_makes_up_no_operation(
+    fn cutting_any_segment_adds_no_operation(
         has_markers: bool,
         has_crc: bool,
         snap in 0usize..300,
@@ -318,7 +318,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_byte_never_panics_and_a_crc_tells_it(at in 32usize..6000, to: u8, has_markers: bool, length in 50usize..1500) {
+    fn a_changed_byte_adds_no_operation_if_crcs_are_used(at in 32usize..6000, to: u8, has_markers: bool, length in 50usize..1500) {
         let (mut server, ..) = stream(has_markers, true, 20);
         let whole = whole_of(&server.bytes, ConnectionSideAOrB::B);
         let at = at.min(server.bytes.len() - 1);
@@ -333,7 +333,7 @@ proptest! {
 }
 
 #[test]
-fn a_segment_that_begins_with_an_fpdu_is_told_wherever_the_first_marker_stands() {
+fn a_segment_beginning_with_an_fpdu_is_recognized_with_any_marker_offset() {
     for has_crc in [false, true] {
         let (server, begins, _) = stream(true, has_crc, 20);
         // A marker before the first FPDU may as well be the CRC of a previous one if CRCs are not used.

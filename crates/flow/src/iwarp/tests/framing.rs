@@ -89,7 +89,7 @@ proptest! {
 }
 
 #[test]
-fn rfc5044_section_4_3_the_first_word_tells_markers_where_the_peer_was_not_heard() {
+fn rfc5044_section_4_3_without_the_peer_the_first_word_reveals_markers() {
     let (client, _) = conversation((false, false), (true, true));
     let mut bench = Bench::default();
     bench.log.joins = true;
@@ -155,7 +155,7 @@ fn without_crcs_payload_goes_on_as_it_arrives() {
 }
 
 #[test]
-fn rfc5044_section_6_an_fpdu_with_a_bad_crc_is_not_believed_and_the_next_is() {
+fn rfc5044_section_6_an_fpdu_with_a_bad_crc_is_rejected_alone() {
     for has_markers in [false, true] {
         for length in [65_535, 300] {
             let mut server = Sender::starting(false, (false, true), (has_markers, true));
@@ -222,7 +222,7 @@ fn rfc8797_private_data_of_both_sides_is_known() {
 }
 
 #[test]
-fn what_an_fpdu_of_single_bytes_costs_is_held() {
+fn buffered_bytes_include_the_parts_of_an_incomplete_fpdu() {
     let mut server = Sender::starting(false, (false, true), (false, true));
     server.segment = 1400;
     server.write(1, 0, &payload(1400, 0));

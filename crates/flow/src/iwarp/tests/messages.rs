@@ -25,7 +25,7 @@ fn the_owner_of_an_rdma_write_is_looked_up_once() {
 }
 
 #[test]
-fn rfc5040_section_5_5_a_response_goes_back_to_what_was_asked_for() {
+fn rfc5040_section_5_5_a_response_is_placed_by_its_request() {
     let mut server = Sender::plain(false);
     server.read((5, 100), 50, (0x971, 0x2000));
     server.read((5, 150), 50, (0x972, 0x9000));
@@ -46,7 +46,7 @@ fn rfc5040_section_5_5_a_response_goes_back_to_what_was_asked_for() {
 }
 
 #[test]
-fn a_read_into_memory_that_is_used_again_takes_the_place_of_one_whose_response_was_lost() {
+fn a_read_into_reused_memory_supersedes_one_with_a_lost_response() {
     let mut server = Sender::plain(false);
     server.read((5, 100), 50, (0x971, 0x2000));
     server.read((5, 100), 50, (0x972, 0x9000));
@@ -59,7 +59,7 @@ fn a_read_into_memory_that_is_used_again_takes_the_place_of_one_whose_response_w
 }
 
 #[test]
-fn rfc6581_section_9_2_what_only_says_ready_to_receive_does_nothing() {
+fn rfc6581_section_9_2_ready_to_receive_messages_have_no_effect() {
     let mut client = Sender::plain(false);
     client.send(RdmapOpcode::SEND, &[]);
     client.write(0, 0, &[]);
@@ -76,7 +76,7 @@ fn rfc6581_section_9_2_what_only_says_ready_to_receive_does_nothing() {
 }
 
 #[test]
-fn rfc5040_section_4_8_a_terminate_is_told() {
+fn rfc5040_section_4_8_a_terminate_is_reported() {
     let mut client = Sender::plain(false);
     client.untagged(RdmapOpcode::TERMINATE, DdpQueueNumber::TERMINATE, 1, &[0x01, 0x02, 0, 0]);
     let expected = "RDMA, Remote Protection Error, Access rights violation";
@@ -134,7 +134,7 @@ fn part(sender: &mut Sender, offset: u32, payload: &[u8]) {
 }
 
 #[test]
-fn what_the_gaps_of_a_message_cost_is_held_and_bounded() {
+fn gaps_of_a_message_count_as_buffered_bytes_and_are_bounded() {
     let mut client = Sender::plain(false);
     part(&mut client, 0, &[7]);
     let mut bench = Bench::default();

@@ -169,7 +169,7 @@ fn headers_and_trailer_make_nothing_seen_that_was_lost() {
 }
 
 #[test]
-fn a_trailer_whose_crc_is_wrong_refuses_the_payload_before_it() {
+fn a_separate_trailer_with_a_wrong_crc_rejects_the_payload() {
     let (mut bench, mut server) = start(true, false);
     server.send(RdmapOpcode::SEND, &payload(100, 1));
     let end = server.bytes.len();
@@ -180,7 +180,7 @@ fn a_trailer_whose_crc_is_wrong_refuses_the_payload_before_it() {
 
 proptest! {
     #[test]
-    fn no_frame_of_a_stream_is_without_its_operation(
+    fn every_frame_of_a_stream_has_its_operation(
         has_crc: bool,
         has_markers: bool,
         lengths in prop::collection::vec(1usize..60, 1..40),

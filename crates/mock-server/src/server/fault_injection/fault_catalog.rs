@@ -351,7 +351,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_fault_has_its_own_name_and_there_are_more_than_200() {
+    fn more_than_200_faults_have_distinct_names() {
         let names: BTreeSet<String> = all().iter().map(ToString::to_string).collect();
         assert_eq!(names.len(), all().len());
         assert!(names.len() > 200, "{}", names.len());

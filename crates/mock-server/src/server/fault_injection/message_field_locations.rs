@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_loses_its_first_entry_has_it_twice_or_has_one_more() {
+    fn list_mutations_remove_duplicate_or_add_an_entry() {
         let entry = |name: u8| [&[0, 0, 0, 1][..], &[0, 0, 0, 1, name, 0, 0, 0]].concat();
         let list = |names: &[u8]| [names.iter().flat_map(|name| entry(*name)).collect(), vec![0; 4]].concat();
         for (change, names) in [

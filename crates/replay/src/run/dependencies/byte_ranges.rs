@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_done_is_forgotten() {
+    fn finished_uses_are_removed() {
         let mut ranges = ByteRangeUses::default();
         for (window_index, range) in [(0, 8192), (0, u64::MAX), (4096, 8192)].into_iter().enumerate() {
             waits(&mut ranges, range, window_index as u32, false);

@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_waits_for_what_was_over_and_for_nothing_that_another_has_waited_for() {
+    fn a_step_waits_for_earlier_steps_without_redundant_dependencies() {
         let mut spans = UnfinishedStepIntervals::default();
         assert_eq!(waits(&mut spans, (10, 20), 0, true), NONE);
         assert_eq!(waits(&mut spans, (12, 24), 1, true), NONE);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_look_do_not_wait_for_each_other() {
+    fn steps_without_changes_do_not_wait_for_each_other() {
         let mut spans = UnfinishedStepIntervals::default();
         assert_eq!(waits(&mut spans, (0, 1), 0, false), NONE);
         assert_eq!(waits(&mut spans, (2, 3), 1, false), NONE);

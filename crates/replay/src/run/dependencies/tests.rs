@@ -342,7 +342,7 @@ fn waits(steps: &[Made]) -> bool {
 }
 
 #[test]
-fn what_a_step_needs_is_given_before() {
+fn a_step_waits_for_the_step_that_defines_its_values() {
     let given = lookup(1, "a", 2).gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::DEFINED, 9);
     assert!(waits(&[given.clone(), getattr(9)]));
     assert!(!waits(&[given, getattr(8)]));
@@ -404,7 +404,7 @@ fn a_file_that_grew_before_has_grown_before_its_size_is_seen() {
 }
 
 #[test]
-fn attributes_are_set_while_nobody_uses_the_object() {
+fn setattr_excludes_other_uses_of_the_object() {
     assert!(waits(&[getattr(1).at(0, 100), setattr(1).at(50, 150)]));
     assert!(waits(&[setattr(1).at(0, 100), getattr(1).at(50, 150)]));
     assert!(waits(&[setattr(1), read(1, 0, 1)]));
@@ -438,7 +438,7 @@ fn a_directory_is_listed_apart_from_changes_of_its_names() {
 }
 
 #[test]
-fn an_object_is_removed_when_nobody_uses_it_any_more() {
+fn a_removal_waits_for_uses_of_the_object() {
     assert!(waits(&[lookup(1, "a", 2), read(2, 0, 1), remove(1, "a")]));
     // The target of the name is known, and the other file is another object.
     let mut book = Book::new(ReplayOrder::Dependencies, ReplayPace::Immediate);
@@ -498,7 +498,7 @@ fn an_open_ends_after_the_locks_that_came_from_it() {
 }
 
 #[test]
-fn what_is_open_of_a_file_changes_in_the_order_of_the_capture() {
+fn opens_and_closes_of_a_file_keep_the_captured_order() {
     let opened = |file| {
         open(1, "a", false).then(Args::GETFH(Void)).gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::AGAIN, file)
     };
@@ -508,7 +508,7 @@ fn what_is_open_of_a_file_changes_in_the_order_of_the_capture() {
 }
 
 #[test]
-fn rfc8881_section_9_9_an_open_with_a_stateid_of_its_own_came_after_the_close_that_it_overlapped() {
+fn rfc8881_section_9_9_an_open_with_a_new_stateid_waits_for_an_overlapping_close() {
     let opened = |file, part| {
         let open = open(1, "a", false).gives(TraceSlotValueKind::STATEID, part, 9);
         open.then(Args::GETFH(Void)).gives(TraceSlotValueKind::FILEHANDLE, VariableUseKind::AGAIN, file).at(50, 150)
@@ -543,7 +543,7 @@ fn sessions_are_made_and_ended_while_their_client_does_nothing_else() {
 }
 
 #[test]
-fn in_the_order_of_the_trace_a_step_waits_for_what_was_over() {
+fn in_captured_order_a_step_waits_for_all_earlier_steps() {
     let waits = |steps: &[Made]| waits_in(ReplayOrder::Captured, ReplayPace::Immediate, steps);
     assert!(waits(&[getattr(1).at(0, 5).of(1), getattr(2).at(5, 10).of(2)]));
     assert!(!waits(&[write(1, 0, 10).at(0, 6), write(1, 0, 10).at(5, 10)]));
@@ -558,7 +558,7 @@ fn conservatively_a_client_has_one_call_at_a_time() {
 }
 
 #[test]
-fn a_client_that_thinks_waits_for_what_it_had_waited_for() {
+fn with_think_time_a_step_waits_for_its_clients_earlier_replies() {
     let waits = |steps: &[Made]| waits_in(ReplayOrder::Dependencies, ReplayPace::ThinkTime, steps);
     assert!(waits(&[getattr(1).at(0, 5), getattr(2).at(6, 10)]));
     assert!(!waits(&[getattr(1).at(0, 5), getattr(2).at(6, 10).of(1)]));
@@ -566,7 +566,7 @@ fn a_client_that_thinks_waits_for_what_it_had_waited_for() {
 }
 
 #[test]
-fn a_step_may_go_whatever_waits_before_it() {
+fn a_step_may_start_before_earlier_waiting_steps() {
     let mut book = Book::new(ReplayOrder::Dependencies, ReplayPace::Immediate);
     assert!(book.admit(&setattr(1)));
     assert!(!book.admit(&getattr(1)));
@@ -577,7 +577,7 @@ fn a_step_may_go_whatever_waits_before_it() {
 }
 
 #[test]
-fn a_sequence_of_its_own_claims_nothing() {
+fn a_lone_sequence_has_no_dependencies() {
     let sequence = Sequence4Args {
         sa_sessionid: [1; 16],
         sa_sequenceid: 1,

@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_with_no_change_tells_what_is() {
+    fn steps_that_overlap_no_change_are_certain() {
         assert_eq!(racing(&[(0, 9, false), (1, 8, false), (10, 12, true)]), [false, false, false]);
     }
 
     #[test]
-    fn a_change_makes_uncertain_what_began_before_it_and_what_began_before_its_end() {
+    fn a_change_makes_steps_begun_before_its_end_uncertain() {
         assert_eq!(
             racing(&[(0, 9, false), (1, 2, false), (3, 6, true), (5, 8, false), (6, 8, false)]),
             [true, false, false, true, false]

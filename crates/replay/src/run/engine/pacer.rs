@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_due_after_the_last_reply_that_was_there_before_it() {
+    fn a_step_is_due_after_the_last_earlier_reply() {
         let mut history = ThinkTimeHistory::default();
         let now = Instant::now();
         let later = now + Duration::from_secs(1);

@@ -627,7 +627,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rfc8881_section_18_12_what_is_unlocked_in_the_middle_leaves_both_ends() {
+    fn rfc8881_section_18_12_unlocking_the_middle_of_a_range_leaves_both_ends() {
         let range = |start, end| RecoverableLockRange { start, end, is_write: true };
         let mut ranges = vec![range(0, 100), range(200, u64::MAX)];
         subtract_range(&mut ranges, range(40, 60));

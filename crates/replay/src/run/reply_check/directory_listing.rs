@@ -227,12 +227,12 @@ mod tests {
     }
 
     #[test]
-    fn names_may_come_in_other_parts_and_a_name_of_an_earlier_part_again() {
+    fn names_may_be_split_differently_and_repeat_across_parts() {
         assert_eq!(meets(&[(b"ab", b"bc"), (b"cd", b"cad")]), []);
     }
 
     #[test]
-    fn a_name_that_one_side_alone_has_is_told() {
+    fn a_name_on_one_side_alone_is_a_difference() {
         assert_eq!(
             meets(&[(b"ab", b"ax")]),
             [name_difference([None, Some("\"x\"".into())]), name_difference([Some("\"b\"".into()), None])]

@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_differ_and_what_is_alike_on_both_sides_needs_no_reading() {
+    fn fields_free_to_differ_and_equal_fields_match_by_pattern() {
         let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
         let (recorded, live) = (reply(2, 1, 300, 7), reply(12, 1, 300, 8));
         assert!(judge.patterns.find(&replies(&recorded, &live)).is_some());
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_lets_differ_is_let_differ_in_the_same_way_again() {
+    fn a_difference_tolerated_by_a_rule_is_tolerated_by_pattern() {
         // NFS3ERR_NOTSUPP and NFS3ERR_SERVERFAULT: RFC 1813 section 2.6.
         let refusal = |xid: u32, status: u32| {
             [xid, 1, 0, 0, 0, 0, status].iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>()
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_be_equal_is_read_where_it_is_not() {
+    fn a_difference_where_equality_is_required_matches_no_pattern() {
         let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
         for other in [reply(12, 1, 301, 8), reply(12, 2, 300, 8), reply(12, 1, 300, 8)[..40].to_vec()] {
             let recorded = reply(2, 1, 300, 7);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_may_say_how_the_rest_is_read_is_that_of_the_pattern() {
+    fn a_word_that_may_determine_the_layout_is_part_of_the_pattern() {
         let mut judge = judge_of(&reply(1, 1, 100, 5), &reply(11, 1, 100, 6));
         let both = reply(2, 2, 100, 5);
         assert!(judge.patterns.find(&replies(&both, &both)).is_none());
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_whose_patterns_are_of_no_use_leave_no_more() {
+    fn lengths_with_too_many_unused_patterns_get_no_more() {
         let mut alike = ReplyCheckResultCache::default();
         (0..MAX_UNUSED_PATTERNS).for_each(|_| alike.insert(100, None));
         assert!(!alike.wants_pattern(100) && alike.wants_pattern(104));

@@ -143,7 +143,7 @@ fn rfc8881_section_18_46_3_revoked_state_differs_unless_it_was_lost() {
 }
 
 #[test]
-fn rfc8881_section_18_7_3_a_server_returns_what_was_requested() {
+fn rfc8881_section_18_7_3_a_server_returns_the_requested_attributes() {
     let (plain, more) = (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
     let execution = |requests_all| Execution {
         operations: &[Operation::PUTFH, Operation::GETATTR],
@@ -166,7 +166,7 @@ fn rfc8881_section_18_7_3_a_server_returns_what_was_requested() {
 }
 
 #[test]
-fn rfc8881_section_18_7_3_a_server_returns_what_it_supports() {
+fn rfc8881_section_18_7_3_a_server_returns_the_supported_attributes() {
     let (plain, more) = (compound(0, &[PUTFH, &getattr(5, None)]), compound(0, &[PUTFH, &getattr(5, Some(9))]));
     let verdict = |supported: Option<&[u32]>| {
         let seeded = SeededTree { supported: supported.map(Into::into), ..SeededTree::default() };
@@ -181,7 +181,7 @@ fn rfc8881_section_18_7_3_a_server_returns_what_it_supports() {
 
 /// A status that may differ says nothing about the operations before it.
 #[test]
-fn what_precedes_an_excused_status_is_compared() {
+fn operations_before_an_excused_status_are_compared() {
     // CLONE (71), WRITE (38) with count, committed and verifier, and LOCK (12) with a stateid.
     let cases: [(&str, &[u32], &[u32], bool); 3] = [
         ("NFS 4.2 CLONE", &[71, 0], &[71, NOTSUPP], false),
@@ -254,7 +254,7 @@ fn after_restart(is_written: bool, is_committed: bool, [recorded, live]: [[Ident
 }
 
 #[test]
-fn rfc8881_section_5_8_1_4_what_is_persistent_survives_a_restart() {
+fn rfc8881_section_5_8_1_4_persistent_attributes_survive_a_restart() {
     let (recorded, live) = ([10, 1, 100, 1000], [50, 2, 200, 5000]);
     let same = |then: Identity| after_restart(false, false, [[recorded; 2], [live, then]]);
     assert_eq!(same(live), [""; 0]);
@@ -266,7 +266,7 @@ fn rfc8881_section_5_8_1_4_what_is_persistent_survives_a_restart() {
 }
 
 #[test]
-fn rfc8881_section_18_3_3_what_was_not_committed_may_be_lost() {
+fn rfc8881_section_18_3_3_uncommitted_changes_may_be_lost() {
     let (recorded, live, earlier) = ([10, 1, 100, 1000], [50, 2, 200, 5000], [49, 2, 200, 4999]);
     let values = [[recorded; 2], [live, earlier]];
     assert_eq!(after_restart(true, false, values), [""; 0]);

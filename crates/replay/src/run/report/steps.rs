@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn mismatches_of_one_operation_and_field_are_one_group_whatever_the_limit() {
+    fn mismatches_are_grouped_by_operation_and_field_beyond_the_limit() {
         let mut results = StepResultsOfRun { max_mismatches: 2, ..StepResultsOfRun::default() };
         (0..100).for_each(|step| mismatched(&mut results, step, "NFS 3 GETATTR", "obj_attributes.uid"));
         mismatched(&mut results, 100, "NFS 3 GETATTR", "obj_attributes.size");

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_lets_be_what_one_of_its_lines_is_about() {
+    fn a_rule_allows_the_differences_of_each_of_its_lines() {
         let rules = parse_rules(
             "# a file system without modes\n[modes] it has none # really\nignore nfs.mode in GETATTR,READDIR\n\
              ignore count\n\n[opens] it has its own\nignore status in OPEN\n",
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_rule_is_told_with_its_number_and_what_to_do() {
+    fn an_invalid_line_is_an_error_with_number_and_remedy() {
         let error = |text: &str| parse_rules(text).unwrap_err().to_string();
         assert_eq!(error("\nignore count\n"), "line 2: no rule has a name yet; write [NAME] REASON before");
         assert_eq!(error("[a] why\nignore REDA"), "line 2: unknown operation REDA; did you mean READ?");

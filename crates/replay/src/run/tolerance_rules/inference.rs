@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differed_becomes_a_rule_that_lets_it_be() {
+    fn a_difference_becomes_a_rule_that_allows_it() {
         let mode = (DifferenceKind::Result, "GETATTR.obj_attributes.mode", "nfs.mode");
         let (one, other) = (run(&[mode, mode]), run(&[mode]));
         let text = infer_rules("work.trace", "tcp://nas/scratch", &[&one, &other]);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_and_file_data_are_not_let_be_unseen() {
+    fn rules_for_statuses_and_file_data_are_commented_out() {
         let report = run(&[
             (DifferenceKind::Status, "LOOKUP.status", "nfs.nfsstat4"),
             (DifferenceKind::Data, "READ.data", "nfs.data"),

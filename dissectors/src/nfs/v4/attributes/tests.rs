@@ -258,7 +258,7 @@ fn an_unknown_attribute_stops_the_walk_and_keeps_its_bytes() {
 }
 
 #[test]
-fn a_watcher_sees_attributes_by_name_and_what_stops_them() {
+fn an_observer_gets_attributes_by_name_and_the_undecoded_rest() {
     let bytes = fattr4(&[0x10, 0, 1 << (90 - 64)], &[0, 0, 0, 0, 0, 0, 0, 42, 1, 2, 3, 4]);
     let mut seen = super::super::tests::Seen::default();
     Fattr4::decode(&mut Cursor::new(&bytes), &FIELD, &mut seen).unwrap();

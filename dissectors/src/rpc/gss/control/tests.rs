@@ -99,7 +99,7 @@ fn rfc7861_section_2_7_1_create_binds_assertions_to_a_context() {
 }
 
 #[test]
-fn rfc7861_section_2_7_2_list_tells_what_can_be_asserted() {
+fn rfc7861_section_2_7_2_list_returns_possible_assertions() {
     let what = [Rgss3AssertionType::LABEL, Rgss3AssertionType::PRIVS];
     let args = Rgss3ListArgs { rla_list_what: XdrArray::from(&what[..]) };
     reads(b"\0\0\0\x02\0\0\0\0\0\0\0\x01", &args);
@@ -111,7 +111,7 @@ fn rfc7861_section_2_7_2_list_tells_what_can_be_asserted() {
 }
 
 #[test]
-fn rfc7861_section_2_7_control_messages_are_protected_as_their_service_says() {
+fn rfc7861_section_2_7_control_messages_are_protected_by_their_service() {
     let args = b"\0\0\0\x01\0\0\0\0";
     let integrity = [b"\0\0\0\x0c\0\0\0\x09", &args[..], b"\0\0\0\x04mic!"].concat();
     let privacy = b"\0\0\0\x08unreadit";

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_whose_pair_was_dropped_is_not_unknown() {
+    fn a_file_system_with_a_dropped_pair_is_not_unknown() {
         let mut pairs = FileSystemPairs::default();
         pairs.insert(1, 0);
         pairs.insert(2, 115 << 64);

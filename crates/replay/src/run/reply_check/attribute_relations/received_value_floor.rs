@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_bounded_by_what_arrived_before_it_was_sent() {
+    fn a_call_is_bounded_by_values_received_before_it_was_sent() {
         let start = Instant::now();
         let reply = |turn, ms| StepReplyTiming {
             turn,

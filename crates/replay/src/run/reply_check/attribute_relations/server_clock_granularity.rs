@@ -177,7 +177,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_coarse_change_attribute_need_not_tell_close_changes_apart_and_must_tell_others() {
+    fn a_coarse_change_attribute_must_move_only_between_distant_changes() {
         let mut clock = ServerChangeAndTimeTraits::default();
         clock.record_time((1, 5));
         assert!(!clock.must_move(3 * MS, None, false));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn rfc7862_section_12_2_3_a_server_that_says_that_it_counts_is_believed() {
+    fn rfc7862_section_12_2_3_the_announced_change_attr_type_is_used() {
         let mut clock = ServerChangeAndTimeTraits { change_attr_type: Some(1), ..ServerChangeAndTimeTraits::default() };
         assert!(clock.must_move(MS / 2, None, false));
         assert!(clock.is_forbidden_decrease(2, 1) && !clock.is_forbidden_decrease(1, 2));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_change_attributes_are_of_one_clock_none_is_below_all_of_the_run() {
+    fn with_one_clock_a_change_attribute_below_all_others_is_detected() {
         let mut clock = ServerChangeAndTimeTraits::default();
         // A file and its directory in each step.
         let step = |clock: &mut ServerChangeAndTimeTraits, turn: u64| {
