@@ -24,6 +24,7 @@ mod list_and_summary_command;
 #[cfg(feature = "live")]
 mod live_capture_options;
 mod memory_limit;
+mod option_values;
 mod output_file_creation;
 mod probe;
 mod progress;

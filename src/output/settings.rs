@@ -1,13 +1,12 @@
 //! Settings of the output: view, format and limits.
 
-use clap::ValueEnum;
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::FilehandleDisplay;
 
 use super::style::TerminalProfile;
 
 /// Format of the lines.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputLineFormat {
     /// Human-readable text
     #[default]
@@ -21,7 +20,7 @@ pub enum OutputLineFormat {
 }
 
 /// The form of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReportFormat {
     /// Human-readable text
     #[default]
@@ -31,7 +30,7 @@ pub enum ReportFormat {
 }
 
 /// Unit of each output line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OutputLineUnit {
     /// One line per RPC transaction: call, reply and chunks
     #[default]
@@ -52,31 +51,25 @@ impl OutputLineUnit {
 }
 
 /// Format of times, under the letters of tshark.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeFormat {
     /// Seconds since the first frame
     #[default]
-    #[value(name = "r")]
     Relative,
     /// Seconds since the previous line
-    #[value(name = "d", alias = "dd")]
     Delta,
     /// Time of day, UTC
-    #[value(name = "a", alias = "u")]
     Absolute,
     /// Date and time of day, UTC
-    #[value(name = "ad", alias = "ud")]
     AbsoluteDate,
     /// Seconds since 1970-01-01, UTC
-    #[value(name = "e")]
     Epoch,
     /// ISO 8601, UTC: 2026-11-21T03:07:19.055820921Z; in JSON as additional keys, such as time_iso
-    #[value(name = "iso")]
     Iso,
 }
 
 /// The form of the summary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SummaryFormat {
     /// Human-readable text
     Text,

@@ -528,8 +528,8 @@ mod tests {
         }
     }
 
-    fn written(format: &str, times: &[i64]) -> Vec<String> {
-        let mut clock = ViewTimeFormatter::new(<TimeFormat as clap::ValueEnum>::from_str(format, false).unwrap());
+    fn written(format: TimeFormat, times: &[i64]) -> Vec<String> {
+        let mut clock = ViewTimeFormatter::new(format);
         let write = |time: &i64| {
             let mut text = String::new();
             clock.write(Timestamp(*time), &mut text);
@@ -541,20 +541,28 @@ mod tests {
     #[test]
     fn each_format_of_a_time() {
         let times = [1_795_230_439_055_820_921, 1_795_230_439_065_270_449, 1_795_230_439_065_000_000];
-        assert_eq!(written("r", &times), ["0.000000", "0.009449", "0.009179"]);
-        assert_eq!(written("d", &times), ["0.000000", "0.009449", "-0.000270"]);
-        assert_eq!(written("a", &times[..1]), ["03:07:19.055820"]);
-        assert_eq!(written("ad", &times[..1]), ["2026-11-21 03:07:19.055820"]);
-        assert_eq!(written("e", &times[..1]), ["1795230439.055820921"]);
-        assert_eq!(written("iso", &times[..1]), ["2026-11-21T03:07:19.055820921Z"]);
+        assert_eq!(written(TimeFormat::Relative, &times), ["0.000000", "0.009449", "0.009179"]);
+        assert_eq!(written(TimeFormat::Delta, &times), ["0.000000", "0.009449", "-0.000270"]);
+        assert_eq!(written(TimeFormat::Absolute, &times[..1]), ["03:07:19.055820"]);
+        assert_eq!(written(TimeFormat::AbsoluteDate, &times[..1]), ["2026-11-21 03:07:19.055820"]);
+        assert_eq!(written(TimeFormat::Epoch, &times[..1]), ["1795230439.055820921"]);
+        assert_eq!(written(TimeFormat::Iso, &times[..1]), ["2026-11-21T03:07:19.055820921Z"]);
     }
 
     #[test]
     fn every_format_keeps_to_its_width() {
-        for name in ["r", "d", "a", "ad", "e", "iso"] {
+        let formats = [
+            TimeFormat::Relative,
+            TimeFormat::Delta,
+            TimeFormat::Absolute,
+            TimeFormat::AbsoluteDate,
+            TimeFormat::Epoch,
+            TimeFormat::Iso,
+        ];
+        for format in formats {
             let times = [1_795_230_439_055_820_921, 1_795_230_439_055_820_921 + 9_999 * 1_000_000_000];
-            let width = <TimeFormat as clap::ValueEnum>::from_str(name, false).unwrap().width();
-            assert!(written(name, &times).iter().all(|text| text.len() <= width), "{name}");
+            let width = format.width();
+            assert!(written(format, &times).iter().all(|text| text.len() <= width), "{format:?}");
         }
     }
 

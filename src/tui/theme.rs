@@ -1,13 +1,12 @@
 //! Appearance of the terminal interface: colours for dark and light backgrounds or none, UTF-8 or ASCII characters.
 
 use anstyle::{AnsiColor, Effects};
-use clap::ValueEnum;
 use ratatui::style::{Color, Modifier, Style};
 
 use crate::output::style::{self as output_style, Glyphs, TerminalOutputStyles, TerminalProfile};
 
 /// Which colours are used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ThemeName {
     /// Choose by COLORFGBG; dark by default
     #[default]

@@ -1,6 +1,6 @@
-//! Content of `cargo package`: every crate has its licences and a README.
+//! Content of `cargo package`: every crate has its licences and a README. Use of clap: by the command line only.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Folders of the crates of the workspace besides the program. The name of the package is that of the folder.
@@ -81,4 +81,27 @@ fn documents_install_only_from_a_local_path() {
             assert!(line.contains("--path"), "{file}: {line}");
         }
     }
+}
+
+/// Returns the Rust files below a directory.
+fn rust_files(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+#[test]
+fn only_the_command_line_uses_clap() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&source, &mut files);
+    let (command_line, others): (Vec<_>, Vec<_>) = files.iter().partition(|path| path.starts_with(source.join("cli")));
+    let uses_clap = |path: &&&PathBuf| std::fs::read_to_string(path).unwrap().contains("clap::");
+    assert!(command_line.iter().any(|path| uses_clap(&path)));
+    assert_eq!(others.iter().filter(uses_clap).collect::<Vec<_>>(), Vec::<&&PathBuf>::new());
 }

@@ -154,12 +154,8 @@ fn a_list_of_nfsv3_with_nfsacl_and_errors() {
 fn no_line_is_wider_than_the_terminal_and_columns_stay_in_their_places() {
     for name in ["rxe-v42.pcap", "rxe-v42-loss.pcap", "rxe-v42-snap128.pcap", "rxe-v3.pcap"] {
         for width in [20, 40, 56, 68, 80, 100, 108, 120, 150, 180, 200] {
-            for time in ["r", "ad"] {
-                let list = list_as(
-                    name,
-                    TerminalProfile::terminal(width),
-                    <TimeFormat as clap::ValueEnum>::from_str(time, false).unwrap(),
-                );
+            for time in [TimeFormat::Relative, TimeFormat::AbsoluteDate] {
+                let list = list_as(name, TerminalProfile::terminal(width), time);
                 let widest = list.lines().map(columns).max().unwrap();
                 assert!(widest <= width, "{name} at {width}: {widest}");
             }
