@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::io;
 
-pub use nfsrdma_dissectors::escape::{display_line, escape_line, is_unsafe, write_escaped};
+pub use nfsrdma_text::escape::{display_line, escape_line, is_unsafe, write_escaped};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 

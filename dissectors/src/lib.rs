@@ -7,7 +7,6 @@ pub mod address;
 pub mod captured_frame;
 pub mod catalog;
 pub mod enumerator_names;
-pub mod escape;
 pub mod field;
 pub mod field_names;
 pub mod fixed_header;

@@ -15,10 +15,10 @@ use nfsrdma_analysis::comparison::comparable_transaction_recorder::ComparableTra
 use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
 use nfsrdma_analysis::memory_budget_shares::{BaselineCheckMemoryShares, CommandMemoryBudget};
-use nfsrdma_capture_file::os_error_text;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
 use nfsrdma_rpc::url::ServerUrl;
+use nfsrdma_text::os_error_text;
 
 use super::bytes::BytesArg;
 use super::comparison_input::ComparisonInput;

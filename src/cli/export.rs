@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_capture_file::{CaptureFrameSource, SourceError, os_error_text};
+use nfsrdma_capture_file::{CaptureFrameSource, SourceError};
 use nfsrdma_flow::{Flow, FlowLimits};
 use nfsrdma_output_file::{OutputError, ProtectedInputFiles, missing_directory, write_advice};
+use nfsrdma_text::os_error_text;
 
 use super::exit_status::ExitStatus;
 use super::memory_limit::MemoryArgs;

@@ -11,10 +11,11 @@ use clap::{Args, ValueHint};
 use nfsrdma_analysis::conformance::report::ConformanceFindingsReport;
 use nfsrdma_analysis::conformance::selection::{FindingSelectionPattern, LintConfig};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
-use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError, os_error_text};
+use nfsrdma_capture_file::{CaptureFrameSource, NextFrame, SourceError};
 use nfsrdma_conformance::{ConformanceChecker, Finding, FindingGranularity, RULES, Rule};
 use nfsrdma_flow::{Flow, FlowLimits};
 use nfsrdma_output_file::ProtectedInputFiles;
+use nfsrdma_text::os_error_text;
 
 use super::exit_status::ExitStatus;
 #[cfg(feature = "live")]

@@ -28,7 +28,7 @@ pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
 /// Returns the error for standard output that cannot be written, as when the disk is full.
 pub(super) fn write_error(error: io::Error) -> anyhow::Error {
     let advice = nfsrdma_output_file::write_advice(&error);
-    let reason = nfsrdma_capture_file::os_error_text(&error);
+    let reason = nfsrdma_text::os_error_text(&error);
     let message = format!("standard output: cannot write: {reason}; {advice}");
     anyhow::Error::new(error).context(message)
 }

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueHint};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+use nfsrdma_capture_file::CaptureFrameSource;
 #[cfg(feature = "live")]
 use nfsrdma_capture_file::CaptureInterfaceLinkState;
-use nfsrdma_capture_file::{CaptureFrameSource, os_error_text};
 #[cfg(feature = "live")]
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_flow::FlowLimits;
+use nfsrdma_text::os_error_text;
 
 use super::exit_status::ExitStatus;
 use super::filehandle_display_option::FilehandleDisplayArgs;

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
-use nfsrdma_capture_file::{CaptureFrameSource, os_error_text};
+use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_flow::{FlowLimits, Transaction};
 use nfsrdma_output_file::{OutputError, OutputErrorKind, OutputFile};
+use nfsrdma_text::os_error_text;
 use rustc_hash::FxHashMap;
 
 use super::frame_reload::detail_subject::TransactionReloadKey;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use nfsrdma_dissectors::escape::is_unsafe;
+use nfsrdma_text::escape::is_unsafe;
 
 use super::captures;
 

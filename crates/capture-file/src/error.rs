@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::escape;
+use nfsrdma_text::{escape, os_error_text};
 
 /// An error that prevents a file from being read, or read further.
 ///
@@ -186,15 +186,6 @@ fn open_advice(error: &io::Error) -> &'static str {
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!(" {byte:02x}")).collect()
-}
-
-/// Returns the operating system's message without the appended `(os error 2)`.
-pub fn os_error_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(end) => text.get(..end).unwrap_or(&text).to_lowercase(),
-        None => text,
-    }
 }
 
 impl std::error::Error for SourceError {

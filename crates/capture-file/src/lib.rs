@@ -53,7 +53,7 @@ mod timestamp_resolution;
 mod zstd;
 mod zstd_window_memory;
 
-pub use error::{SourceError, SourceErrorKind, os_error_text};
+pub use error::{SourceError, SourceErrorKind};
 pub use frame_source::{CaptureFrameSource, NextFrame, ReadProgress};
 pub use interface_link_state::CaptureInterfaceLinkState;
 pub use live_capture_counters::CapturePacketCounters;

@@ -26,8 +26,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, Permi
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use nfsrdma_capture_file::os_error_text;
-use nfsrdma_dissectors::escape;
+use nfsrdma_text::{escape, os_error_text};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use tempfile::{Builder, TempPath};
 

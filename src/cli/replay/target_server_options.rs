@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use nfsrdma_capture_file::os_error_text;
 use nfsrdma_replay::run::ReplayOptions;
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nfsrdma_rpc::ConnectOptions;
 use nfsrdma_rpc::url::ServerUrl;
+use nfsrdma_text::os_error_text;
 
 /// Where a trace runs.
 #[derive(Debug, Args)]

@@ -1,6 +1,6 @@
 //! Effects of key actions on the state of the interface.
 
-use nfsrdma_capture_file::os_error_text;
+use nfsrdma_text::os_error_text;
 use ratatui::crossterm::event::KeyCode;
 
 use super::application_state::{

@@ -2,7 +2,7 @@
 
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_dissectors::captured_frame::FrameNumber;
-use nfsrdma_dissectors::escape::is_unsafe;
+use nfsrdma_text::escape::is_unsafe;
 
 use super::application_state::{App, FocusPane, NOTHING_CHOSEN};
 use crate::tui::clipboard;

@@ -6,9 +6,9 @@ use std::fmt::{self, Write};
 use std::rc::Rc;
 
 use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::escape;
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_text::escape;
 use twox_hash::XxHash3_128;
 
 use super::difference::TransactionCaptureLocation;
