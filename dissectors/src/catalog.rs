@@ -23,6 +23,7 @@ mod tests {
     use super::*;
     use crate::field::FieldKind;
     use crate::field::registry::{RegisteredField, XDR_FILE_PREFIXES};
+    use crate::nfs::field_labels;
 
     #[test]
     fn every_field_has_a_source_and_one_kind() {
@@ -39,6 +40,24 @@ mod tests {
                 other => other,
             };
             assert!(values().all(|kind| Some(class(kind)) == values().next().map(class)), "{name}");
+        }
+    }
+
+    #[test]
+    fn rfc1813_section_2_6_labels_of_weak_cache_consistency_data_are_complete() {
+        // Arguments, attributes of a procedure's own object, and NFSv4.
+        const OTHERS: [&str; 5] =
+            ["obj_attributes", "new_attributes", "dev_attributes", "pipe_attributes", "attributes"];
+        let registry = all_fields();
+        for label in registry.fields().flat_map(|(_, fields)| fields).map(|entry| entry.field.label) {
+            let is_known = field_labels::WCC_DATA.contains(&label) || field_labels::POST_OP_ATTRIBUTES.contains(&label);
+            let is_other = OTHERS.contains(&label) || label.starts_with("gdd");
+            if label.ends_with("_wcc") || label.ends_with("_attributes") && !is_other {
+                assert!(is_known, "{label}");
+            }
+        }
+        for label in field_labels::DIRECTORY_WCC_DATA {
+            assert!(field_labels::WCC_DATA.contains(label) && label.contains("dir_wcc"), "{label}");
         }
     }
 

@@ -229,7 +229,7 @@ fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
     assert_eq!(recovery["lost_copies"], evidence("certain"));
     let summary = program::output(&path, &["-q"]);
     let words = " ".to_owned() + &summary.split_whitespace().collect::<Vec<_>>().join(" ");
-    let printed = format!(" {} Calls came after an ACK timeout or longer without a message:", evidence("possible"));
+    let printed = format!(" {} Calls followed a pause of at least one ACK timeout:", evidence("possible"));
     assert!(words.contains(&printed), "{printed}: {summary}");
 }
 

@@ -317,6 +317,17 @@ mod tests {
 
     const ACCESS: &[FlagName] = &[(1, "READ"), (2, "WRITE"), (3, "BOTH"), (0x100, "WANT")];
 
+    /// `docs/transaction.schema.json` promises hexadecimal text for client IDs, change attributes and cookies.
+    #[test]
+    fn every_numeric_identifier_of_the_catalog_is_in_the_table() {
+        let registry = nfsrdma_dissectors::catalog::all_fields();
+        for (name, fields) in registry.fields() {
+            let is_number = fields.iter().any(|entry| entry.field.kind == FieldKind::Unsigned);
+            let is_identifier = ["clientid", "changeid", "cookie"].iter().any(|word| name.contains(word));
+            assert_eq!(is_number && is_identifier, IDENTIFIERS.contains(&name), "{name}");
+        }
+    }
+
     #[test]
     fn a_name_of_several_bits_replaces_their_individual_names() {
         assert_eq!(names(1, ACCESS, 0), r#"["READ"]"#);

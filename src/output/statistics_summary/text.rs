@@ -165,8 +165,8 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
         let count = PluralCount(tally.possible_lost_copies, "Call");
         let _ = write!(
             text,
-            " {count} came after an ACK timeout or longer without a message: the client was idle, or copies were \
-             possibly lost before the capture point."
+            " {count} followed a pause of at least one ACK timeout: the client was idle, or copies were possibly lost \
+             before the capture point."
         );
     }
 }

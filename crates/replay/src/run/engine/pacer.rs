@@ -95,6 +95,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn captured_times_are_relative_to_the_first_start() {
+        let now = Instant::now();
+        let mut pacer = StepPacer::new(ReplayPace::CapturedTimes(1.0), 1_000);
+        pacer.start_captured_times(|| now);
+        pacer.start_captured_times(|| now + Duration::from_secs(1));
+        let mut step = StepWindowEntry::default();
+        step.captured.call_time_ns = 4_000;
+        assert_eq!(pacer.due_time(&step), Some(now + Duration::from_nanos(3_000)));
+        let mut at_once = StepPacer::new(ReplayPace::Immediate, 1_000);
+        at_once.start_captured_times(|| now);
+        assert_eq!((at_once.started, at_once.due_time(&step)), (None, None), "the first Call sets it");
+    }
+
+    #[test]
     fn each_pace_has_its_due_times() {
         let now = Instant::now();
         let due_after = |pace, sent| {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use nfsrdma_analysis::comparison::field_equality::FieldEqualityRequirement;
 use nfsrdma_analysis::comparison::field_path::FieldPath;
-use nfsrdma_analysis::comparison::field_path_text::{has_label, is_within, strip_labels};
+use nfsrdma_analysis::comparison::field_path_text::{is_within, strip_labels};
 use nfsrdma_analysis::comparison::record::{ComparableMessageField, ComparedFieldValue, ComparedOperationOrHeaders};
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field_names;
@@ -241,8 +241,8 @@ pub(super) fn attribute(path: &str) -> &str {
 
 /// Returns `true` if a field belongs to the optional attributes of an NFSv3 Reply.
 fn is_post_op(path: &str) -> bool {
-    let mut labels = field_labels::WCC_DATA.iter().chain(field_labels::POST_OP_ATTRIBUTES);
-    labels.any(|label| has_label(path, label))
+    path.split('.')
+        .any(|part| field_labels::WCC_DATA.contains(&part) || field_labels::POST_OP_ATTRIBUTES.contains(&part))
 }
 
 /// Paths whose attributes are those of a directory, according to their type field.
