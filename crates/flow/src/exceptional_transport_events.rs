@@ -4,7 +4,7 @@
 //! Recorded only if [`FlowLimits::record_transport_events`](super::FlowLimits::record_transport_events) is set.
 
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
-use nfsrdma_dissectors::infiniband::{NakCode, RdmaEncapsulation};
+use nfsrdma_dissectors::infiniband::{NakCode, Psn, RdmaEncapsulation};
 use nfsrdma_dissectors::iwarp::ddp::{DdpMessageSequenceNumber, DdpQueueNumber};
 use nfsrdma_dissectors::iwarp::rdmap::{RdmapOpcode, RdmapTerminate};
 use nfsrdma_dissectors::memory_handle::Handle;
@@ -66,6 +66,14 @@ pub enum TransportAnomalyKind {
     RepeatedReadRequest,
     /// A packet that does not follow the packet with the PSN before it.
     PacketOrderFault(PacketOpcodeOrLengthViolation),
+    /// The first packet of a side does not have the PSN that the set-up announced, nor one soon after it. InfiniBand
+    /// Architecture Specification volume 1, section 12.7.31.
+    StartingPsn {
+        /// Starting PSN of the set-up.
+        announced: Psn,
+        /// PSN of the first packet.
+        first: Psn,
+    },
     /// Congestion Notification Packet. Annex A17.9.
     CongestionNotification,
     /// A packet that a switch marked with Congestion Experienced (RFC 3168 section 5), or with FECN on InfiniBand.
@@ -127,6 +135,13 @@ pub enum RdmapFault {
     MarkerReserved(u16),
     /// No FPDU begins where the one before it ends. RFC 5044 section 4.1.
     NoFpdu,
+    /// A ULPDU_Length that is not that of its FPDU, whose CRC shows where it ends. RFC 5044 section 4.1.
+    UlpduLength {
+        /// ULPDU_Length in bytes.
+        announced: u16,
+        /// Length of the ULPDU.
+        length: u16,
+    },
     /// A ULPDU of this many bytes, which is too short for the headers of a segment. RFC 5041 sections 4.2 and 4.3.
     ShortUlpdu(u16),
     /// Reserved bits that are not zero. RFC 5041 section 4.1, RFC 5040 section 4.1.
@@ -253,6 +268,13 @@ pub enum MpaStartupFault {
     EnhancedRevision(u8),
     /// Enhanced connection data are announced, and the private data is too short for them. RFC 6581 section 6.
     NoEnhancedData,
+    /// A Reply of another revision of MPA than its Request. RFC 5044 section 7.1.1, RFC 6581 section 10.
+    Revision {
+        /// Revision of the Request.
+        requested: u8,
+        /// Revision of the Reply.
+        replied: u8,
+    },
     /// A Reply that is enhanced although its Request is not, or the reverse. RFC 6581 section 10.
     EnhancedReply {
         /// `true` if the Reply is enhanced.

@@ -32,6 +32,9 @@ fn startup_text(fault: MpaStartupFault) -> String {
         MpaStartupFault::PrivateDataMismatch { announced, length } => {
             format!("PD_Length {announced}, {length} of private data", length = CountWithNoun(length, "byte"))
         }
+        MpaStartupFault::Revision { requested, replied } => {
+            format!("reply of revision {replied} to a request of revision {requested}")
+        }
         MpaStartupFault::EnhancedRevision(revision) => {
             format!("enhanced connection data in revision {revision}")
         }
@@ -67,12 +70,20 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rdmap/framing",
         section: "RFC 5044 section 4.1",
         requirement: "An FPDU begins where the one before it ends, as its ULPDU_Length says.",
-        explanation: "The ULPDU_Length of the FPDU before is wrong, or the bytes behind it are not an FPDU. Without CRCs, the \
-            receiver uses an FPDU of the wrong length, and cannot decode those that follow. With CRCs, see rdmap/crc: the \
-            CRC is at another place than the sender put it. Judged from the start-up frames on, as long as all bytes are \
-            captured. Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \"no FPDU behind the one \
-            before\".",
-        check: fault! { fpdus: RdmapFault::NoFpdu => "no FPDU behind the one before".to_owned() },
+        explanation: "A ULPDU_Length is wrong, or the bytes behind an FPDU are not an FPDU. Without CRCs, the receiver uses \
+            an FPDU of the wrong length, and cannot decode those that follow. With CRCs, it refuses the FPDU: the CRC is not \
+            where the length says, but at the end of the bytes that the sender sent at once. Judged from the start-up frames \
+            on, as long as all bytes are captured. Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \
+            \"ULPDU_Length 1010, the ULPDU has 1014 bytes\".",
+        check: fault! { fpdus:
+            RdmapFault::NoFpdu => "no FPDU behind the one before".to_owned(),
+            RdmapFault::UlpduLength { announced, length } => {
+                format!("ULPDU_Length {announced}, the ULPDU has {}", CountWithNoun(length, "byte"))
+            },
+            RdmapFault::ShortUlpdu(length) => {
+                format!("ULPDU_Length {length}, which has no room for the headers that follow")
+            },
+        },
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -96,7 +107,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5044 sections 7.1.1 and 7.1.2, RFC 6581 sections 6, 9 and 10",
         requirement: "The start-up frames of MPA agree with each other and with their revision.",
         explanation: "Reserved bits and the R bit of a Request are zero, PD_Length is the length of the private data, and at \
-            most 512 bytes. A responder that sets the R bit rejects the connection, and sends no FPDUs on it. Enhanced \
+            most 512 bytes. A responder that sets the R bit rejects the connection, and sends no FPDUs on it. The Reply has the revision of \
+            the Request. Enhanced \
             connection data needs revision 2, and is in the Reply if and only if it is in the Request. The Reply confirms \
             the connection model, and wants no more RDMA Reads in flight than the \
             initiator permits. Example: an MPA Request of revision 1 with the S bit of revision 2: \"enhanced connection \
@@ -181,7 +193,6 @@ pub(crate) const RULES: &[Rule] = &[
             behind its header: \"RDMA Read Request with 32 bytes\".",
         check: fault! { fpdus:
             RdmapFault::HeaderLength { opcode, length } => format!("{opcode} with {length}", length = CountWithNoun(length, "byte")),
-            RdmapFault::ShortUlpdu(length) => format!("ULPDU of {length}", length = CountWithNoun(length, "byte")),
         },
         ..Rule::PER_CONNECTION
     },

@@ -28,6 +28,24 @@ fn placed_twice(scene: &mut Scene, length: u32, at: usize, broken: bool, change:
     scene.reply(&exchange);
 }
 
+/// A READ whose data is placed twice; the ULPDU_Length of the first time is wrong by `difference`. The CRC covers it if
+/// `is_covered`.
+fn wrong_length(scene: &mut Scene, broken: bool, difference: i8, is_covered: bool) {
+    let exchange = Exchange::read3(scene.xid(), 1000, 1000);
+    scene.call(&exchange);
+    let first = scene.fabric.frames.len();
+    scene.place(&exchange);
+    let change = |fpdu: &mut [u8]| fpdu[1] = fpdu[1].wrapping_add_signed(difference);
+    match (broken, is_covered) {
+        (true, true) => scene.fabric.alter(first, change),
+        // The payload of a TCP segment begins at byte 54.
+        (true, false) => change(&mut scene.fabric.frames[first][54..]),
+        (false, _) => {}
+    }
+    scene.place(&exchange);
+    scene.reply(&exchange);
+}
+
 /// A Send without bytes, which a change breaks.
 fn empty_send(scene: &mut Scene, broken: bool, change: fn(&mut [u8])) {
     scene.fabric.untagged(Side::Client, SEND, 0, (0, &[]));
@@ -76,7 +94,7 @@ pub(crate) const PAIRS: &[Pair] = &[
     },
     // ULPDU_Length of an RDMA Read Request, changed behind its sender.
     Pair {
-        rule: "rdmap/crc",
+        rule: "rdmap/framing",
         kinds: IWARP,
         conversation: |scene, broken| {
             let exchange = Exchange::write3(scene.xid(), 1000);
@@ -90,6 +108,11 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.reply(&exchange);
         },
     },
+    // ULPDU_Length of an RDMA Write with CRCs: of the sender, whose CRC covers it, and changed behind the sender.
+    Pair { rule: "rdmap/framing", kinds: IWARP, conversation: |scene, broken| wrong_length(scene, broken, -4, true) },
+    Pair { rule: "rdmap/framing", kinds: IWARP, conversation: |scene, broken| wrong_length(scene, broken, 4, true) },
+    Pair { rule: "rdmap/framing", kinds: IWARP, conversation: |scene, broken| wrong_length(scene, broken, -4, false) },
+    Pair { rule: "rdmap/framing", kinds: IWARP, conversation: |scene, broken| wrong_length(scene, broken, 8, false) },
     // ULPDU_Length of an RDMA Write, without CRCs.
     Pair {
         rule: "rdmap/framing",
@@ -134,6 +157,12 @@ pub(crate) const PAIRS: &[Pair] = &[
             let flags = if broken { 0x50 } else { 0x40 };
             *scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [flags, STARTUP_FLAGS]);
         },
+    },
+    // The revision of the MPA Reply.
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| startup_frame(scene, broken, 1, |frame| frame[17] = 2),
     },
     // The R bit of the MPA Request.
     Pair {
@@ -277,7 +306,7 @@ pub(crate) const PAIRS: &[Pair] = &[
     },
     // A ULPDU_Length that leaves no room for the headers that follow it.
     Pair {
-        rule: "rdmap/header-length",
+        rule: "rdmap/framing",
         kinds: IWARP,
         conversation: |scene, broken| {
             placed_twice(scene, 1000, 0, broken, |fpdu| fpdu[..2].copy_from_slice(&[0, 3]));

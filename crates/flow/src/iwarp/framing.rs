@@ -68,7 +68,12 @@ pub(super) struct MpaStreamDeframer {
     is_proven: bool,
     /// Budget of the FPDU search in the current bytes.
     search_budget: FpduSearchBudget,
+    /// Number of FPDUs in the current bytes whose ULPDU_Length was examined.
+    length_checks: u32,
 }
+
+/// Maximum number of FPDUs in one TCP segment whose ULPDU_Length is examined because their CRC is not where it says.
+const MAX_LENGTH_CHECKS: u32 = 4;
 
 /// Returns the reason for bytes in which no FPDU was found.
 fn framing_reason(is_cut: bool) -> UndecodedReason {
@@ -107,6 +112,7 @@ impl MpaStreamDeframer {
     pub(super) fn process(&mut self, stream_bytes: StreamBytes<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         let mut cursor = StreamByteCursor::new(stream_bytes);
         self.search_budget = FpduSearchBudget::for_segment(cursor.bytes.len());
+        self.length_checks = 0;
         self.recheck_tentative_fpdu(&cursor, out);
         while cursor.length > 0 {
             match self.state {
@@ -201,6 +207,13 @@ impl MpaStreamDeframer {
         let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
         if length > cursor.length as usize {
             self.check_request_length(cursor, out);
+            if let Some(end) = self.check_ulpdu_length(cursor, header, out) {
+                let fpdu = cursor.take(end as u32);
+                out.shared.counts.refused_bytes += fpdu.bytes.len() as u64;
+                out.refused_fpdu(false, fpdu.meta);
+                out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
+                return true;
+            }
             return false;
         }
         let ulpdu = CapturedSlice::new(cursor.bytes, cursor.length as usize, 0)
@@ -253,10 +266,11 @@ impl MpaStreamDeframer {
         };
         self.last_fpdu_start = Some(cursor.at);
         self.resolve_unconfirmed_fpdu(true, out);
-        let fpdu = cursor.take(length as u32);
+        let end = if is_accepted { None } else { self.check_ulpdu_length(cursor, header, out) };
+        let fpdu = cursor.take(end.unwrap_or(length) as u32);
         if !is_accepted {
             out.shared.counts.refused_bytes += fpdu.bytes.len() as u64;
-            out.refused_fpdu(self.is_proven, fpdu.meta);
+            out.refused_fpdu(self.is_proven && end.is_none(), fpdu.meta);
             out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
             return true;
         }
@@ -276,6 +290,27 @@ impl MpaStreamDeframer {
             times: FrameTimeRange::at(fpdu.meta.time),
         });
         true
+    }
+
+    /// Reports an FPDU with a wrong ULPDU_Length, and returns its length in bytes.
+    #[cold]
+    fn check_ulpdu_length(
+        &mut self,
+        cursor: &StreamByteCursor<'_>,
+        header: FpduHeader,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) -> Option<usize> {
+        let is_certain = self.is_proven
+            && out.shared.crc_use == CrcUse::Yes
+            && !cursor.is_cut()
+            && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
+        if !is_certain || !out.records_events() || self.length_checks >= MAX_LENGTH_CHECKS {
+            return None;
+        }
+        self.length_checks += 1;
+        let (fault, end) = segment_faults::ulpdu_length_fault(cursor.bytes, header)?;
+        out.fault(fault, cursor.meta);
+        Some(end)
     }
 
     /// Reports an RDMA Read Request whose ULPDU_Length is wrong: its other bytes show where it ends. The position of

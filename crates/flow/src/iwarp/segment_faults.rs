@@ -37,8 +37,48 @@ pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -
     }
 }
 
+/// Maximum number of bytes in which the end of an FPDU with a wrong ULPDU_Length is searched, besides the end of its TCP
+/// segment.
+const MAX_LENGTH_SEARCH_BYTES: usize = 16 << 10;
+
+/// Returns the deviation of an FPDU, at a known position, whose CRC is not where its ULPDU_Length says, with its length
+/// in bytes: another end has a CRC that is right, for the FPDU as it is or with the ULPDU_Length of that end. It ends
+/// with its TCP segment or before another FPDU. `bytes` are those of the segment from there on.
+#[cold]
+pub(super) fn ulpdu_length_fault(bytes: &[u8], header: FpduHeader) -> Option<(RdmapFault, usize)> {
+    // An FPDU beyond its TCP segment is usual, one that ends in it was read to its end.
+    let is_beyond = header.fpdu_length() > bytes.len();
+    let searched = if is_beyond { 0 } else { bytes.len().min(MAX_LENGTH_SEARCH_BYTES) };
+    let smallest = FpduHeader::LENGTH + DdpSegment::TAGGED_HEADER_LENGTH + RunningFpduCrc::LENGTH;
+    let is_end = |end: &usize| *end != header.fpdu_length() && bytes.get(*end..).is_some_and(begins_fpdu);
+    let behind = (smallest..searched).step_by(4).filter(is_end);
+    let whole = Some(bytes.len()).filter(|end| end % 4 == 0 && *end >= smallest && *end != header.fpdu_length());
+    whole.into_iter().chain(behind).find_map(|end| {
+        let length = length_by_crc(bytes.get(..end)?)?;
+        let fault = RdmapFault::UlpduLength { announced: header.ulpdu_length, length };
+        Some((fault, end))
+    })
+}
+
+/// Returns the ULPDU length in bytes of an FPDU with a right CRC, with its header or with the ULPDU_Length of its own
+/// length.
+fn length_by_crc(fpdu: &[u8]) -> Option<u16> {
+    let (covered, field) = fpdu.split_at_checked(fpdu.len().checked_sub(RunningFpduCrc::LENGTH)?)?;
+    let behind_header = covered.get(FpduHeader::LENGTH..)?;
+    let longest = u16::try_from(behind_header.len()).ok()?;
+    if RunningFpduCrc::compute(covered).to_wire_bytes() == field {
+        return Some(longest);
+    }
+    // Up to three bytes, which are zero, are padding.
+    let padding = behind_header.iter().rev().take(3).take_while(|byte| **byte == 0).count() as u16;
+    (0..=padding).filter_map(|pad| longest.checked_sub(pad)).find(|length| {
+        let crc = RunningFpduCrc::compute(&length.to_be_bytes()).append(behind_header);
+        crc.to_wire_bytes() == field
+    })
+}
+
 /// Returns the deviation of an RDMA Read Request, at a known position, whose ULPDU_Length is not that of all such
-/// requests: a wrong CRC if CRCs are used. `cursor` are the bytes from there on.
+/// requests, or its wrong CRC. `cursor` are the bytes from there on.
 #[cold]
 pub(super) fn fault_of_request_length(cursor: &StreamByteCursor<'_>, crc_use: CrcUse) -> Option<TransportAnomalyKind> {
     const ULPDU_LENGTH: usize = DdpSegment::UNTAGGED_HEADER_LENGTH + RdmapReadRequestHeader::LENGTH;
@@ -52,11 +92,12 @@ pub(super) fn fault_of_request_length(cursor: &StreamByteCursor<'_>, crc_use: Cr
     if !is_request || !segment.is_plausible(ULPDU_LENGTH) || length == ULPDU_LENGTH || !ends_well {
         return None;
     }
-    if crc_use == CrcUse::Yes && RunningFpduCrc::compute(covered).to_wire_bytes() != field {
+    let fpdu = cursor.bytes.get(..covered.len() + field.len())?;
+    if crc_use == CrcUse::Yes && length_by_crc(fpdu).is_none() {
         return Some(TransportAnomalyKind::BadMpaCrc);
     }
-    let length = length.checked_sub(DdpSegment::UNTAGGED_HEADER_LENGTH)? as u32;
-    Some(TransportAnomalyKind::Rdmap(RdmapFault::HeaderLength { opcode: segment.opcode, length }))
+    let fault = RdmapFault::UlpduLength { announced: header.ulpdu_length, length: ULPDU_LENGTH as u16 };
+    Some(TransportAnomalyKind::Rdmap(fault))
 }
 
 /// Returns the padding as a big-endian number.

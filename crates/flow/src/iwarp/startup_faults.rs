@@ -42,6 +42,10 @@ pub(super) fn startup_fault(frame: &MpaStartupFrame, request: Option<&MpaStartup
     }
     let request = request
         .filter(|request| frame.kind == MpaStartupFrameKind::Reply && request.kind == MpaStartupFrameKind::Request)?;
+    // RFC 5044 appendix C: revision 0 is that of the RDMA Consortium, which peers of revision 1 may answer.
+    if revision != request.revision && ![revision, request.revision].contains(&0) {
+        return Some(MpaStartupFault::Revision { requested: request.revision, replied: revision });
+    }
     if announces_enhanced != request.announces_enhanced {
         return Some(MpaStartupFault::EnhancedReply { is_enhanced: announces_enhanced });
     }
