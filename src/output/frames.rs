@@ -398,7 +398,13 @@ impl FrameListWriter {
                         self.line.push(styles.operation, name);
                         self.line.text.push(' ');
                     }
-                    let is_ok = transaction_list::status(&summary, &mut self.line.text);
+                    let is_ok = match transaction_list::fault(transaction, &summary) {
+                        Some(fault) => {
+                            self.line.text.push_str(fault);
+                            false
+                        }
+                        None => transaction_list::status(&summary, &mut self.line.text),
+                    };
                     self.line.end_piece(if is_ok { styles.ok } else { styles.error });
                 }
             }

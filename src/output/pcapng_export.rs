@@ -27,6 +27,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::info_column::InfoColumnFormatter;
 use super::settings::OutputLineUnit;
 use super::style::Glyphs;
+use super::transaction_list;
 use super::units::PluralCount;
 
 /// Name and version of the program, for the capture files that it writes.
@@ -385,11 +386,12 @@ impl<W: Write> FrameFileWriter<W> {
             }
             _ => String::new(),
         };
+        let fault = transaction_list::fault(transaction, summary).map(|fault| format!(", {fault}"));
         TransactionCommentText {
             index: transaction.index,
             connection: transaction.connection.number,
             about: description,
-            status,
+            status: status + fault.as_deref().unwrap_or_default(),
             findings: Vec::new(),
         }
     }

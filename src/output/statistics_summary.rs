@@ -64,6 +64,8 @@ impl CaptureSummary<'_> {
                 message_bytes: missing.message_bytes,
                 chunk_bytes: missing.chunk_bytes,
                 undecoded: missing.undecoded,
+                refused: missing.refused,
+                wrong_result: missing.wrong_result,
             },
             repeated_messages: recovery.copies,
             recovery: json_object! {

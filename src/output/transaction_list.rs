@@ -397,8 +397,15 @@ pub(crate) fn status_and_marks(
     let has_room = width >= 24;
     let missing = summary.missing(transaction);
     let bytes: u64 = missing.iter().map(missing_bytes).sum();
-    let is_ok = status(summary, cell);
-    if is_ok && bytes > 0 && !has_room {
+    let mut is_ok = status(summary, cell);
+    if let Some(fault) = fault(transaction, summary) {
+        // The status in a Reply that is refused or wrong says nothing about the Call.
+        cell.clear();
+        cell.push_str(fault);
+        is_ok = false;
+    }
+    let is_undecoded = missing.iter().any(|part| matches!(part, MissingPart::Undecoded(RpcMessageKind::Reply, _)));
+    if is_ok && (is_undecoded || (bytes > 0 && !has_room)) {
         // What is missing needs the place more than that nothing went wrong.
         cell.clear();
     }
@@ -431,6 +438,8 @@ pub(crate) fn status_and_marks(
             MissingPart::Undecoded(RpcMessageKind::Call, _) => push_mark(cell, format_args!("call undecoded")),
             MissingPart::Undecoded(RpcMessageKind::Reply, _) => push_mark(cell, format_args!("reply undecoded")),
             MissingPart::Bytes(..) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..) => {}
+            // They are the status.
+            MissingPart::Refused(_) | MissingPart::WrongResult => {}
         }
     }
     if bytes > 0 && has_room {
@@ -449,6 +458,15 @@ pub(crate) fn status_and_marks(
         }
     }
     (is_ok, split)
+}
+
+/// Returns what makes the status of a Transaction worthless: its receiver refused the Reply, or the Call if there is no
+/// Reply, or the Reply has the results of another Call.
+pub(crate) fn fault(transaction: &Transaction, summary: &RpcSummary) -> Option<&'static str> {
+    match transaction.refused_message() {
+        Some(_) => Some("refused"),
+        None => summary.has_wrong_result(transaction).then_some("wrong result"),
+    }
 }
 
 /// Appends the version: `4.2` for NFS and its callbacks, else with a prefix for the program.
@@ -528,7 +546,11 @@ pub(crate) fn wire_bytes(transaction: &Transaction) -> u64 {
 /// Returns the number of missing bytes; 0 if a whole message is missing.
 fn missing_bytes(missing: &MissingPart) -> u64 {
     match missing {
-        MissingPart::Message(_) | MissingPart::Header(_) | MissingPart::Undecoded(..) => 0,
+        MissingPart::Message(_)
+        | MissingPart::Header(_)
+        | MissingPart::Undecoded(..)
+        | MissingPart::Refused(_)
+        | MissingPart::WrongResult => 0,
         MissingPart::Bytes(_, range) | MissingPart::Chunk(_, _, range) | MissingPart::ReplyRead(_, range) => {
             range.end.saturating_sub(range.start)
         }

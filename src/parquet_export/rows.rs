@@ -132,7 +132,8 @@ table! {
         reply_chunk_offered: Option<u64>,
         /// Bytes of it that were seen to move.
         reply_chunk_moved: Option<u64>,
-        /// True if the Call, the Reply and all bytes of chunks are in the capture.
+        /// True if the Call, the Reply and all bytes of chunks are in the capture, the Reply was not refused, and it has the
+        /// results of the Call.
         complete: bool,
         /// Codes of missing parts, separated by spaces; null if nothing is missing.
         missing: Option<Cow<'r, str>>,

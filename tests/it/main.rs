@@ -64,6 +64,7 @@ mod plans;
 mod player;
 mod program;
 mod readme;
+mod refusals;
 mod reordering;
 #[path = "../../benches/repeat.rs"]
 #[allow(dead_code, reason = "the benchmark needs more of it")]

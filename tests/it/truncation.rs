@@ -47,7 +47,10 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
         for code in &codes {
             let is_right = match code {
                 // Truncation removes bytes, and leaves none that cannot be decoded.
-                MissingPart::Undecoded(..) | MissingPart::ReplyRead(..) => false,
+                MissingPart::Undecoded(..)
+                | MissingPart::ReplyRead(..)
+                | MissingPart::Refused(_)
+                | MissingPart::WrongResult => false,
                 MissingPart::Message(which) | MissingPart::Header(which) => is_head(*which),
                 MissingPart::Bytes(which, range) => parts.iter().any(|part| {
                     part.what == What::Message(*which)
@@ -71,7 +74,11 @@ fn cut(exhibit: &Exhibit, range: &std::ops::Range<usize>, at: usize, length: usi
             {
                 let is_missed = codes.iter().any(|code| match code {
                     MissingPart::Message(of) | MissingPart::Header(of) | MissingPart::Bytes(of, _) => *of == which,
-                    MissingPart::Chunk(..) | MissingPart::ReplyRead(..) | MissingPart::Undecoded(..) => false,
+                    MissingPart::Chunk(..)
+                    | MissingPart::ReplyRead(..)
+                    | MissingPart::Undecoded(..)
+                    | MissingPart::Refused(_)
+                    | MissingPart::WrongResult => false,
                 });
                 assert!(is_missed, "{said}: nothing is missed of {part:?}");
             }

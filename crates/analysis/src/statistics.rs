@@ -228,6 +228,10 @@ pub struct IncompleteTransactionTally {
     pub chunk_bytes: u64,
     /// The rest of a captured message, which could not be decoded.
     pub undecoded: u64,
+    /// The acceptance of a message, which its receiver refused.
+    pub refused: u64,
+    /// The results of the Call: the Reply has others.
+    pub wrong_result: u64,
 }
 
 impl IncompleteTransactionTally {
@@ -238,6 +242,8 @@ impl IncompleteTransactionTally {
         self.message_bytes += count_if(|missing| matches!(missing, MissingPart::Header(_) | MissingPart::Bytes(..)));
         self.chunk_bytes += count_if(|missing| matches!(missing, MissingPart::Chunk(..) | MissingPart::ReplyRead(..)));
         self.undecoded += count_if(|missing| matches!(missing, MissingPart::Undecoded(..)));
+        self.refused += count_if(|missing| matches!(missing, MissingPart::Refused(_)));
+        self.wrong_result += count_if(|missing| matches!(missing, MissingPart::WrongResult));
     }
 }
 

@@ -1,5 +1,5 @@
-//! Sessions with their channels and slots, as far as the capture shows them from CREATE_SESSION on. RFC 8881 section
-//! 2.10.6.
+//! Sessions with their channels and slots, as far as the capture shows them. Most rules need the session from its
+//! CREATE_SESSION on. RFC 8881 section 2.10.6.
 
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
@@ -71,6 +71,8 @@ pub(crate) struct LastSessionSlotUse {
     /// `true` if the replier lowered its highest slot, or the target of it, below this one since. It may have retired
     /// the slot, whose sequence IDs then begin with 1 again. RFC 8881 section 2.10.6.1.
     is_retired: bool,
+    /// `true` if the connection of a Call without a Reply ended.
+    has_connection_ended: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
     pub(crate) arguments: Option<CompoundRetryDigest>,
     /// Digest of the results after the first, if the Reply was captured to its end.
@@ -92,6 +94,16 @@ impl LastSessionSlotUse {
     pub(crate) fn has_uncertain_order(&self, transaction: &Transaction) -> bool {
         let is_elsewhere = self.connection() != transaction.connection.number;
         transaction.credit_use.may_follow_reply || (is_elsewhere && self.may_follow_reply)
+    }
+
+    /// Returns `true` if the Call occupies its sequence ID, as far as the capture shows: it was executed, or it has no
+    /// Reply although no packet is missing from the capture. A replier that refuses SEQUENCE does not use the slot.
+    pub(crate) fn is_slot_used(&self, transaction: &Transaction) -> bool {
+        let has_same_losses =
+            self.connection() == transaction.connection.number && self.certain.losses == transaction.credit_use.losses;
+        !self.is_retired
+            && !self.is_misordered
+            && (self.is_executed || (self.reply_time.is_none() && (self.has_connection_ended || has_same_losses)))
     }
 
     /// Returns `true` if the Call was sent before that of the Transaction, which was captured at `time`, or is the same
@@ -133,6 +145,8 @@ pub(crate) struct SlotStateBeforeCompound {
 
 #[derive(Debug)]
 struct SessionChannel {
+    /// `true` if the creation of the session was captured.
+    is_whole: bool,
     minor_version: u32,
     limits: ChannelLimits,
     slots: FxHashMap<u32, LastSessionSlotUse>,
@@ -184,8 +198,25 @@ impl SessionChannel {
             max_operations: attributes.ca_maxoperations,
             max_requests: attributes.ca_maxrequests,
         };
+        Self::with_limits(transaction, minor_version, limits, gaps)
+    }
+
+    /// Creates the channel of a session whose creation was not captured. Its limits are unknown.
+    fn of_unknown_session(transaction: &Transaction) -> Self {
+        let limits = ChannelLimits {
+            max_request_bytes: u32::MAX,
+            max_response_bytes: u32::MAX,
+            max_cached_response_bytes: u32::MAX,
+            max_operations: u32::MAX,
+            max_requests: u32::MAX,
+        };
+        Self { is_whole: false, ..Self::with_limits(transaction, 0, limits, 0) }
+    }
+
+    fn with_limits(transaction: &Transaction, minor_version: u32, limits: ChannelLimits, gaps: u64) -> Self {
         let connection = transaction.connection.number;
         Self {
+            is_whole: true,
             minor_version,
             limits,
             slots: FxHashMap::default(),
@@ -226,7 +257,7 @@ impl SessionChannel {
 /// port and a trunk has each session twice.
 type SessionChannelKey = (VirtualNetwork, SessionChannelKind, Sessionid4);
 
-/// The channels of all sessions whose creation was captured.
+/// The channels of all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct SessionTable {
     channels: FxHashMap<SessionChannelKey, SessionChannel>,
@@ -242,6 +273,9 @@ impl SessionTable {
     ) -> Option<SlotStateBeforeCompound> {
         let sequence = operations.sequence.as_ref()?;
         let session = self.channels.get(&(transaction.connection.tenant, operations.channel, sequence.session))?;
+        if !session.is_whole {
+            return None;
+        }
         let last_use = session.slots.get(&sequence.slot).copied();
         let last_point = last_use.map_or(session.created, |last_use| last_use.certain);
         let frame_before = last_use.map_or(session.created_frame, |last_use| last_use.call_frame);
@@ -264,6 +298,18 @@ impl SessionTable {
         })
     }
 
+    /// Returns the last use of the slot of a COMPOUND or CB_COMPOUND, whether or not the creation of its session was
+    /// captured.
+    pub(crate) fn last_use(
+        &self,
+        transaction: &Transaction,
+        operations: &CompoundOperationIterator<'_>,
+    ) -> Option<LastSessionSlotUse> {
+        let sequence = operations.sequence.as_ref()?;
+        let session = self.channels.get(&(transaction.connection.tenant, operations.channel, sequence.session))?;
+        session.slots.get(&sequence.slot).copied()
+    }
+
     /// Returns the copies of the session that a COMPOUND destroys, if it has any.
     pub(crate) fn ended_copies(
         &self,
@@ -277,7 +323,8 @@ impl SessionTable {
         let session = operations.pairs().find_map(|pair| match pair {
             (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => result
                 .ok()
-                .and_then(|_| self.channels.get(&(tenant, SessionChannelKind::Fore, destroyed.dsa_sessionid))),
+                .and_then(|_| self.channels.get(&(tenant, SessionChannelKind::Fore, destroyed.dsa_sessionid)))
+                .filter(|session| session.is_whole),
             _ => None,
         })?;
         let end_point = session.certain_point(transaction);
@@ -338,7 +385,7 @@ impl SessionTable {
                     ] {
                         let id = (tenant, channel, created.csr_sessionid);
                         // A retry, or a server that was restarted: the slots are unknown.
-                        let gaps = u64::from(self.channels.contains_key(&id));
+                        let gaps = u64::from(self.channels.get(&id).is_some_and(|session| session.is_whole));
                         let minor_version = operations.minor_version;
                         let state = SessionChannel::new(transaction, minor_version, attributes, gaps);
                         self.channels.insert(id, state);
@@ -409,8 +456,12 @@ impl SessionTable {
         }
         let Some(sequence) = sequence else { return };
         let id = (tenant, operations.channel, sequence.session);
-        let Some(session) = self.channels.get_mut(&id) else { return };
         let Some(call) = &transaction.call else { return };
+        if !self.channels.contains_key(&id) {
+            empty_if_full(&mut self.channels, MAX_CHANNELS);
+            self.channels.insert(id, SessionChannel::of_unknown_session(transaction));
+        }
+        let Some(session) = self.channels.get_mut(&id) else { return };
         let certain = session.certain_point(transaction);
         if session.connection != certain.connection {
             session.has_other_hosts |= session.hosts != hosts_of(&transaction.connection);
@@ -462,6 +513,7 @@ impl SessionTable {
             call_frame: call.frames.first().copied(),
             reply_time: reply.map(|reply| reply.time),
             is_executed: result.is_some(),
+            has_connection_ended: transaction.has_connection_ended,
             arguments: operations.arguments_digest,
             results: operations.results_digest,
             // A loss before the Reply may be of the next Call on the slot: the Reply may be decoded later.

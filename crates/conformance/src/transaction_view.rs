@@ -65,6 +65,8 @@ pub(crate) struct ConformanceTransaction<'t> {
     pub(crate) reply_elsewhere: Option<OrphanReply>,
     /// State of the slot before the COMPOUND or CB_COMPOUND, if the session is known.
     pub(crate) slot: Option<SlotStateBeforeCompound>,
+    /// Last use of the slot of the COMPOUND or CB_COMPOUND, whether or not the creation of its session was captured.
+    pub(crate) last_use: Option<LastSessionSlotUse>,
     /// Asynchronous copies of the session that the COMPOUND destroys.
     pub(crate) ended_copies: Option<EndedSessionAsyncCopies>,
     /// Operations of a COMPOUND or CB_COMPOUND with their arguments and results; none for other procedures.
@@ -108,6 +110,7 @@ impl<'t> ConformanceTransaction<'t> {
             reply_elsewhere: None,
             ended_copies: sessions.ended_copies(transaction, operations),
             slot: sessions.slot(transaction, operations),
+            last_use: sessions.last_use(transaction, operations),
             operations,
             headers,
             file_accesses: OnceCell::new(),
@@ -238,9 +241,8 @@ impl<'t> ConformanceTransaction<'t> {
 
     /// Returns `true` if the COMPOUND has the sequence ID of the last use of its slot.
     fn is_repeated_sequence(&self) -> bool {
-        let last_use = self.slot.as_ref().and_then(|slot| slot.last_use);
         { self.operations.sequence }
-            .zip(last_use)
+            .zip(self.last_use)
             .is_some_and(|(sequence, last_use)| sequence.sequence_id == last_use.sequence_id)
     }
 

@@ -77,7 +77,7 @@ impl ByteRangeSet {
         self.later_ranges.as_ref().map_or(0, |ranges| ranges.len() * RANGE_BYTES)
     }
 
-    fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let later_ranges = self.later_ranges.iter().flat_map(|ranges| ranges.iter()).map(|(start, end)| *start..*end);
         std::iter::once(self.first_range.clone()).chain(later_ranges)
     }

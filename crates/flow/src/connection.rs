@@ -65,6 +65,8 @@ pub(super) struct ConnectionEndpointState {
     pub(super) requests: RequesterPacketState,
     /// PSN of its first request, from the set-up; `None` once a request was captured.
     pub(super) starting_psn: Option<Psn>,
+    /// Number of its Calls without a Reply when the connection ended, once counted.
+    pub(super) unanswered_at_end: Option<u32>,
     /// IPv4 identifications, which distinguish its packets.
     pub(super) ip_id_variation: VaryingIpIdDetector,
     /// Order of its packets; `None` unless transport events are recorded.
@@ -79,6 +81,7 @@ impl ConnectionEndpointState {
             kind,
             requests: RequesterPacketState::default(),
             starting_psn: None,
+            unanswered_at_end: None,
             ip_id_variation: VaryingIpIdDetector::default(),
             packet_order: None,
         }

@@ -6,6 +6,7 @@ use super::connection::{FlowConnection, QueuePairFlowKey};
 use super::connection_key::ConnectionSlabKey;
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::cross_connection_call_retries::{CallRetryHash, EarlierCallEmissionState};
+use super::finality;
 use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
@@ -162,6 +163,12 @@ impl Flow {
 
     /// Records that the end of a connection was seen.
     pub(super) fn record_connection_end(&mut self, key: ConnectionSlabKey) {
+        if let Some(connection) = self.connections.get_by_key(key) {
+            for side in ConnectionSideAOrB::BOTH {
+                let sent = &connection.ends[side].requests;
+                finality::record_refused_messages(sent, &mut self.transaction_table, true);
+            }
+        }
         if self.connections.record_end(key) && self.limits.report_closed_connections {
             self.closing_connections.record_end(key);
         }

@@ -32,6 +32,27 @@ pub(super) fn handle_acknowledgement(
                 transactions.record_acknowledgment(key, kind);
             }
         }
+        if sent.record_refusal(sequence, aeth.syndrome) {
+            record_refused_messages(sent, transactions, false);
+        }
+    }
+}
+
+/// Records the messages that were refused: for good, or until their receiver is ready. `is_end`: the connection ended,
+/// and no copy follows.
+#[cold]
+pub(super) fn record_refused_messages(
+    sent: &RequesterPacketState,
+    transactions: &mut TrackedTransactionTable,
+    is_end: bool,
+) {
+    let (messages, is_final) = sent.refused_messages();
+    for (key, at) in messages.filter_map(TransactionSlabKey::from_attribution) {
+        match at.message_kind() {
+            Some(kind) if is_final || is_end => transactions.record_refusal(key, kind),
+            Some(RpcMessageKind::Reply) => transactions.expect_copy(key),
+            _ => {}
+        }
     }
 }
 

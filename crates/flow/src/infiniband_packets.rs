@@ -31,6 +31,10 @@ use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaMemoryRange, RdmaOperation};
 
+/// Number of packets of a side that a capture may lack between the set-up and the first captured one. Beyond it, the
+/// starting PSN of the set-up is not that of the packets.
+const MAX_LOST_AT_START: i32 = 128;
+
 impl Flow {
     /// Processes a datagram of the connection manager.
     fn process_management(
@@ -285,15 +289,27 @@ impl Flow {
         }
         // Without the set-up, packets before the first one may have been lost with it.
         let is_first_missing = match own.starting_psn.take() {
-            Some(first) => first != psn,
+            Some(announced) => {
+                // More packets than that are not lost at the start of a connection, and none precede it.
+                let lost = announced.distance(psn);
+                if !(0..MAX_LOST_AT_START).contains(&lost) {
+                    let kind = TransportAnomalyKind::StartingPsn { announced, first: psn };
+                    self.transaction_table.transport_events.record((at, sender), &packet_meta, None, kind);
+                }
+                lost != 0
+            }
             None => !own.requests.has_begun(),
         };
         if is_first_missing || own.requests.may_follow_gap(sequence) {
             conversation.record_loss(packet_meta.time);
         }
         let anomaly = own.requests.detect_anomaly(sequence, packet, packet_meta.time, *path_mtu);
-        if !matches!(anomaly, None | Some(DeliveryAnomaly::Surplus)) {
-            conversation.record_loss(packet_meta.time);
+        match anomaly {
+            None | Some(DeliveryAnomaly::Surplus) => {}
+            Some(DeliveryAnomaly::Repeated(_) | DeliveryAnomaly::Recovered(_)) => {
+                conversation.record_repeat(packet_meta.time);
+            }
+            Some(_) => conversation.record_loss(packet_meta.time),
         }
         (sequence, anomaly)
     }
@@ -348,10 +364,12 @@ impl Flow {
             Err(reason) => conversation.handle_no_operation(&mut context, reason),
         };
         has_parts |= own.has_partial_messages();
-        if let FrameContentKind::Message { key, which } = content
-            && own.is_acknowledged(sequence)
-        {
-            self.transaction_table.record_acknowledgment(key, which);
+        if let FrameContentKind::Message { key, which } = content {
+            if own.is_refused(sequence) {
+                context.transaction_table.record_refusal(key, which);
+            } else if own.is_acknowledged(sequence) {
+                context.transaction_table.record_acknowledgment(key, which);
+            }
         }
         if has_parts {
             self.account_partial_messages(at, sender, bytes_before);

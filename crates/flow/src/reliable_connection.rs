@@ -90,6 +90,15 @@ struct SentMessagePsnRange {
     is_refused: bool,
 }
 
+/// Refusal of packets by their receiver.
+#[derive(Clone, Copy, Debug)]
+struct PacketRefusal {
+    /// Number of the first refused packet.
+    first: ExtendedPsn,
+    /// `true` for an error, which ends the connection; `false` if the receiver was not ready.
+    is_final: bool,
+}
+
 /// Requests of one side of a connection: the packets that use its own sequence numbers.
 #[derive(Debug, Default)]
 pub(super) struct RequesterPacketState {
@@ -112,6 +121,8 @@ pub(super) struct RequesterPacketState {
     acknowledged_until: ExtendedPsn,
     /// Highest sequence number that the peer answered.
     highest_answered: Option<ExtendedPsn>,
+    /// Packets that the peer refused last, unless it acknowledged them later.
+    refusal: Option<PacketRefusal>,
     /// `true` if a snap length truncated the header with the memory of an RDMA Read or Write.
     has_cut_request: bool,
     /// `true` if nothing more will come.
@@ -730,6 +741,47 @@ impl RequesterPacketState {
         let acknowledged = acknowledged.take_while(move |sent| sent.last < until);
         // For a refused message, the accepted copy was not captured.
         acknowledged.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.attribution)
+    }
+
+    /// Records what an ACK or NAK with this number says about refused packets. Returns `true` if it refuses packets other
+    /// than with a sequence error, after which they are sent again.
+    #[inline]
+    pub(super) fn record_refusal(&mut self, sequence: ExtendedPsn, syndrome: Syndrome) -> bool {
+        match syndrome {
+            Syndrome::Ack { .. } => {
+                if self.refusal.is_some_and(|refusal| refusal.first <= sequence) {
+                    self.refusal = None;
+                }
+                false
+            }
+            Syndrome::Nak(NakCode::PSN_SEQUENCE_ERROR) => false,
+            Syndrome::Nak(_) | Syndrome::RnrNak { .. } => {
+                let is_final = matches!(syndrome, Syndrome::Nak(_));
+                let is_known = self.has_final_refusal() || sequence < self.acknowledged_until;
+                if !is_known {
+                    self.refusal = Some(PacketRefusal { first: sequence, is_final });
+                }
+                !is_known
+            }
+            _ => false,
+        }
+    }
+
+    fn has_final_refusal(&self) -> bool {
+        self.refusal.is_some_and(|refusal| refusal.is_final)
+    }
+
+    /// Returns `true` if the peer refused the packet with this number for good, or one before it.
+    #[inline]
+    pub(super) fn is_refused(&self, sequence: ExtendedPsn) -> bool {
+        self.refusal.is_some_and(|refusal| refusal.is_final && refusal.first <= sequence)
+    }
+
+    /// Returns the attributions of the messages with refused packets, and `true` if they are refused for good.
+    pub(super) fn refused_messages(&self) -> (impl Iterator<Item = RdmaAttribution> + '_, bool) {
+        let first = self.refusal.map_or(ExtendedPsn::MAX, |refusal| refusal.first);
+        let messages = self.sent_messages.iter().rev().take_while(move |sent| sent.last >= first);
+        (messages.map(|sent| sent.attribution), self.has_final_refusal())
     }
 
     /// Returns `true` if the peer has acknowledged the packet with this number.

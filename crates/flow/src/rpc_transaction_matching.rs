@@ -11,6 +11,7 @@ mod dialect;
 mod invalid_memory_access;
 mod message_chunks;
 mod message_record;
+mod overlapping_memory;
 mod plain_rpc;
 mod rdma_read_depth;
 pub(super) mod retransmitted_message_packets;

@@ -11,6 +11,7 @@ use super::limits::FlowLimits;
 use super::packet_meta::PacketMeta;
 use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::statistics::FlowDecodingStatistics;
+use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
 use crate::rdma_operation::ConnectionSideAOrB;
 
@@ -120,6 +121,14 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
                     self.rpc_context(&packet_meta).1.record_event(None, kind);
                 }
                 FrameContentKind::Control
+            }
+            IwarpEvent::RefusedMessage(attribution) => {
+                if let Some((key, at)) = TransactionSlabKey::from_attribution(attribution)
+                    && let Some(kind) = at.message_kind()
+                {
+                    self.transaction_table.record_refusal(key, kind);
+                }
+                return;
             }
             IwarpEvent::Terminate(terminate) => {
                 let (conversation, mut context) = self.rpc_context(&packet_meta);

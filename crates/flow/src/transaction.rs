@@ -266,6 +266,10 @@ pub struct CapturedMessage {
     /// `false` if the message counts as a Call, or as a Reply, only because the Transaction has no other message: its
     /// header and the captured start of its RPC message permit both.
     pub is_kind_known: bool,
+    /// `true` if its receiver refused it for good: with a NAK that ends the connection, or with RNR NAKs until the
+    /// connection ended (InfiniBand Architecture Specification volume 1, section 9.7.5.2.8); with a Terminate (RFC 5040
+    /// section 4.8); or with RDMA_ERROR, if it is a Reply.
+    pub is_refused: bool,
 }
 
 impl CapturedMessage {
@@ -287,6 +291,7 @@ impl CapturedMessage {
             invalidated_handle: None,
             rpc_offset: Some(0),
             is_kind_known: true,
+            is_refused: false,
         }
     }
 
@@ -421,7 +426,7 @@ impl CapturedMessage {
     }
 }
 
-/// Part of a Transaction that is not in the capture.
+/// Part without which a Transaction is not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissingPart {
     /// The whole message.
@@ -438,10 +443,14 @@ pub enum MissingPart {
     /// Bytes that were captured but not decoded: the RPC message from this offset on; or a data item at this offset,
     /// with a chunk of another length.
     Undecoded(RpcMessageKind, u64),
+    /// Nothing is missing from the message, but its receiver refused it: its sender's part alone was done.
+    Refused(RpcMessageKind),
+    /// The results of the Call: the Reply has others.
+    WrongResult,
 }
 
 /// Formats the code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`,
-/// `replyread:0:0-99`, with first and last byte; `undecoded:call:256-`.
+/// `replyread:0:0-99`, with first and last byte; `undecoded:call:256-`, `reply:refused`, `reply:wrong-result`.
 impl fmt::Display for MissingPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = |kind| match kind {
@@ -458,6 +467,8 @@ impl fmt::Display for MissingPart {
             Self::Chunk(ChunkKind::Reply, _, range) => write!(f, "replychunk:{}", bytes(range)),
             Self::ReplyRead(index, range) => write!(f, "replyread:{index}:{}", bytes(range)),
             Self::Undecoded(kind, at) => write!(f, "undecoded:{}:{at}-", message(*kind)),
+            Self::Refused(kind) => write!(f, "{}:refused", message(*kind)),
+            Self::WrongResult => f.write_str("reply:wrong-result"),
         }
     }
 }
@@ -552,7 +563,8 @@ pub struct CallCreditUse {
     /// before the first Reply.
     pub granted: Option<u32>,
     /// `true` if `in_flight` is certain: no message was lost, or missing from the capture, between the last time at
-    /// which no Call was in flight and the Reply. Nothing shows that one is missing before the first captured packet of
+    /// which no Call was in flight and the Reply; without a Reply, no message is missing from the capture until the end
+    /// of the connection, which was captured. Nothing shows that one is missing before the first captured packet of
     /// a side whose set-up was not captured.
     pub is_exact: bool,
     /// Number of losses on the connection until the Reply, or until the Call if there is no Reply: messages that were
@@ -618,6 +630,8 @@ pub struct Transaction {
     pub is_done: bool,
     /// `true` for a Call without Reply if the end of its connection was captured: there will be none.
     pub has_connection_ended: bool,
+    /// In this case, the number of Calls of the same side without a Reply when the connection ended.
+    pub unanswered_at_end: u32,
     /// Other connections between the same hosts; [`SiblingConnectionStatus::None`] unless transport events are
     /// recorded.
     pub siblings: SiblingConnectionStatus,
@@ -635,6 +649,9 @@ pub struct Transaction {
     /// `true` if an RDMA Read or Write that looks invalid may have been meant for the Call, if transport events are
     /// recorded.
     pub has_suspected_access: bool,
+    /// `true` if bytes that an RDMA Write moved count for a segment of this Transaction and for another segment of the
+    /// same memory.
+    pub shares_memory: bool,
 }
 
 impl Transaction {
@@ -774,7 +791,7 @@ impl Transaction {
         if self.stalls.is_empty() { 0 } else { self.phases().map_or(0, |phases| phases.recovery_ns) }
     }
 
-    /// Returns the parts that are not in the capture, in protocol order.
+    /// Returns the parts that are not in the capture, or were refused, in protocol order.
     pub fn missing_parts(&self) -> Vec<MissingPart> {
         let mut missing = Vec::new();
         if self.call.is_none() {
@@ -820,7 +837,19 @@ impl Transaction {
         if self.reply.is_none() {
             missing.push(MissingPart::Message(RpcMessageKind::Reply));
         }
+        if let Some(kind) = self.refused_message() {
+            missing.push(MissingPart::Refused(kind));
+        }
         missing
+    }
+
+    /// Returns the message that its receiver refused, if any: an answered Call was accepted.
+    pub fn refused_message(&self) -> Option<RpcMessageKind> {
+        match (&self.call, &self.reply) {
+            (_, Some(reply)) => reply.is_refused.then_some(RpcMessageKind::Reply),
+            (Some(call), None) => call.is_refused.then_some(RpcMessageKind::Call),
+            (None, None) => None,
+        }
     }
 
     pub(super) fn chunk_content_bytes(&self) -> u64 {

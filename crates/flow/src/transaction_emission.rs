@@ -55,6 +55,22 @@ impl Flow {
             let name_and_direction = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = name_and_direction;
             entry.transaction.has_connection_ended = connection.is_ending && entry.transaction.reply.is_none();
+            if entry.transaction.has_connection_ended {
+                let conversation = &connection.conversation;
+                let has_gap = entry.gaps_when_idle != conversation.gaps();
+                entry.transaction.credit_use.is_exact = entry.transaction.call.is_some() && !has_gap;
+                let is_unanswered = |key: TransactionSlabKey| {
+                    self.transaction_table.get(key).is_some_and(|other| {
+                        let has_call = other.transaction.call.is_some();
+                        other.requester == entry.requester && has_call && other.is_unanswered()
+                    })
+                };
+                let count = || 1 + conversation.transaction_keys().filter(|key| is_unanswered(*key)).count();
+                let counted = connection.ends[entry.requester].unanswered_at_end;
+                let unanswered = counted.unwrap_or_else(|| u32::try_from(count()).unwrap_or(u32::MAX));
+                connection.ends[entry.requester].unanswered_at_end = Some(unanswered);
+                entry.transaction.unanswered_at_end = unanswered;
+            }
             entry.transaction.credit_use.is_direction_known = connection.client().is_some();
             entry.transaction.credit_use.may_follow_reply |= connection.conversation.is_misordered;
             entry.transaction.set_up.clone_from(&connection.parameters);

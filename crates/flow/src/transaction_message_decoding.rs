@@ -1,6 +1,7 @@
 //! Decoding of a Transaction's RPC messages, inline or in chunks, as far as they were captured.
 
 mod call_header;
+mod compound_results;
 mod decoded_compound;
 mod procedure_or_main_operation;
 mod reencoding;
@@ -19,6 +20,7 @@ use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError
 use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{CapturedMessage, MissingPart, Transaction};
 use call_header::{CallBodyDecodeParameters, PartialCallHeader};
+use compound_results::CallOperations;
 
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};
@@ -54,6 +56,8 @@ pub struct RpcSummary {
     pub call_error: Option<XdrError>,
     /// Error that ended decoding of the Reply, including bytes after its end.
     pub reply_error: Option<XdrError>,
+    /// `true` if the results of a COMPOUND or CB_COMPOUND contradict its Call, or its status.
+    pub has_contradiction: bool,
 }
 
 impl RpcSummary {
@@ -101,13 +105,35 @@ impl RpcSummary {
         (!error.is_cut() && (!by_length || !has_gaps)).then_some(error)
     }
 
-    /// Returns the parts that keep a Transaction from being complete: not captured, or not decoded.
+    /// Returns `true` if a successful Reply does not have the results of its Call: other operations, another number of
+    /// them, or results that are not those of its procedure. An operation of NFSv4 that cannot be decoded may be one that
+    /// is not described here.
+    pub fn has_wrong_result(&self, transaction: &Transaction) -> bool {
+        if self.has_contradiction {
+            return true;
+        }
+        let Some(error) = self.reply_error else { return false };
+        let is_readable = matches!(self.payload, Some(GssPayload::Plain | GssPayload::Integrity));
+        let is_success = matches!(self.rpc_status, Some(RpcStatus::Rpc(status)) if status.is_success());
+        let is_closed = self.described_procedure().is_some_and(|procedure| !procedure.is_compound());
+        is_readable
+            && is_success
+            && self.call_error.is_none()
+            && (is_closed || matches!(error, XdrError::ResultsMissing { .. }))
+            && self.decode_error(transaction, RpcMessageKind::Reply).is_some()
+    }
+
+    /// Returns the parts that keep a Transaction from being complete: not captured, not decoded, refused, or not those of
+    /// its Call.
     pub fn missing(&self, transaction: &Transaction) -> Vec<MissingPart> {
         let mut missing = transaction.missing_parts();
         for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
             if let Some(error) = self.decode_error(transaction, kind) {
                 missing.push(MissingPart::Undecoded(kind, error.at() as u64));
             }
+        }
+        if self.has_wrong_result(transaction) {
+            missing.push(MissingPart::WrongResult);
         }
         missing
     }
@@ -180,8 +206,10 @@ impl<'t> RpcMessageChunkContents<'t> {
             RpcMessageKind::Call => (&transaction.read_chunks, None),
             RpcMessageKind::Reply => (&transaction.reply_read_chunks, transaction.reply_chunk.as_ref()),
         };
-        let (whole_chunks, read_items): (Vec<_>, Vec<_>) =
-            read_chunks.iter().partition(|chunk| chunk.position == Some(0));
+        // The item of a chunk without bytes is inline (RFC 5667 section 5).
+        let (whole_chunks, read_items): (Vec<_>, Vec<_>) = { read_chunks.iter() }
+            .filter(|chunk| chunk.offered_bytes() > 0 || chunk.is_cut)
+            .partition(|chunk| chunk.position == Some(0));
         let (whole_message, length) = match (whole_chunks.first(), reply_chunk) {
             _ if !message.is_nomsg() => (None, length),
             (Some(chunk), _) => {
@@ -331,10 +359,11 @@ impl<'a> TransactionMessages<'a> {
     pub fn summary(&self) -> RpcSummary {
         let mut summary = RpcSummary::default();
         let header = self.call_header();
+        let mut operations = CallOperations::Unknown;
         if let Some((call, Some(cursor))) = header {
             summary.set_procedure(Some(call.program), Some(call.version), Some(call.procedure));
             summary.payload = Some(call.payload);
-            summary.call_error = self.decode_arguments(call, cursor, &mut summary).err();
+            summary.call_error = self.decode_arguments(call, cursor, &mut summary, &mut operations).err();
         } else if let Some(mut cursor) = self.call {
             let mut partial = PartialCallHeader::default();
             let read = rpc::RpcMsg::decode(&mut cursor, &mut partial);
@@ -354,7 +383,7 @@ impl<'a> TransactionMessages<'a> {
                     summary.reply_error = match header {
                         Some((call, _)) if status.is_some_and(RpcReplyStatus::is_success) => {
                             summary.status = procedure_status(call, cursor);
-                            self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullFieldObserver).err()
+                            self.read_results(call, cursor, &operations, &mut summary).err()
                         }
                         _ if status.is_some_and(|status| !status.is_success()) => cursor.expect_end().err(),
                         _ => None,
@@ -399,6 +428,7 @@ impl<'a> TransactionMessages<'a> {
         call: CallBodyDecodeParameters,
         mut cursor: Cursor<'a>,
         summary: &mut RpcSummary,
+        operations: &mut CallOperations<'a>,
     ) -> Result<(), XdrError> {
         let (procedure, payload) = (call.described_procedure(), call.payload);
         if !procedure.is_some_and(Procedure::is_compound) {
@@ -413,20 +443,19 @@ impl<'a> TransactionMessages<'a> {
             );
         };
         let (minor_version, operation, decoded, stop) = if procedure == Some(Procedure::Compound) {
-            let (minor_version, main_operation) = match self.compound.get().and_then(|compound| compound.call.as_ref())
-            {
-                Some(call) => (call.head.minorversion, call.main_operation()),
-                None => {
-                    let call = v4::CompoundCall::decode(&mut body, &mut NullFieldObserver)?;
-                    (call.head.minorversion, call.main_operation())
-                }
+            let call = v4::CompoundCall::decode(&mut body, &mut NullFieldObserver)?;
+            let (main_operation, all) = match self.compound.get().and_then(|compound| compound.call.as_ref()) {
+                Some(decoded) => (decoded.main_operation(), decoded.summary(|_| None)),
+                None => call.main_operation_and_summary(),
             };
+            *operations = CallOperations::Fore(all, body);
             let [operation, decoded] =
                 [main_operation.operation, main_operation.decoded].map(|number| number.map(MainOperation::Operation));
-            (minor_version, operation, decoded, main_operation.stop)
+            (call.head.minorversion, operation, decoded, main_operation.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullFieldObserver)?;
-            let main_operation = call.main_operation();
+            let (main_operation, all) = call.main_operation_and_summary();
+            *operations = CallOperations::Back(all, body);
             let [operation, decoded] =
                 [main_operation.operation, main_operation.decoded].map(|number| number.map(MainOperation::Callback));
             (call.head.minorversion, operation, decoded, main_operation.stop)

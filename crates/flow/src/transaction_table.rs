@@ -54,6 +54,8 @@ pub(super) struct TrackedFlowTransaction {
     pub(super) is_delayed: bool,
     /// Number of losses of the conversation when no Call was in flight for the last time before the Call.
     pub(super) losses_when_idle: u64,
+    /// Number of gaps of the capture in the conversation at that time.
+    pub(super) gaps_when_idle: u64,
 }
 
 impl TrackedFlowTransaction {
@@ -75,6 +77,7 @@ impl TrackedFlowTransaction {
             is_refused: packet_meta.is_refused(),
             is_delayed: false,
             losses_when_idle: 0,
+            gaps_when_idle: 0,
         }
     }
 
@@ -551,6 +554,26 @@ impl TrackedTransactionTable {
         // An answered Call was received, even if its acknowledgement follows later.
         let reply = reply.iter_mut().filter(|_| kind == RpcMessageKind::Reply);
         call.iter_mut().chain(reply).for_each(CapturedMessage::record_acknowledgment);
+    }
+
+    /// Records that the receiver of a message refused it for good.
+    #[cold]
+    pub(super) fn record_refusal(&mut self, key: TransactionSlabKey, kind: RpcMessageKind) {
+        let Some(entry) = self.get_mut(key) else { return };
+        let Transaction { call, reply, .. } = &mut *entry.transaction;
+        let message = match kind {
+            RpcMessageKind::Call => call,
+            RpcMessageKind::Reply => reply,
+        };
+        message.iter_mut().for_each(|message| message.is_refused = true);
+    }
+
+    /// Records that the receiver of a Reply was not ready: the Reply is sent again, or the connection ends.
+    #[cold]
+    pub(super) fn expect_copy(&mut self, key: TransactionSlabKey) {
+        if let Some(entry) = self.get_mut(key) {
+            entry.is_refused = true;
+        }
     }
 
     /// Delays the delivery of a message until the time of a retransmission that its receiver needed. Returns the

@@ -6,7 +6,7 @@ pub use super::rdmap_headers::{
     RdmapAtomicOpcode, RdmapAtomicRequestHeader, RdmapAtomicResponseHeader, RdmapControl, RdmapImmediateData,
     RdmapInvalidateStag, RdmapOpcode, RdmapReadRequestHeader, RdmapUntaggedReservedField,
 };
-use super::segment::DdpSegment;
+use super::segment::{DdpSegment, DdpSegmentDestination};
 use crate::captured_frame::CapturedSlice;
 use crate::field::registry::{FieldRegistry, describe_headers};
 use crate::field::{FieldObserver, NullFieldObserver};
@@ -182,6 +182,15 @@ impl RdmapTerminate {
             }
         }
         Some(Self { layer: control.layer, error_type: control.error_type, code: control.code })
+    }
+
+    /// Returns the destination of the DDP segment at fault, if the Terminate Header at the start of `slice` includes its
+    /// header.
+    pub fn segment_at_fault(slice: CapturedSlice<'_>) -> Option<DdpSegmentDestination> {
+        let (control, fault) = OtherTerminate::decode_slice(slice, &mut NullFieldObserver)?;
+        let header = fault.skip_bytes(TerminateDdpSegmentLength::LENGTH);
+        let (segment, _) = DdpSegment::decode(header, &mut NullFieldObserver).filter(|_| control.has_ddp)?;
+        Some(segment.target)
     }
 
     /// Returns the specification's names of error type and error code.

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::{
-    ChunkTally, FrameAndTransactionStatistics, OperationKey, OperationTally, RetransmissionTally,
+    ChunkTally, FrameAndTransactionStatistics, IncompleteTransactionTally, OperationKey, OperationTally,
+    RetransmissionTally,
 };
 use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::ReportedFindingSeverity;
@@ -81,7 +82,21 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
         let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
     }
+    push_faults(statistics.missing(), &mut text);
     text
+}
+
+/// Appends the number of messages that their receivers refused, and of Replies with results of another Call.
+fn push_faults(missing: IncompleteTransactionTally, text: &mut String) {
+    let IncompleteTransactionTally { refused, wrong_result, .. } = missing;
+    let parts: Vec<String> = [(refused, "refused message"), (wrong_result, "wrong result")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, noun)| PluralCount(count, noun).to_string())
+        .collect();
+    if !parts.is_empty() {
+        let _ = write!(text, " {}: see lint.", parts.join(", "));
+    }
 }
 
 fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
@@ -237,6 +252,8 @@ fn push_transactions(statistics: &FrameAndTransactionStatistics, text: &mut Stri
                 (missing.message_bytes, "with ", "message bytes missing"),
                 (missing.chunk_bytes, "with ", "chunk bytes missing"),
                 (missing.undecoded, "", "not fully decoded"),
+                (missing.refused, "", "refused by the receiver"),
+                (missing.wrong_result, "with ", "wrong results"),
             ]
             .into_iter()
             .filter(|(count, ..)| *count > 0)

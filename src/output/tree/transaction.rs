@@ -244,10 +244,12 @@ impl FieldTreeTextWriter {
             let text = format_args!("{program} version {number}{minor}{procedure}");
             self.lines.push(fact_line(&styles, 1, "program", text));
         }
-        if !status.is_empty() {
-            let style = if is_ok { styles.ok } else { styles.error };
+        let fault = transaction_list::fault(transaction, facts);
+        if !status.is_empty() || fault.is_some() {
+            let style = if is_ok && fault.is_none() { styles.ok } else { styles.error };
             let name = facts.status.and_then(|status| status.name).unwrap_or(&status);
-            self.lines.push(styled_fact_line(&styles, 1, "status", style, name));
+            let words: Vec<&str> = [name].into_iter().chain(fault).filter(|word| !word.is_empty()).collect();
+            self.lines.push(styled_fact_line(&styles, 1, "status", style, words.join(", ")));
         }
         if let Some((latency, phases)) = transaction.latency_ns().zip(transaction.phases()) {
             let time = |ns| HumanDuration(ns, *glyphs);

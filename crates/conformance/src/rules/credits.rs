@@ -16,6 +16,18 @@ fn end_of_connection(message: &ConformanceMessage<'_>) -> &'static str {
     }
 }
 
+/// Returns the consequence of Calls for which their receiver had no buffer, as far as it was captured.
+fn end_of_calls(message: &ConformanceMessage<'_>) -> String {
+    let transaction = message.transaction.transaction;
+    match transaction.has_connection_ended {
+        true => {
+            let calls = CountWithNoun(transaction.unanswered_at_end, "call");
+            format!("; the connection ended with {calls} without a reply")
+        }
+        false => String::new(),
+    }
+}
+
 /// Judges the number of Calls in flight. `describe` returns the text of a violation with this number.
 fn judge_in_flight(used: CallCreditUse, limit: u32, describe: impl FnOnce(u32) -> String) -> RuleVerdict {
     match used.min_in_flight() {
@@ -30,7 +42,9 @@ fn judge_in_flight(used: CallCreditUse, limit: u32, describe: impl FnOnce(u32) -
 fn judge_granted(message: &ConformanceMessage<'_>, noun: &'static str) -> Option<RuleVerdict> {
     let used = message.transaction.transaction.credit_use;
     let granted = used.granted.filter(|granted| *granted > 0)?;
-    Some(judge_in_flight(used, granted, |count| format!("{} in flight, {granted} granted", CountWithNoun(count, noun))))
+    Some(judge_in_flight(used, granted, |count| {
+        format!("{} in flight, {granted} granted{}", CountWithNoun(count, noun), end_of_calls(message))
+    }))
 }
 
 pub(crate) const RULES: &[Rule] = &[
@@ -58,7 +72,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.3.1",
         requirement: "A Requester has no more Calls in flight than the Responder granted.",
         explanation: "The Responder may have no receive buffer for the Call: the transport then answers RNR NAK, or ends the \
-            connection. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
+            connection; the text says if it did. Without Replies, the rule is judged from the Calls alone, if none is missing \
+            from the capture. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
             Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
             calls in flight, 1 granted\".",
         subjects: &[RequiredMessageProperty::Call],
@@ -103,7 +118,8 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(RuleVerdict::Unknown);
             }
             Some(judge_in_flight(used, 1, |count| {
-                format!("{} in flight before the first reply", CountWithNoun(count, "call"))
+                let end = end_of_calls(message);
+                format!("{} in flight before the first reply{end}", CountWithNoun(count, "call"))
             }))
         }),
         ..Rule::DEFAULT

@@ -3,15 +3,17 @@
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 
 use super::prelude::*;
+use super::write_chunks::requests_inline;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {
     let mut writes = message.transaction.transaction.write_chunks.iter();
     if message.is_call() {
-        let mut positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
+        let read_chunks = message.read_chunks().iter().filter(|chunk| chunk.offered_bytes() > 0);
+        let mut positions = read_chunks.filter_map(|chunk| chunk.position);
         return match positions.find(|position| *position != 0) {
             Some(position) => Some(format!("Read chunk at Position {position}")),
-            None => writes.find(|chunk| !chunk.segments.is_empty()).map(|_| "Write chunk offered".to_owned()),
+            None => writes.find(|chunk| !requests_inline(chunk)).map(|_| "Write chunk offered".to_owned()),
         };
     }
     let bytes = writes.filter_map(|chunk| chunk.returned_bytes()).find(|bytes| *bytes > 0)?;

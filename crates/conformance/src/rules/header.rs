@@ -103,6 +103,36 @@ fn demanded_error(call: &ConformanceMessage<'_>) -> Option<RpcRdma1ErrCode> {
     is_broken.then_some(RpcRdma1ErrCode::ERR_CHUNK)
 }
 
+/// Returns the status of NFS with which a Responder answered arguments that cannot be decoded; `None` if it is right, or
+/// that of an operation before them.
+fn status_for_garbage(transaction: &ConformanceTransaction<'_>) -> Option<String> {
+    /// Statuses of a COMPOUND whose operations the server did not look at.
+    const UNREAD: [Nfsstat4; 5] = [
+        Nfsstat4::NFS4ERR_BADXDR,
+        Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH,
+        Nfsstat4::NFS4ERR_RESOURCE,
+        Nfsstat4::NFS4ERR_TOO_MANY_OPS,
+        Nfsstat4::NFS4ERR_REQ_TOO_BIG,
+    ];
+    let operations = transaction.operations;
+    let Some(status) = operations.status else {
+        // RFC 1813 section 3.3.11 has a status for types of files that the server does not know.
+        let status = transaction.summary.status.filter(|status| status.name != Some("NFS3ERR_BADTYPE"))?;
+        return Some(status.name.map_or_else(|| format!("status {}", status.number), str::to_owned));
+    };
+    // The operation that cannot be decoded follows those that can.
+    let garbage = operations.arguments.len() + operations.callback_arguments.len();
+    match (operations.outcomes().nth(garbage), operations.outcomes().next_back()) {
+        (Some((number, status)), _) => {
+            let is_right = number.is_illegal() || status == Nfsstat4::NFS4ERR_BADXDR;
+            (!is_right).then(|| format!("{status} of {number}"))
+        }
+        // An operation before it failed.
+        (None, Some((_, last))) if last != Nfsstat4::NFS4_OK => None,
+        (None, _) => (!UNREAD.contains(&status)).then(|| status.to_string()),
+    }
+}
+
 /// Returns the versions that ERR_VERS offers.
 fn offered_versions<'t>(message: &ConformanceMessage<'t>) -> Option<&'t RpcRdmaErrvers> {
     match message.header()? {
@@ -178,7 +208,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "All messages of a connection have one version of RPC-over-RDMA, except Calls that RDMA_ERROR refuses.",
         explanation: "A Reply has the version of its Call, and so has RDMA_ERROR. A Responder that does not support the \
             version answers ERR_VERS; the Requester may then try another. Example: all messages have version 1, then a Call \
-            comes with 3: \"version 3, the connection uses 1\".",
+            comes with 3, and is answered: \"version 3, the connection uses 1\".",
         suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::Message(|message| {
             let version = message.words.version;
@@ -191,6 +221,10 @@ pub(crate) const RULES: &[Rule] = &[
                     })
                     .at_field(field_names::RPCORDMA_VERSION),
                 );
+            }
+            let reply = message.transaction.message(RpcMessageKind::Reply);
+            if message.is_call() && reply.is_some_and(|reply| reply.record.is_rdma_error()) {
+                return Some(RuleVerdict::Kept);
             }
             let is_known = matches!(version, 1 | 2);
             let expected = message.transaction.connection.version;
@@ -430,10 +464,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/garbage-args",
         severity: Severity::Warning,
-        section: "RFC 8166 section 4.5.2",
-        requirement: "A Responder answers a Call whose arguments it cannot decode with GARBAGE_ARGS or a status of bad XDR.",
-        explanation: "The server reports success for arguments that end too early or have undefined values: it does not \
-            check them, or acted on other values than the client meant. See rpcrdma/undecodable for the arguments. Example: \
+        section: "RFC 8166 section 4.5.2, RFC 5531 section 9, RFC 8881 section 15.1.1.1",
+        requirement: "A Responder answers a Call whose arguments it cannot decode with GARBAGE_ARGS, or a COMPOUND with \
+            NFS4ERR_BADXDR.",
+        explanation: "The server reports success, or an error of NFS, for arguments that end too early or have undefined \
+            values: it does not check them, or acted on other values than the client meant. It may execute the operations of \
+            a COMPOUND before them. See rpcrdma/undecodable for the arguments. Example: \
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
         subjects: &[
@@ -443,8 +479,10 @@ pub(crate) const RULES: &[Rule] = &[
         ],
         needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::WholeMessage],
         check: RuleCheck::Transaction(|transaction| {
-            let call = transaction.message(RpcMessageKind::Call)?;
-            call.version1()?;
+            let call = transaction.message(RpcMessageKind::Call);
+            if let Some(call) = &call {
+                call.version1()?;
+            }
             let summary = transaction.summary;
             let error = summary.decode_error(transaction.transaction, RpcMessageKind::Call)?;
             // Bytes that follow the arguments, and numbers that this program does not know, need not be errors.
@@ -452,12 +490,20 @@ pub(crate) const RULES: &[Rule] = &[
                 error,
                 XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Invalid { .. } | XdrError::NoMessage
             );
-            let is_success = summary.rpc_status == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)))
-                && summary.status.is_none_or(|status| status.is_ok);
+            let is_accepted = summary.rpc_status == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)));
+            let is_success = is_accepted && summary.status.is_none_or(|status| status.is_ok);
+            let status = match (is_success, is_accepted) {
+                (true, _) => Some("success".to_owned()),
+                // What chunks of the client make of its arguments is judged by other rules.
+                (false, true) if call.is_none_or(|call| !super::read_chunks::explains_decode_error(&call)) => {
+                    status_for_garbage(transaction)
+                }
+                (false, _) => None,
+            };
             is_malformed.then(|| {
-                RuleVerdict::from_condition(!is_success, || {
-                    format!("success, but the arguments have an error at byte {}: {}", error.at(), error.reason())
-                })
+                RuleVerdict::from_fault(status.map(|status| {
+                    format!("{status}, but the arguments have an error at byte {}: {}", error.at(), error.reason())
+                }))
             })
         }),
         ..Rule::DEFAULT
@@ -483,6 +529,8 @@ pub(crate) const RULES: &[Rule] = &[
                     RuleVerdict::from_condition(rpc_version == RPC_VERSION, || format!("RPC version {rpc_version}"))
                 }
                 Some(_) if super::read_chunks::explains_decode_error(message) => return None,
+                // A server may answer it with the results of another Call.
+                Some(_) if !message.is_call() && super::sessions::is_false_retry(transaction) => return None,
                 // See rpcrdma/nomsg-without-chunk.
                 Some(_) if matches!(placement(message), Some(RuleVerdict::Broken(_))) => return None,
                 Some(error) => RuleVerdict::broken(format!("byte {}: {}", error.at(), error.reason())),

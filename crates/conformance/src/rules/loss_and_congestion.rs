@@ -154,6 +154,23 @@ pub(crate) const RULES: &[Rule] = &[
         ..Rule::PER_CONNECTION
     },
     Rule {
+        id: "transport/starting-psn",
+        severity: Severity::Warning,
+        section: "InfiniBand Architecture Specification volume 1, section 12.7.31",
+        requirement: "The first packet of a side has the starting PSN that the set-up announced.",
+        explanation: "The receiver drops all packets until one has the PSN that it expects, so that a connection that works \
+            had another set-up, or the program that wrote the capture did not keep the number. A difference of less than 128 \
+            counts as packets that the capture lacks. In both cases, packets may be missing before the first one: rules \
+            that need all of them are not judged until the connection is idle. Example: the REP announces 1048576, and the \
+            client begins lower: \"first packet with PSN 1044480, the set-up announced 1048576\".",
+        check: anomaly! { |checks| checks.packets;
+            TransportAnomalyKind::StartingPsn { announced, first } => {
+                format!("first packet with PSN {}, the set-up announced {}", first.0, announced.0)
+            }
+        },
+        ..Rule::PER_CONNECTION
+    },
+    Rule {
         id: "transport/packet-order",
         section: "InfiniBand Architecture Specification volume 1, sections 9.4.1 and 9.7.4.1",
         requirement: "A message is a packet of position Only, or First, Middle packets and Last of one operation, of equal lengths \

@@ -141,14 +141,17 @@ pub(crate) const RULES: &[Rule] = &[
             let (results, operation_count) = (operations.result_count, operations.operation_count);
             let is_mismatch = operations.status == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
             let highest = if is_mismatch { 0 } else { operation_count };
-            Some(RuleVerdict::from_condition(results <= highest, || {
-                let mismatch = if is_mismatch { " with NFS4ERR_MINOR_VERS_MISMATCH" } else { "" };
-                format!(
-                    "{results} of {operations}{mismatch}",
-                    results = CountWithNoun(results, "result"),
-                    operations = CountWithNoun(operation_count, "operation")
-                )
-            }))
+            super::sessions::unless_false_retry(
+                transaction,
+                RuleVerdict::from_condition(results <= highest, || {
+                    let mismatch = if is_mismatch { " with NFS4ERR_MINOR_VERS_MISMATCH" } else { "" };
+                    format!(
+                        "{results} of {operations}{mismatch}",
+                        results = CountWithNoun(results, "result"),
+                        operations = CountWithNoun(operation_count, "operation")
+                    )
+                }),
+            )
         }),
         ..Rule::DEFAULT
     },
@@ -177,7 +180,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             let mismatch = pairs.find(|(operation, result)| operation != result && !result.is_illegal());
             let fault = mismatch.or(undecoded).map(|(operation, result)| format!("result of {result} for {operation}"));
-            Some(RuleVerdict::from_fault(fault))
+            super::sessions::unless_false_retry(transaction, RuleVerdict::from_fault(fault))
         }),
         ..Rule::DEFAULT
     },

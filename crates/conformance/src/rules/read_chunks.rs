@@ -4,9 +4,21 @@ use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 
 use super::prelude::*;
 
-/// Returns the Read chunks of a message that hold one data item each.
+/// Returns the Read chunks of a message that hold one data item each. One without bytes holds none: its item is inline
+/// (RFC 5667 section 5).
 fn item_chunks<'t>(message: &ConformanceMessage<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
-    message.read_chunks().iter().filter(|chunk| chunk.position.is_some_and(|position| position > 0))
+    let chunks = message.read_chunks().iter().filter(|chunk| chunk.offered_bytes() > 0 || chunk.is_cut);
+    chunks.filter(|chunk| chunk.position.is_some_and(|position| position > 0))
+}
+
+/// Returns `true` for a Read chunk that a Responder cannot use, so that it need not read it: the arguments have no data
+/// item at its Position, or are protected (RFC 8166 section 8.2.2.3).
+fn is_unusable(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> bool {
+    let Some(position) = chunk.position.filter(|position| *position > 0) else { return false };
+    let items = view.eligible_items(RpcMessageKind::Call);
+    view.is_protected()
+        || items.is_some_and(|items| items.error.is_none() && items.at_position(position).is_none())
+        || view.has_eligible_arguments() == Some(false)
 }
 
 /// Returns the Position-Zero Read chunk of a message.
@@ -370,7 +382,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 sections 3.4.5 and 3.4.5.1",
         requirement: "A Responder that executes a Call has read the data items in its Read chunks, or the Call, to the end.",
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
-            neither roundup nor the data that a WRITE reports as not written. Look for RDMA Reads that the capture lacks. \
+            neither roundup nor the data that a WRITE reports as not written, nor a chunk that no argument is for. Look for RDMA Reads that the capture lacks. \
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
         needs: &[
@@ -387,7 +399,11 @@ pub(crate) const RULES: &[Rule] = &[
             if !view.summary.status.is_some_and(|status| status.is_ok) || call.record.copies > 1 {
                 return None;
             }
-            let unread = chunks.iter().find_map(|chunk| Some((unread_bytes(view, chunk)?, chunk.position)));
+            let usable = chunks.iter().filter(|chunk| !is_unusable(view, chunk));
+            let unread = usable.clone().find_map(|chunk| Some((unread_bytes(view, chunk)?, chunk.position)));
+            if usable.count() == 0 {
+                return None;
+            }
             Some(match unread {
                 None => RuleVerdict::Kept,
                 // It may have meant this chunk.

@@ -1,10 +1,12 @@
 //! Long Replies and Reply chunks: RFC 8166 sections 3.5.3 and 4.3.3, RFC 8267 section 3.1.
 
 use super::prelude::*;
+use super::write_chunks::requests_inline;
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
 pub(super) fn has_unused_reply_chunk(message: &ConformanceMessage<'_>) -> bool {
-    !message.is_call() && message.transaction.transaction.reply_chunk.is_some()
+    let chunk = message.transaction.transaction.reply_chunk.as_ref();
+    !message.is_call() && chunk.is_some_and(|chunk| chunk.offered_bytes() > 0 || chunk.is_cut)
 }
 
 pub(super) fn reply_chunk_in_msg(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
@@ -22,8 +24,7 @@ pub(super) fn reply_chunk_in_msg(message: &ConformanceMessage<'_>) -> Option<Rul
 fn min_full_reply_bytes(view: &ConformanceTransaction<'_>) -> Option<u64> {
     let chunks = &view.transaction.write_chunks;
     let reads = view.eligible_reads()?;
-    let inline =
-        reads.iter().enumerate().filter(|(at, _)| chunks.get(*at).is_none_or(|chunk| chunk.segments.is_empty()));
+    let inline = reads.iter().enumerate().filter(|(at, _)| chunks.get(*at).is_none_or(requests_inline));
     let total: u64 = inline.filter_map(|(_, count)| *count).map(u64::from).sum();
     let total = total + view.requested_entries_bytes();
     (total > 0).then_some(total)

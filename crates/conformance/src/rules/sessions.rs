@@ -193,6 +193,40 @@ fn check_replay(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
     }))
 }
 
+/// Compares a Call with the other one of its session, slot and sequence ID. Both Calls suffice.
+fn check_false_retry(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
+    let sequence = transaction.operations.sequence?;
+    let call = transaction.call()?;
+    let other = transaction.last_use.filter(|other| other.sequence_id == sequence.sequence_id)?;
+    let digests = transaction.operations.arguments_digest.zip(other.arguments);
+    let is_same = digests.and_then(|(now, before)| now.is_same(before));
+    Some(match is_same {
+        Some(true) => RuleVerdict::Kept,
+        Some(false) if other.is_slot_used(transaction.transaction) => {
+            let (slot, id) = (sequence.slot, sequence.sequence_id);
+            let text = || format!("another request with sequence ID {id} on slot {slot}");
+            let mut frames: Vec<FrameNumber> = call.frames.iter().copied().chain(other.call_frame).collect();
+            frames.sort_unstable();
+            by_requester(transaction, &frames, RuleVerdict::broken(text())).at_field(field_names::NFS_SEQID)
+        }
+        _ => RuleVerdict::Unknown,
+    })
+}
+
+/// Returns `true` if the Call is a false retry: the Responder may answer with the results of the other Call.
+pub(super) fn is_false_retry(transaction: &ConformanceTransaction<'_>) -> bool {
+    matches!(check_false_retry(transaction), Some(RuleVerdict::Broken(_)))
+}
+
+/// Returns the verdict about the results of a Call; `None` for a fault that the Requester caused with a false retry.
+pub(super) fn unless_false_retry(
+    transaction: &ConformanceTransaction<'_>,
+    verdict: RuleVerdict,
+) -> Option<RuleVerdict> {
+    let is_broken = matches!(verdict, RuleVerdict::Broken(_));
+    (!is_broken || !is_false_retry(transaction)).then_some(verdict)
+}
+
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/sequence-first",
@@ -453,26 +487,12 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/false-retry",
         section: "RFC 8881 sections 2.10.6.1.3.1 and 20.9.3",
         requirement: "A Call with the slot and sequence ID of an executed Call has the same operations and arguments.",
-        explanation: "The Responder may take it for a retry, and answer with the results of the other Call. At best it returns \
-            NFS4ERR_SEQ_FALSE_RETRY. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
+        explanation: "The Responder may take it for a retry, and answer with the results of the other Call: they are not \
+            judged. At best it returns NFS4ERR_SEQ_FALSE_RETRY. The two Calls suffice: the session may be older than the \
+            capture. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
-        needs: &[RequiredCaptureEvidence::Session],
-        check: RuleCheck::Transaction(|transaction| {
-            let call = SessionSlotCall::of(transaction)?;
-            let repeated = call.repeated_use()?;
-            let digests = transaction.operations.arguments_digest.zip(repeated.arguments);
-            let is_same = digests.and_then(|(now, before)| now.is_same(before));
-            Some(match is_same {
-                Some(true) => RuleVerdict::Kept,
-                Some(false) if repeated.is_executed && !repeated.is_misordered => {
-                    let (slot, id) = (call.sequence.slot, call.sequence.sequence_id);
-                    let text = || format!("another request with sequence ID {id} on slot {slot}");
-                    by_requester(transaction, call.frames, RuleVerdict::broken(text())).at_field(field_names::NFS_SEQID)
-                }
-                _ => RuleVerdict::Unknown,
-            })
-        }),
+        check: RuleCheck::Transaction(check_false_retry),
         ..Rule::DEFAULT
     },
     Rule {

@@ -132,7 +132,8 @@ fn reply_items<'v>(
 ) -> Option<impl Iterator<Item = (&'v DdpEligibleItem, Option<&'v Chunk>)>> {
     rpc_reply(view)?;
     let chunks = &view.transaction.write_chunks;
-    if chunks.is_empty() {
+    // gss/reduced judges chunks of signed results: no data item may be in one.
+    if chunks.is_empty() || !view.is_plain() {
         return None;
     }
     let items = view.eligible_items(RpcMessageKind::Reply)?;
@@ -193,6 +194,8 @@ fn item_inline(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
 fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     view.version1_call().filter(|call| call.record.copies == 1)?;
     let reply = rpc_reply(view)?;
+    // Bytes of two segments in the same memory cannot be told apart: see rpcrdma/ranges-overlap.
+    let is_ambiguous = view.transaction.shares_memory || view.overlap.is_some() || offers_memory_twice(view);
     // A chunk that is returned unused may have been written, but the payload of a Long Reply is in the Reply chunk.
     let long_reply = view.transaction.reply_chunk.as_ref().filter(|_| reply.record.is_nomsg());
     let is_used = |chunk: &&Chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0);
@@ -204,7 +207,7 @@ fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict
         .filter_map(|segment| Some((segment, segment.returned_length?)))
         // rpcrdma/returned-too-much judges more than was offered.
         .filter(|(segment, returned)| *returned <= segment.length);
-    RuleVerdict::of_items(segments, |(segment, returned)| {
+    let verdict = RuleVerdict::of_items(segments, |(segment, returned)| {
         let (handle, written) = (segment.handle, &segment.moved_coverage);
         let (total, prefix) = (written.total_bytes(), written.prefix_bytes());
         // A Responder fills a segment from its start.
@@ -214,12 +217,29 @@ fn returned_not_written(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict
         let suffix = if total == prefix { String::new() } else { format!(", {prefix} of them from the start") };
         let returned = CountWithNoun(returned, "byte");
         Some(format!("returned {returned}, {total} written{suffix}, handle {handle}"))
-    })
+    })?;
+    let is_broken = matches!(verdict, RuleVerdict::Broken(_));
+    Some(if is_broken && is_ambiguous { RuleVerdict::Unknown } else { verdict })
+}
+
+/// Returns `true` if two segments of a Call for results overlap.
+fn offers_memory_twice(view: &ConformanceTransaction<'_>) -> bool {
+    let mut ranges: Vec<(Handle, u64, u64)> = written_segments(view)
+        .filter(|segment| segment.length > 0)
+        .map(|segment| (segment.handle, segment.offset, segment.offset.saturating_add(segment.length.into())))
+        .collect();
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| matches!(pair, [(one, _, end), (other, start, _)] if one == other && start < end))
 }
 
 fn returned_in_order(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
+    // A segment without bytes separates nothing.
+    let has_bytes = |segment: &&ChunkSegment| segment.length > 0 || segment.returned_length > Some(0);
     let pairs = written_chunks(view)
-        .flat_map(|chunk| chunk.segments.iter().zip(chunk.segments.iter().skip(1)))
+        .flat_map(|chunk| {
+            let segments = chunk.segments.iter().filter(has_bytes);
+            segments.clone().zip(segments.skip(1))
+        })
         .filter_map(|(first, second)| Some((first.returned_length?, first.length, second.returned_length?)));
     let verdict = RuleVerdict::of_items(pairs, |(returned, offered, next)| {
         let has_gap = next > 0 && returned < offered;
@@ -254,15 +274,21 @@ fn item_in_wrong_chunk(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
     })
 }
 
+/// Returns `true` for a Write chunk that requests its result inline: it has no segments (RFC 8166 section 4.3.2.3), or
+/// none with a byte (RFC 5667 section 5).
+pub(super) fn requests_inline(chunk: &Chunk) -> bool {
+    chunk.offered_bytes() == 0 && !chunk.is_cut
+}
+
 /// Returns the Write chunks of a Call, each with the number of bytes that its READ requests.
 fn requested_bytes<'v>(view: &'v ConformanceTransaction<'_>) -> Option<Option<Vec<(&'v Chunk, u32)>>> {
     view.version1_call()?;
     let chunks = &view.transaction.write_chunks;
-    if chunks.iter().all(|chunk| chunk.segments.is_empty()) || !view.is_plain() {
+    if chunks.iter().all(requests_inline) || !view.is_plain() {
         return None;
     }
     let Some(reads) = view.eligible_reads() else { return Some(None) };
-    let sized = chunks.iter().zip(reads).filter(|(chunk, _)| !chunk.segments.is_empty());
+    let sized = chunks.iter().zip(reads).filter(|(chunk, _)| !requests_inline(chunk));
     Some(Some(sized.filter_map(|(chunk, count)| Some((chunk, count?))).collect()))
 }
 
@@ -285,7 +311,7 @@ fn write_list_unneeded(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> 
     message.version1().filter(|_| message.is_call() && message.transaction.is_plain())?;
     let view = message.transaction;
     let chunks = &view.transaction.write_chunks;
-    view.arguments.filter(|_| !chunks.is_empty())?;
+    view.arguments.filter(|_| !chunks.iter().all(requests_inline))?;
     let Some(reads) = view.eligible_reads() else { return Some(RuleVerdict::Unknown) };
     // nfs/not-eligible judges a chunk that was used.
     let was_used = chunks.iter().any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0));
@@ -550,7 +576,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a Requester offers an empty Write chunk for the only data item of a Reply.",
         explanation: "To have a single item inline, a Requester leaves the Write list empty: an empty chunk is for one of \
             several items. It costs eight bytes in Call and Reply, and a \
-            Responder may not expect it. Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
+            Responder may not expect it. A chunk whose segments have no bytes requests the same (RFC 5667 section 5). Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::WriteChunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],
@@ -559,7 +585,7 @@ pub(crate) const RULES: &[Rule] = &[
             let chunks = &message.transaction.transaction.write_chunks;
             let [only] = chunks.as_slice() else { return None };
             let reads = message.transaction.eligible_reads()?;
-            let is_meant = !(only.segments.is_empty() && reads.len() == 1);
+            let is_meant = !(requests_inline(only) && reads.len() == 1);
             Some(RuleVerdict::from_condition(is_meant, || "an empty Write chunk for the only data item".to_owned()))
         }),
         ..Rule::PER_CONNECTION

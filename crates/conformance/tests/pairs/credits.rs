@@ -71,6 +71,22 @@ pub(crate) const PAIRS: &[Pair] = &[
             overlap(scene, &reads);
         },
     },
+    // Calls without a Reply until the connection ends.
+    Pair {
+        rule: "rpcrdma/credit-exceeded",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut other = scene.second_connection();
+            scene.on(&mut other, |other| {
+                grant(other, 1);
+                for _ in 0..if broken { 4 } else { 1 } {
+                    let unanswered = Exchange::getattr3(other.xid());
+                    other.call(&unanswered);
+                }
+                other.disconnect();
+            });
+        },
+    },
     Pair {
         rule: "rpcrdma/credits-reverse",
         kinds: BOTH,

@@ -19,6 +19,23 @@ pub(crate) fn private_write(xid: u32) -> Exchange {
     Exchange::new(xid, call, reply)
 }
 
+/// A Call of NFSPROC3_READ with RPCSEC_GSS integrity, which returns `length` bytes inline. RFC 2203 section 5.3.2.
+pub(crate) fn signed_read(xid: u32, length: u32) -> Exchange {
+    let plain = Exchange::read3_inline(xid, length);
+    // The sequence number precedes arguments and results; a checksum of eight bytes follows.
+    let signed = |to: &mut Writer, body: &[u8]| {
+        to.opaque(&[&5_u32.to_be_bytes(), body].concat()).opaque(&data(8));
+    };
+    let mut call = Writer::default();
+    call.words(&[xid, 0, 2, 100_003, 3, 6]);
+    call.words(&[6, 24, 1, 0, 5, 2, 4, 0x6e]).words(&[6, 8, 1, 2]);
+    signed(&mut call, &plain.call.rpc[40..]);
+    let mut reply = Writer::default();
+    reply.words(&[xid, 1, 0, 6, 8, 3, 4, 0]);
+    signed(&mut reply, &plain.reply.rpc[24..]);
+    Exchange::new(xid, call, reply)
+}
+
 /// RPCSEC_GSS_INIT, and its Reply. RFC 2203 section 5.2.
 fn context_creation(xid: u32) -> Exchange {
     let mut call = Writer::default();
@@ -65,6 +82,17 @@ pub(crate) const PAIRS: &[Pair] = &[
                 exchange.call.writes = vec![vec![offered]];
                 exchange.reply.writes = vec![vec![Memory { length: 0, ..offered }]];
             }
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
+        rule: "gss/reduced",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = signed_read(scene.xid(), 100);
+            let offered = memory(exchange.call.xid, 0, if broken { 4096 } else { 0 });
+            exchange.call.writes = vec![vec![offered]];
+            exchange.reply.writes = vec![vec![Memory { length: 0, ..offered }]];
             scene.exchange(&exchange);
         },
     },

@@ -1,6 +1,6 @@
 //! Pairs of the rules in `rules/header.rs`.
 
-use crate::exchange::{Exchange, RDMA_MSGP, RDMA_NOMSG, memory, rpc_reply};
+use crate::exchange::{Exchange, RDMA_ERROR, RDMA_MSGP, RDMA_NOMSG, memory, rpc_reply};
 use crate::fabric::Side;
 use crate::writer::{Memory, Writer};
 use crate::{BOTH, Pair};
@@ -115,6 +115,21 @@ pub(crate) const PAIRS: &[Pair] = &[
             let mut exchange = Exchange::getattr3(scene.xid());
             exchange.reply.version = if broken { 3 } else { 1 };
             scene.exchange(&exchange);
+        },
+    },
+    // RFC 8166 section 4.2.2: a Responder answers ERR_VERS, and the Requester goes on with another version.
+    Pair {
+        rule: "rpcrdma/version",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::getattr3(scene.xid());
+            exchange.call.version = 3;
+            scene.call(&exchange);
+            if !broken {
+                let mut to = Writer::default();
+                to.words(&[exchange.call.xid, 3, 32, RDMA_ERROR, 1, 1, 1]);
+                scene.fabric.send(Side::Server, &to.bytes);
+            }
         },
     },
     Pair {

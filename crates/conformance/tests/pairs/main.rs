@@ -5,6 +5,7 @@
 
 mod access;
 mod back_channel;
+mod blame;
 mod callbacks;
 mod credits;
 mod details;
@@ -20,6 +21,7 @@ mod perf;
 mod private_data;
 mod rdmap;
 mod read_chunks;
+mod refusals;
 mod repeated_calls;
 mod rpc;
 mod scene;

@@ -181,6 +181,20 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.exchange(&exchange);
         },
     },
+    // A second chunk, for which there is no data item: the server need not read it.
+    Pair {
+        rule: "rpcrdma/read-missing",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.accepted.push("rpcrdma/position-no-item");
+            let mut exchange = Exchange::write3(scene.xid(), 1000);
+            exchange.call.reads.push((1080, memory(exchange.call.xid, 1, 64)));
+            if broken {
+                exchange.fetched.clear();
+            }
+            scene.exchange(&exchange);
+        },
+    },
     Pair {
         rule: "nfs/not-eligible",
         kinds: BOTH,

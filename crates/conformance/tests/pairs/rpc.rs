@@ -6,7 +6,41 @@ use crate::{BOTH, Pair};
 const NFSACL: u32 = 100_227;
 const RQUOTA: u32 = 100_011;
 
+/// NFS3ERR_NOENT. RFC 1813 section 2.6.
+const NOENT: u32 = 2;
+/// NFS4ERR_BADXDR and NFS4ERR_INVAL. RFC 8881 section 15.1.
+const BADXDR: u32 = 10_036;
+const INVAL: u32 = 22;
+
 pub(crate) const PAIRS: &[Pair] = &[
+    // NFSPROC3_LOOKUP with a name of which the message has four bytes. RFC 1813 section 3.3.3.
+    Pair {
+        rule: "rpcrdma/garbage-args",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.accepted.push("rpcrdma/undecodable");
+            let xid = scene.xid();
+            let mut call = rpc_call(xid, 100_003, 3, 3);
+            call.opaque(b"file handle 1234").words(&[40, 0x6e61_6d65]);
+            let mut reply = rpc_reply(xid);
+            // No attributes of the directory.
+            reply.words(&[NOENT, 0]);
+            let exchange = Exchange::new(xid, call, reply);
+            scene.exchange(&if broken { exchange } else { exchange.garbage_args() });
+        },
+    },
+    // ACCESS without arguments behind PUTROOTFH.
+    Pair {
+        rule: "rpcrdma/garbage-args",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.accepted.push("rpcrdma/undecodable");
+            let status = if broken { INVAL } else { BADXDR };
+            let mut access = Operation::access(1).failed(status);
+            access.arguments.clear();
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), access]));
+        },
+    },
     Pair {
         rule: "rpc/resent-here",
         kinds: BOTH,

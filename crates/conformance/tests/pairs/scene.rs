@@ -145,7 +145,8 @@ impl Scene {
         match self.fabric.kind {
             Kind::Roce => {
                 let id = 7 + self.fabric.connection as u8;
-                let [_, high, middle, low] = SERVER_QPN.to_be_bytes();
+                let number = u32::from(self.fabric.connection);
+                let [_, high, middle, low] = (SERVER_QPN + (number << 8)).to_be_bytes();
                 let request = [0, 0, 0, id, 0, 0, 0, id, high, middle, low, 0];
                 management(&mut self.fabric, Side::Client, 0x15, &request);
             }

@@ -210,6 +210,20 @@ pub(crate) const PAIRS: &[Pair] = &[
             retry(scene, &again);
         },
     },
+    // The session is older than the capture.
+    Pair {
+        rule: "nfs/false-retry",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let request = access(Operation::sequence(3, 77), 1);
+            scene.compound(&request);
+            let mut again = request.clone();
+            if broken {
+                again.operations[2].arguments = vec![1];
+            }
+            scene.compound(&again);
+        },
+    },
     Pair {
         rule: "nfs/retry-here",
         kinds: BOTH,

@@ -2,7 +2,7 @@
 
 use crate::exchange::Exchange;
 use crate::fabric::{Kind, Side};
-use crate::scene::Scene;
+use crate::scene::{Private, Scene};
 use crate::{BOTH, Pair};
 
 const ROCE: &[Kind] = &[Kind::Roce];
@@ -46,6 +46,16 @@ pub(crate) const PAIRS: &[Pair] = &[
         rule: "transport/receiver-not-ready",
         kinds: ROCE,
         conversation: |scene, broken| answered(scene, broken, RNR_NAK),
+    },
+    Pair {
+        rule: "transport/starting-psn",
+        kinds: ROCE,
+        conversation: |scene, broken| {
+            *scene = Scene::with_private_data(Kind::Roce, [Some(Private::USUAL); 2]);
+            scene.fabric.next[Side::Client as usize] -= if broken { 0x1000 } else { 0 };
+            let first = Exchange::getattr3(scene.xid());
+            scene.exchange(&first);
+        },
     },
     Pair {
         rule: "transport/retransmission",

@@ -171,6 +171,21 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.exchange(&exchange);
         },
     },
+    // A segment without bytes requests the data inline. RFC 5667 section 5.
+    Pair {
+        rule: "rpcrdma/chunk-too-small",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::read3_inline(scene.xid(), 100);
+            exchange.call.writes = vec![vec![memory(exchange.call.xid, 0, if broken { 4 } else { 0 })]];
+            exchange.reply.writes = vec![vec![Memory { length: 0, ..exchange.call.writes[0][0] }]];
+            if broken {
+                // The end of the file.
+                exchange.reply.rpc = Exchange::read3(exchange.call.xid, 100, 0).reply.rpc;
+            }
+            scene.exchange(&exchange);
+        },
+    },
     Pair {
         rule: "rpcrdma/chunk-roundup",
         kinds: BOTH,

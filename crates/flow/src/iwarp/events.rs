@@ -6,7 +6,7 @@ use nfsrdma_dissectors::memory_handle::Handle;
 use crate::count_categories::UndecodedReason;
 use crate::exceptional_transport_events::{FpduProperties, TransportAnomalyKind};
 use crate::packet_meta::PacketMeta;
-use crate::rdma_operation::RdmaOperation;
+use crate::rdma_operation::{RdmaAttribution, RdmaOperation};
 
 /// Event decoded from the bytes of a stream.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) enum IwarpEvent<'a> {
     Control(Option<TransportAnomalyKind>),
     /// The stream ends, for this reason.
     Terminate(RdmapTerminate),
+    /// A message that its receiver refused with a Terminate, by its attribution.
+    RefusedMessage(RdmaAttribution),
     /// An FPDU whose headers are known. Only if [`IwarpEventSink::records_events`].
     Fpdu(FpduProperties),
     /// A deviation from the specifications, or damage.

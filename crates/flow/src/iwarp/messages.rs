@@ -9,7 +9,7 @@ use std::ops::Range;
 use nfsrdma_dissectors::captured_frame::{CapturedSlice, FrameNumber, Timestamp};
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::iwarp::crc::RunningFpduCrc;
-use nfsrdma_dissectors::iwarp::ddp::DdpMessageSequenceNumber;
+use nfsrdma_dissectors::iwarp::ddp::{DdpMessageSequenceNumber, DdpQueueNumber};
 use nfsrdma_dissectors::iwarp::mpa::FpduHeader;
 use nfsrdma_dissectors::iwarp::rdmap::{RdmapOpcode, RdmapReadRequestHeader, RdmapTerminate};
 use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
@@ -44,6 +44,9 @@ const MAX_MESSAGE_FRAMES: usize = 4096;
 #[derive(Debug)]
 struct DeliveredRdmapSend {
     range: Range<StreamPosition>,
+    number: DdpMessageSequenceNumber,
+    /// Memory of the last tagged segment before it.
+    after: Option<Handle>,
     /// End of the trailer of its last FPDU: pad and CRC.
     trailer_end: StreamPosition,
     attribution: RdmaAttribution,
@@ -170,6 +173,10 @@ pub(super) struct IwarpMessageReassembler {
     sent_messages: VecDeque<DeliveredRdmapSend>,
     /// FPDUs of RDMA Writes and Read Responses; sorted by stream position.
     chunk_data: VecDeque<TaggedFpduRun>,
+    /// Memory and position of the last tagged segment.
+    last_tagged: Option<(Handle, StreamPosition)>,
+    /// `true` if the peer ended the stream with a Terminate: it refuses what follows.
+    is_terminated: bool,
     /// Header of a message, assembled from several parts.
     header_buffer: [u8; MAX_HEADER_BYTES],
     header_bytes: usize,
@@ -221,6 +228,7 @@ impl IwarpMessageReassembler {
             DdpSegmentDestination::Tagged { stag, offset } => {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
                 self.deliver_incomplete(sink);
+                self.last_tagged = Some((stag, payload.range.start));
                 let owner = match opcode {
                     RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, sink),
                     _ => peer.process_response(stag, offset, &payload, sink),
@@ -236,7 +244,11 @@ impl IwarpMessageReassembler {
                 }
                 match opcode {
                     _ if opcode.is_send() => self.process_send(number, offset, &payload, sink),
-                    RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => self.assemble_header(&payload, sink),
+                    RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => {
+                        if let Some(fault) = self.assemble_header(&payload, sink) {
+                            peer.refuse(fault, payload.meta, sink);
+                        }
+                    }
                     _ if payload.is_end() => {
                         sink.event(payload.meta, IwarpEvent::Undecoded(UndecodedReason::OtherService));
                     }
@@ -351,7 +363,8 @@ impl IwarpMessageReassembler {
             if data.length == 0 {
                 return sink.event(packet_meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptySend)));
             }
-            let owner = record_sent(&mut self.sent_messages, payload.range.clone(), trailer_length(payload));
+            let place = (number, self.last_tagged.map(|(stag, _)| stag));
+            let owner = record_sent(&mut self.sent_messages, place, payload.range.clone(), trailer_length(payload));
             let message = RdmaSendMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
@@ -362,7 +375,8 @@ impl IwarpMessageReassembler {
                 stall: packet_meta.stall(),
                 invalidated_handle: payload.segment.invalidate,
             };
-            return sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
+            sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
+            return self.refuse_newest(packet_meta, sink);
         }
         if !self.send_reassembly.is_open {
             self.send_reassembly.begin(number, payload.range.start, payload.times.first);
@@ -377,7 +391,8 @@ impl IwarpMessageReassembler {
     }
 
     fn deliver_send(&mut self, packet_meta: PacketMeta<'_>, sink: &mut impl IwarpEventSink) {
-        let IwarpSendReassembly { message, range, trailer_length, is_open, is_cut, .. } = &mut self.send_reassembly;
+        let IwarpSendReassembly { message, range, trailer_length, is_open, is_cut, message_number } =
+            &mut self.send_reassembly;
         *is_open = false;
         let message = message.as_message();
         if message.bytes.is_empty() && message.length > 0 {
@@ -392,8 +407,10 @@ impl IwarpMessageReassembler {
         if message.length == 0 {
             return sink.event(packet_meta, IwarpEvent::Control(None));
         }
-        let owner = record_sent(&mut self.sent_messages, range.clone(), *trailer_length);
+        let place = (*message_number, self.last_tagged.map(|(stag, _)| stag));
+        let owner = record_sent(&mut self.sent_messages, place, range.clone(), *trailer_length);
         sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
+        self.refuse_newest(packet_meta, sink);
     }
 
     /// Delivers the message in reassembly incomplete: the rest will not come.
@@ -412,8 +429,51 @@ impl IwarpMessageReassembler {
         self.send_reassembly.shrink();
     }
 
-    /// Assembles the header of a message without payload.
-    fn assemble_header(&mut self, payload: &DdpSegmentPayload<'_>, sink: &mut impl IwarpEventSink) {
+    /// Reports the messages of this side that the peer refuses with a Terminate: the one at fault, and those after it.
+    /// `fault` is the segment at fault, if the Terminate names it; otherwise it is the last one.
+    #[cold]
+    fn refuse(
+        &mut self,
+        fault: Option<DdpSegmentDestination>,
+        packet_meta: PacketMeta<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) {
+        self.is_terminated = true;
+        let sent = &self.sent_messages;
+        let last_tagged = self.last_tagged.map_or(0, |(_, at)| at);
+        let behind_last_tagged = || sent.partition_point(|sent| sent.range.start < last_tagged);
+        let first = match fault {
+            Some(DdpSegmentDestination::Untagged { queue: DdpQueueNumber::SEND, number, .. }) => {
+                sent.iter().rposition(|sent| sent.number == number).unwrap_or(sent.len())
+            }
+            Some(DdpSegmentDestination::Untagged { .. }) => sent.len(),
+            // The Reply follows the data that it returns.
+            Some(DdpSegmentDestination::Tagged { stag, .. }) => {
+                sent.iter().rposition(|sent| sent.after == Some(stag)).unwrap_or_else(behind_last_tagged)
+            }
+            None => behind_last_tagged().max(sent.len().saturating_sub(1)),
+        };
+        for sent in self.sent_messages.range(first..) {
+            sink.event(packet_meta, IwarpEvent::RefusedMessage(sent.attribution));
+        }
+    }
+
+    /// Reports that the peer refuses the newest message, if it ended the stream before.
+    fn refuse_newest(&self, packet_meta: PacketMeta<'_>, sink: &mut impl IwarpEventSink) {
+        if self.is_terminated
+            && let Some(newest) = self.sent_messages.back()
+        {
+            sink.event(packet_meta, IwarpEvent::RefusedMessage(newest.attribution));
+        }
+    }
+
+    /// Assembles the header of a message without payload. Returns the segment at fault of a Terminate, as far as the
+    /// Terminate names it.
+    fn assemble_header(
+        &mut self,
+        payload: &DdpSegmentPayload<'_>,
+        sink: &mut impl IwarpEventSink,
+    ) -> Option<Option<DdpSegmentDestination>> {
         let DdpSegmentPayload { data, meta: packet_meta, .. } = *payload;
         if payload.is_complete() {
             let is_cut = data.bytes.len() < data.length as usize;
@@ -434,15 +494,17 @@ impl IwarpMessageReassembler {
             self.header_bytes += count;
         }
         if !payload.is_end() {
-            return sink.event(packet_meta, IwarpEvent::Part);
+            sink.event(packet_meta, IwarpEvent::Part);
+            return None;
         }
         let header = self.header_buffer;
         let captured = header.get(..self.header_bytes).unwrap_or_default();
         let frames = std::mem::take(&mut self.send_reassembly.message.frames);
         let header_meta = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
         let is_cut = self.header_bytes < header.len().min(payload.length as usize);
-        self.process_header(payload.segment, (captured, is_cut), header_meta, sink);
+        let refused = self.process_header(payload.segment, (captured, is_cut), header_meta, sink);
         self.send_reassembly.message.frames = frames;
+        refused
     }
 
     fn process_header(
@@ -451,14 +513,15 @@ impl IwarpMessageReassembler {
         (bytes, is_cut): (&[u8], bool),
         packet_meta: PacketMeta<'_>,
         sink: &mut impl IwarpEventSink,
-    ) {
+    ) -> Option<Option<DdpSegmentDestination>> {
         self.has_cut_segments |= is_cut;
         if is_cut {
             // The request may ask for any response.
             self.order = None;
         }
         let slice = CapturedSlice::new(bytes, bytes.len(), 0);
-        let event = if segment.opcode == RdmapOpcode::TERMINATE {
+        let is_terminate = segment.opcode == RdmapOpcode::TERMINATE;
+        let event = if is_terminate {
             RdmapTerminate::decode(slice, &mut NullFieldObserver).map(IwarpEvent::Terminate)
         } else {
             RdmapReadRequestHeader::decode(bytes, 0, &mut NullFieldObserver)
@@ -466,6 +529,7 @@ impl IwarpMessageReassembler {
         };
         let reason = if is_cut { UndecodedReason::CutFrame } else { UndecodedReason::Malformed };
         sink.event(packet_meta, event.unwrap_or(IwarpEvent::Undecoded(reason)));
+        is_terminate.then(|| RdmapTerminate::segment_at_fault(slice))
     }
 
     fn begin_read(&mut self, request: &RdmapReadRequestHeader) -> IwarpEvent<'_> {
@@ -534,6 +598,7 @@ fn trailer_length(payload: &DdpSegmentPayload<'_>) -> StreamPosition {
 /// Records a delivered message to recognize its retransmissions, and returns its attribution slot.
 fn record_sent(
     sent: &mut VecDeque<DeliveredRdmapSend>,
+    (number, after): (DdpMessageSequenceNumber, Option<Handle>),
     range: Range<StreamPosition>,
     trailer_length: StreamPosition,
 ) -> &mut RdmaAttribution {
@@ -541,7 +606,8 @@ fn record_sent(
         sent.pop_front();
     }
     let trailer_end = range.end + trailer_length;
-    sent.push_back(DeliveredRdmapSend { range, trailer_end, attribution: RdmaAttribution::default() });
+    let attribution = RdmaAttribution::default();
+    sent.push_back(DeliveredRdmapSend { range, number, after, trailer_end, attribution });
     let last = sent.len() - 1;
     &mut sent[last].attribution
 }

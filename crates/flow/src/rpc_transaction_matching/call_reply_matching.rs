@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::rpc::{self, Program, Xid};
+use nfsrdma_dissectors::rpc::{self, Program, RpcMessageKind, Xid};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
@@ -13,6 +13,7 @@ use super::connection_rpc_state::{
 };
 use super::message_chunks::{advertises_other_memory, retain_read_results, store_call_chunks};
 use super::message_record::append_frames;
+use super::overlapping_memory::lacks_writes;
 use crate::borrowed_flow_state::BorrowedFlowState;
 use crate::count_categories::EvictedState;
 use crate::exceptional_transport_events::{MAX_REPLY_SKEW_NS, UnexpectedRpcMessageReason};
@@ -72,7 +73,8 @@ impl ConnectionRpcState {
         store_call_chunks(&mut transaction, summary, cursor, context.limits.keep_file_data);
         let key = self.open_transaction(context, transaction, reply_key);
         if is_xid_in_use {
-            self.suspect_message(context, key, UnexpectedRpcMessageReason::XidInUse);
+            let is_certain = !self.has_lost_recently(context.packet_meta.time);
+            self.suspect_message(context, key, UnexpectedRpcMessageReason::XidInUse, is_certain);
         }
         key
     }
@@ -157,17 +159,18 @@ impl ConnectionRpcState {
         if reply_key.is_none() {
             let in_flight = context.transaction_table.open_on(context.connection, context.sender);
             let peer_in_flight = context.transaction_table.open_on(context.connection, context.sender.peer());
-            let (losses, time) = (self.losses, context.packet_meta.time);
+            let (losses, gaps, time) = (self.losses, self.gaps(), context.packet_meta.time);
             let credits = &mut self.credits[context.sender];
             if in_flight <= 1 {
-                credits.losses_when_idle = losses;
+                (credits.losses_when_idle, credits.gaps_when_idle) = (losses, gaps);
             }
             credits.set_in_flight(in_flight, time);
             credits.call_count += 1;
             let (losses_when_idle, granted) = (credits.losses_when_idle, credits.limit());
+            let gaps_when_idle = credits.gaps_when_idle;
             let call_number = credits.call_count;
             if let Some(entry) = context.transaction_table.get_mut(key) {
-                entry.losses_when_idle = losses_when_idle;
+                (entry.losses_when_idle, entry.gaps_when_idle) = (losses_when_idle, gaps_when_idle);
                 let may_follow_reply = self.is_after_reply_of_same_time(context.is_in_causal_order, entry);
                 entry.transaction.credit_use = CallCreditUse {
                     in_flight,
@@ -231,8 +234,15 @@ impl ConnectionRpcState {
         self.last_reply =
             { reply.frames.first() }.map(|frame| ReplyFirstFrame { requester, frame: *frame, time: reply.time });
         let Some((key, entry)) = existing.and_then(|key| Some((key, context.transaction_table.get_mut(key)?))) else {
-            // The Call was lost, or precedes the capture.
+            // The Call was lost, or precedes the capture; or a Requester refuses a Reply, which RFC 8166 section 4.5 does
+            // not permit.
+            if reply.is_rdma_error()
+                && let Some(own) = self.transactions.get(&(context.sender, xid))
+            {
+                context.transaction_table.record_refusal(*own, RpcMessageKind::Reply);
+            }
             let suspected_fault = self.fault_of_unknown_reply(context, xid, &reply);
+            let is_certain = !self.has_lost_recently(context.packet_meta.time);
             self.record_loss(context.packet_meta.time);
             self.suspected_messages.record_missing_call(requester);
             let mut transaction = empty_transaction(xid);
@@ -246,7 +256,7 @@ impl ConnectionRpcState {
             self.transactions.insert((requester, xid), key);
             context.transaction_table.close(key, *context.packet_meta);
             if let Some(fault) = suspected_fault {
-                self.suspect_message(context, key, fault);
+                self.suspect_message(context, key, fault, is_certain);
             }
             return key;
         };
@@ -289,8 +299,13 @@ impl ConnectionRpcState {
         if let Some(stall) = stall {
             transaction.record_stall(stall);
         }
+        let lacks_writes = lacks_writes(transaction);
         entry.is_refused = context.packet_meta.is_refused();
+        if lacks_writes {
+            self.adopt_overlapping_writes(context.transaction_table, requester, key);
+        }
         context.transaction_table.close(key, *context.packet_meta);
+        let credits = &mut self.credits[requester];
         credits.record_grant(granted);
         credits.set_in_flight(context.transaction_table.open_on(context.connection, requester), now);
         self.advertise(context.transaction_table, key, PackedChunkSegmentOrdinal::is_reply_segment);

@@ -69,6 +69,8 @@ pub(crate) struct ConnectionRpcState {
     pub(super) credits: ConnectionSidePair<RequesterCreditState>,
     /// Number of times that messages were found lost or missing from the capture.
     pub(super) losses: u64,
+    /// Number of them in which nothing is missing from the capture: packets that were sent again.
+    repeats: u64,
     /// Time of the last of them.
     pub(super) last_loss: Option<Timestamp>,
     /// `true` if a packet was captured after its acknowledgement: the order of the two directions is unknown.
@@ -103,6 +105,7 @@ impl ConnectionRpcState {
         self.has_set_up |= other.has_set_up;
         self.first_time = [self.first_time, other.first_time].into_iter().flatten().min();
         self.losses += other.losses;
+        self.repeats += other.repeats;
         self.is_misordered |= other.is_misordered;
         self.last_loss = self.last_loss.max(other.last_loss);
         self.read_depths.merge_limits(&other.read_depths, is_swapped);
@@ -186,6 +189,17 @@ impl ConnectionRpcState {
         self.losses += 1;
         self.last_loss = Some(now);
         self.read_depths.forget();
+    }
+
+    /// Records that a packet was sent again.
+    pub(crate) fn record_repeat(&mut self, now: Timestamp) {
+        self.record_loss(now);
+        self.repeats += 1;
+    }
+
+    /// Returns the number of times that messages were found missing from the capture.
+    pub(crate) fn gaps(&self) -> u64 {
+        self.losses - self.repeats
     }
 
     /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.

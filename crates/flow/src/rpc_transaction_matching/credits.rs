@@ -14,6 +14,8 @@ pub(super) struct RequesterCreditState {
     pub(super) call_count: u64,
     /// Number of losses of the conversation when no Call was in flight for the last time.
     pub(super) losses_when_idle: u64,
+    /// Number of gaps in the capture at that time.
+    pub(super) gaps_when_idle: u64,
     /// Time since when all granted credits are in use.
     pub(super) exhausted_since: Option<Timestamp>,
 }

@@ -58,12 +58,15 @@ impl ConnectionRpcState {
         let is_known = |suspect: &SuspectedAccess| {
             suspect.event.sender == context.sender && suspect.access.handle == access.handle
         };
-        if context.packet_meta.anomaly.is_some()
-            || self.has_cut_lists
-            || suspects.len() >= MAX_SUSPECTS
-            || suspects.iter().any(is_known)
-            || self.may_lack_calls(now)
-        {
+        if context.packet_meta.anomaly.is_some() || suspects.len() >= MAX_SUSPECTS || suspects.iter().any(is_known) {
+            return;
+        }
+        if self.has_cut_lists || self.may_lack_calls(now) {
+            // The Call that permits it may be missing.
+            if self.has_set_up {
+                let event = context.event(transaction, TransportAnomalyKind::InvalidAccess(access, fault));
+                context.record_suspect(event, false);
+            }
             return;
         }
         self.suspects.suspects.push(SuspectedAccess {

@@ -82,9 +82,11 @@ impl ConnectionRpcState {
         xid: Xid,
         reply: &CapturedMessage,
     ) -> Option<UnexpectedRpcMessageReason> {
-        let may_lack_call =
-            self.may_lack_calls(context.packet_meta.time) || self.suspected_messages.has_forgotten_calls;
-        if may_lack_call || !self.may_suspect(context) {
+        let now = context.packet_meta.time;
+        let may_lack_call = self.may_lack_calls(now) || self.suspected_messages.has_forgotten_calls;
+        // After a loss, the message is not judged.
+        let is_lossy = self.has_set_up && self.has_lost_recently(now);
+        if (may_lack_call && !is_lossy) || !self.may_suspect(context) {
             return None;
         }
         if reply.is_rdma_error() {
@@ -146,14 +148,14 @@ impl ConnectionRpcState {
         let is_first_of_other = first.as_ref().and_then(inline_xid).is_some_and(|of_first| of_first != outer);
         let is_permitted = is_first_of_other || call.as_ref().is_none_or(|call| call.copies != 1);
         if !is_permitted && let Some(fault) = self.fault_of_lone_reply(context, outer, reply) {
-            self.suspect_message(context, key, fault);
+            let is_certain = !self.has_lost_recently(context.packet_meta.time);
+            self.suspect_message(context, key, fault, is_certain);
         }
     }
 
     fn may_suspect(&self, context: &BorrowedFlowState<'_>) -> bool {
         context.transaction_table.transport_events.is_enabled()
             && context.packet_meta.anomaly.is_none()
-            && !self.has_lost_recently(context.packet_meta.time)
             && self.suspected_messages.suspects.len() < MAX_SUSPECTS
     }
 
@@ -169,13 +171,19 @@ impl ConnectionRpcState {
         self.may_suspect(context) && existing_call.is_some_and(|existing_call| asks_for_other(existing_call, call))
     }
 
-    /// Reports a message once its receiver has sent a further message without loss.
+    /// Reports a message once its receiver has sent a further message without loss; at once as uncertain, unless
+    /// `is_certain`.
     pub(super) fn suspect_message(
         &mut self,
-        context: &BorrowedFlowState<'_>,
+        context: &mut BorrowedFlowState<'_>,
         transaction: TransactionSlabKey,
         fault: UnexpectedRpcMessageReason,
+        is_certain: bool,
     ) {
+        if !is_certain {
+            let event = context.event(Some(transaction), TransportAnomalyKind::UnexpectedMessage(fault));
+            return context.record_suspect(event, false);
+        }
         let entry = context.transaction_table.get(transaction);
         self.suspected_messages.suspects.push(SuspectedUnexpectedMessage {
             event: context.event(Some(transaction), TransportAnomalyKind::UnexpectedMessage(fault)),

@@ -52,7 +52,7 @@ fn the_sequence_number_may_wrap_anywhere_within_a_send_and_around_it() {
             &[
                 "#1 c1 > 6 NULL SUCCESS call 1 reply 2",
                 // The results are those of a READ, for their length.
-                "#2 c1 > 7 WRITE NFS3_OK call 3,4,5,6 reply 7,8,9,10 missing undecoded:reply:32-",
+                "#2 c1 > 7 WRITE NFS3_OK call 3,4,5,6 reply 7,8,9,10 missing undecoded:reply:32-,reply:wrong-result",
                 "#3 c1 > 8 NULL SUCCESS call 11 reply 12",
             ],
         );

@@ -107,7 +107,7 @@ fn a_reply_with_immediate_data_or_invalidation_is_a_reply() {
             "#1 c1 > 7 READ NFS3_OK call 1 reply 3 w[1000/1000/1000@2-2]",
             "#2 c1 > 8 GETATTR NFS3ERR_STALE call 4 reply 5",
             // The results are those of a READ, for their length.
-            "#3 c1 > 9 WRITE NFS3_OK call 6,7,8 reply 9,10,11 missing undecoded:reply:32-",
+            "#3 c1 > 9 WRITE NFS3_OK call 6,7,8 reply 9,10,11 missing undecoded:reply:32-,reply:wrong-result",
         ],
     );
 }

@@ -40,7 +40,7 @@ fn bytes_that_follow_arguments_or_results_are_reported() {
         &frames,
         &[
             "#1 c1 > 7 GETATTR NFS3ERR_STALE call 1 reply 2 missing undecoded:call:48-",
-            "#2 c1 > 8 GETATTR NFS3ERR_STALE call 3 reply 4 missing undecoded:reply:28-",
+            "#2 c1 > 8 GETATTR NFS3ERR_STALE call 3 reply 4 missing undecoded:reply:28-,reply:wrong-result",
         ],
     );
     assert_eq!(reasons(&outcome.transactions[0]), [reason(48, "12 bytes follow the last item"), None]);

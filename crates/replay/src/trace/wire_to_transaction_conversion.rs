@@ -143,6 +143,7 @@ impl ReconstructedWireTransaction {
             reply_read_chunks: Vec::new(),
             is_done: false,
             has_connection_ended: false,
+            unanswered_at_end: 0,
             siblings: SiblingConnectionStatus::None,
             stalls: Vec::new(),
             set_up: None,
@@ -150,6 +151,7 @@ impl ReconstructedWireTransaction {
             retry_of: (self.repeats != 0).then_some(self.repeats),
             credit_use: CallCreditUse::default(),
             has_suspected_access: false,
+            shares_memory: false,
         }
     }
 }
@@ -276,6 +278,7 @@ fn build_message_record(
         invalidated_handle: None,
         rpc_offset: rpc_at,
         is_kind_known: true,
+        is_refused: false,
     }
 }
 

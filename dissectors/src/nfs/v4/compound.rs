@@ -307,19 +307,109 @@ impl<N: Copy> MainOperationSearch<N> {
     }
 }
 
+/// Maximum number of operations in a summary. Longer COMPOUNDs are rare.
+const MAX_SUMMARY: usize = 20;
+
+/// First operations of a COMPOUND, in order: enough to compare a Call with its results without a second decoding.
+#[derive(Clone, Copy, Debug)]
+pub struct OperationSummary<N> {
+    /// Number of operations according to the message.
+    pub count: u32,
+    numbers: [Option<N>; MAX_SUMMARY],
+    len: usize,
+    /// In a Reply: status of the last result that was decoded.
+    pub last_status: Option<Nfsstat4>,
+    /// In a Reply: `true` if a result other than the last one is a failure.
+    pub has_early_failure: bool,
+}
+
+impl<N: Copy> OperationSummary<N> {
+    fn new(count: u32) -> Self {
+        Self { count, numbers: [None; MAX_SUMMARY], len: 0, last_status: None, has_early_failure: false }
+    }
+
+    #[inline]
+    fn add(&mut self, number: N) {
+        if let Some(slot) = self.numbers.get_mut(self.len) {
+            *slot = Some(number);
+        }
+        self.len += 1;
+    }
+
+    #[inline]
+    fn add_result(&mut self, number: N, status: Option<Nfsstat4>) {
+        self.has_early_failure |= self.last_status.is_some_and(|last| last != Nfsstat4::NFS4_OK);
+        self.last_status = status;
+        self.add(number);
+    }
+
+    /// Iterates over the first operations.
+    pub fn numbers(&self) -> impl Iterator<Item = N> + '_ {
+        self.numbers.iter().map_while(|number| *number)
+    }
+
+    /// Returns the number of operations that were decoded at least up to their number.
+    pub fn decoded(&self) -> usize {
+        self.len
+    }
+
+    /// Returns `true` if [`OperationSummary::numbers`] lacks operations that were decoded.
+    pub fn is_truncated(&self) -> bool {
+        self.len > MAX_SUMMARY
+    }
+}
+
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the operation that names the COMPOUND.
     pub fn main_operation(&self) -> CompoundMainOperation<B::OperationNumber> {
+        self.main_operation_and_summary().0
+    }
+
+    /// Returns the operation that names the COMPOUND, and its first operations.
+    pub fn main_operation_and_summary(
+        &self,
+    ) -> (CompoundMainOperation<B::OperationNumber>, OperationSummary<B::OperationNumber>) {
         let mut search = MainOperationSearch::NEW;
+        let mut summary = OperationSummary::new(self.count);
         let mut operations = self.operations();
         let mut stop = None;
         while let Some(number) = operations.read_next(&mut NullFieldObserver, |body| body.number()) {
             match number {
-                Ok(number) => search.add::<B>(number),
+                Ok(number) => {
+                    search.add::<B>(number);
+                    summary.add(number);
+                }
                 Err(error) => stop = Some(error),
             }
         }
-        search.finish::<B>((operations.remaining(), operations.cursor()), stop)
+        if let Some(number) = stop.and_then(|stop: CompoundDecodeFailure<_>| stop.operation) {
+            summary.add(number);
+        }
+        (search.finish::<B>((operations.remaining(), operations.cursor()), stop), summary)
+    }
+
+    /// Decodes the results of a Reply. Returns the first of them, and the position behind the last or the cause of an
+    /// early end.
+    pub fn result_summary(&self) -> (OperationSummary<B::OperationNumber>, Result<Option<Cursor<'a>>, XdrError>) {
+        let mut summary = OperationSummary::new(self.count);
+        let mut operations = self.operations();
+        loop {
+            // The status follows the number of the operation.
+            let status = operations.cursor().and_then(|mut cursor| {
+                cursor.word().ok()?;
+                cursor.word().ok().map(Nfsstat4)
+            });
+            match operations.read_next(&mut NullFieldObserver, |body| body.number()) {
+                Some(Ok(number)) => summary.add_result(number, status),
+                Some(Err(stop)) => {
+                    if let Some(number) = stop.operation {
+                        summary.add_result(number, stop.status);
+                    }
+                    return (summary, Err(stop.error));
+                }
+                None => return (summary, Ok(operations.cursor())),
+            }
+        }
     }
 }
 
@@ -389,6 +479,18 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::O
         self.operations.iter().for_each(|body| search.add::<B>(body.number()));
         let remaining = self.count - self.operations.len() as u32;
         search.finish::<B>((remaining, Some(self.end)), self.stop)
+    }
+
+    /// Returns the first operations. `status` returns the status of a result, and `None` for arguments.
+    pub fn summary(&self, status: impl Fn(&B) -> Option<Nfsstat4>) -> OperationSummary<B::OperationNumber> {
+        let mut summary = OperationSummary::new(self.count);
+        self.operations.iter().for_each(|body| summary.add_result(body.number(), status(body)));
+        if let Some(stop) = &self.stop
+            && let Some(number) = stop.operation
+        {
+            summary.add_result(number, stop.status);
+        }
+        summary
     }
 }
 

@@ -278,7 +278,9 @@ impl IwarpEventSink for Log {
             }
             IwarpEvent::Terminate(terminate) => Seen::Terminate(terminate.to_string()),
             IwarpEvent::Undecoded(why) => Seen::Undecoded(why.key()),
-            IwarpEvent::Part | IwarpEvent::Control(_) | IwarpEvent::Refused { .. } => return,
+            IwarpEvent::Part | IwarpEvent::Control(_) | IwarpEvent::Refused { .. } | IwarpEvent::RefusedMessage(_) => {
+                return;
+            }
         };
         self.push(seen);
     }

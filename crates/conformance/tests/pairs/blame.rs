@@ -1,0 +1,349 @@
+//! Conversations in which one side alone departs from the RFCs, or none: the other has no finding.
+
+use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
+use nfsrdma_flow::transaction::EndpointRole;
+
+use crate::credits::grant;
+use crate::exchange::{Compound, Exchange, Operation, data, divide, memory};
+use crate::fabric::{Kind, Side};
+use crate::gss::{private_write, signed_read};
+use crate::scene::{Private, Scene};
+use crate::sessions::{access, retry};
+use crate::transport::RNR_NAK;
+use crate::writer::Memory;
+use crate::{BOTH, broken_rules, describe, findings, frame_time, judge};
+
+/// Returns the rules that a side breaks, at least as warnings.
+fn rules_of(found: &[Finding], side: EndpointRole) -> Vec<&'static str> {
+    let of_side = found.iter().filter(|finding| finding.side == side);
+    let mut rules: Vec<_> = { of_side.filter(|finding| finding.severity >= ReportedFindingSeverity::Warning) }
+        .map(|finding| finding.rule.id)
+        .collect();
+    rules.sort_unstable();
+    rules.dedup();
+    rules
+}
+
+fn expect(scene: Scene, client: &[&str], server: &[&str]) {
+    let found = findings(&scene.frames());
+    let by_side = [EndpointRole::Client, EndpointRole::Server].map(|side| rules_of(&found, side));
+    assert_eq!(by_side, [client, server], "{:#?}", describe(&found));
+}
+
+/// RFC 5667 section 5, 000 section 3: a chunk whose segments have no bytes, to have the result inline.
+#[test]
+fn chunks_without_bytes_are_legal() {
+    for kind in BOTH {
+        for segments in [1, 3] {
+            // A READ, and a READ whose chunk has bytes beside empty segments.
+            let mut scene = Scene::new(*kind);
+            let mut inline = Exchange::read3_inline(scene.xid(), 100);
+            let empty = |xid: u32| (0..segments).map(|at| memory(xid, at, 0)).collect::<Vec<_>>();
+            inline.call.writes = vec![empty(inline.call.xid)];
+            inline.reply.writes = inline.call.writes.clone();
+            scene.exchange(&inline);
+            let mut beside = Exchange::read3(scene.xid(), 4096, 3000);
+            let mut halves = divide(beside.call.writes[0][0], 2048);
+            let gap = memory(beside.call.xid, 9, 0);
+            halves.insert(1, gap);
+            halves.push(gap);
+            beside.call.writes = vec![halves.clone()];
+            for (segment, length) in halves.iter_mut().zip([2048, 0, 952, 0]) {
+                segment.length = length;
+            }
+            beside.placed = vec![(halves[0], data(2048)), (halves[2], data(952))];
+            beside.reply.writes = vec![halves];
+            scene.exchange(&beside);
+            // GETATTR, with a Write chunk and a Reply chunk of no bytes.
+            let mut getattr = Exchange::getattr3(scene.xid());
+            getattr.call.writes = vec![empty(getattr.call.xid)];
+            getattr.reply.writes = getattr.call.writes.clone();
+            getattr.call.reply = Some(empty(getattr.call.xid));
+            getattr.reply.reply = getattr.call.reply.clone();
+            scene.exchange(&getattr);
+            // WRITE with its data inline, and a Read chunk of no bytes in their place.
+            let mut write = Exchange::write3(scene.xid(), 100);
+            let (position, _) = write.call.reads[0];
+            write.call.reads = empty(write.call.xid).into_iter().map(|memory| (position, memory)).collect();
+            write.call.rpc.extend(data(100));
+            write.fetched.clear();
+            scene.exchange(&write);
+            expect(scene, &[], &[]);
+        }
+    }
+}
+
+/// In a COMPOUND, the first of two chunks requests its result inline.
+#[test]
+fn chunk_without_bytes_beside_another() {
+    for kind in BOTH {
+        let mut scene = Scene::new(*kind);
+        scene.accepted.push("rpcrdma/too-complex");
+        let mut exchange = Exchange::reads4(scene.xid(), 100, &[100, 100]);
+        exchange.call.writes[0][0].length = 0;
+        exchange.reply.writes[0][0].length = 0;
+        exchange.placed.remove(0);
+        // The data of the first READ follow its length: before the 16 bytes of the second result.
+        let at = exchange.reply.rpc.len() - 16;
+        let rest = exchange.reply.rpc.split_off(at);
+        exchange.reply.rpc.extend(data(100));
+        exchange.reply.rpc.extend(rest);
+        scene.exchange(&exchange);
+        expect(scene, &["rpcrdma/too-complex"], &[]);
+    }
+}
+
+/// RFC 8166 section 3.4.5: a chunk for which there is no data item cannot be used.
+#[test]
+fn server_that_ignores_a_stray_read_chunk() {
+    for kind in BOTH {
+        for position in [2000, 1080] {
+            let mut scene = Scene::new(*kind);
+            let mut exchange = Exchange::write3(scene.xid(), 1000);
+            exchange.call.reads.push((position, memory(exchange.call.xid, 1, 64)));
+            scene.exchange(&exchange);
+            expect(scene, &["rpcrdma/position-no-item"], &[]);
+        }
+    }
+}
+
+/// RFC 8166 section 8.2.2.3: with integrity or privacy, a client offers no chunks for data items.
+#[test]
+fn server_that_ignores_chunks_for_signed_items() {
+    for kind in BOTH {
+        let mut scene = Scene::new(*kind);
+        let mut exchange = signed_read(scene.xid(), 100);
+        let offered = memory(exchange.call.xid, 0, 4096);
+        exchange.call.writes = vec![vec![offered]];
+        exchange.reply.writes = vec![vec![Memory { length: 0, ..offered }]];
+        scene.exchange(&exchange);
+        expect(scene, &["gss/reduced"], &[]);
+
+        let mut scene = Scene::new(*kind);
+        let mut exchange = private_write(scene.xid());
+        exchange.call.writes = vec![vec![offered]];
+        exchange.reply.writes = vec![vec![Memory { length: 0, ..offered }]];
+        scene.exchange(&exchange);
+        expect(scene, &["gss/reduced"], &[]);
+
+        // Long messages are right.
+        let mut scene = Scene::new(*kind);
+        let exchange = signed_read(scene.xid(), 100).long_call().long_reply(4096);
+        scene.exchange(&exchange);
+        expect(scene, &[], &[]);
+    }
+}
+
+/// RFC 8166 section 4.4.1: the client offers the same memory twice. The server writes it twice.
+#[test]
+fn server_that_writes_overlapping_memory() {
+    for kind in BOTH {
+        for is_reversed in [false, true] {
+            for shift in [0, 2048] {
+                let mut scene = Scene::new(*kind);
+                let [first, mut second] = [(); 2].map(|()| Exchange::read3(scene.xid(), 4096, 4096));
+                let mut shared = first.call.writes[0][0];
+                shared.offset += shift;
+                second.call.writes = vec![vec![shared]];
+                second.reply.writes = vec![vec![shared]];
+                second.placed[0].0 = shared;
+                scene.call(&first);
+                scene.call(&second);
+                let mut order = [&first, &second];
+                if is_reversed {
+                    order.reverse();
+                }
+                for exchange in order {
+                    scene.place(exchange);
+                    scene.reply(exchange);
+                }
+                expect(scene, &["rpcrdma/ranges-overlap"], &[]);
+            }
+        }
+        // Two segments of one chunk.
+        let mut scene = Scene::new(*kind);
+        let mut exchange = Exchange::read3(scene.xid(), 4096, 4096);
+        let first = Memory { length: 2048, ..exchange.call.writes[0][0] };
+        let second = Memory { offset: first.offset + 1024, ..first };
+        exchange.call.writes = vec![vec![first, second]];
+        exchange.reply.writes = vec![vec![first, second]];
+        exchange.placed = vec![(first, data(2048)), (second, data(2048))];
+        scene.exchange(&exchange);
+        let found = findings(&scene.frames());
+        assert_eq!(rules_of(&found, EndpointRole::Server), [""; 0], "{:#?}", describe(&found));
+    }
+}
+
+/// RFC 8166 section 3.3.1: the Calls alone show it, whatever ends the connection.
+#[test]
+fn calls_beyond_the_grant_until_the_connection_ends() {
+    for kind in BOTH {
+        for (calls, credits) in [(4, 1), (3, 2), (2, 2), (1, 1)] {
+            let mut scene = Scene::new(*kind);
+            grant(&mut scene, credits);
+            let psn = scene.fabric.next[Side::Client as usize];
+            let exchanges: Vec<_> = (0..calls).map(|_| Exchange::getattr3(scene.xid())).collect();
+            exchanges.iter().for_each(|exchange| scene.call(exchange));
+            if *kind == Kind::Roce && calls > 1 {
+                let last = scene.fabric.frames.len() - 1;
+                for _ in 0..3 {
+                    scene.fabric.acknowledge(Side::Server, psn + calls - 1, RNR_NAK);
+                    scene.fabric.repeat(last);
+                }
+            }
+            scene.disconnect();
+            let found = findings(&scene.fabric.frames);
+            let exceeded: Vec<_> =
+                found.iter().filter(|finding| finding.rule.id == "rpcrdma/credit-exceeded").collect();
+            assert_eq!(exceeded.len() as u32, calls.saturating_sub(credits), "{kind:?}: {:#?}", describe(&found));
+            for (at, finding) in exceeded.iter().enumerate() {
+                let in_flight = credits + 1 + at as u32;
+                let end = format!("the connection ended with {calls} calls without a reply");
+                assert_eq!(finding.text, format!("{in_flight} calls in flight, {credits} granted; {end}"));
+                assert_eq!(finding.severity, ReportedFindingSeverity::Error);
+                assert_eq!(finding.side, EndpointRole::Client);
+            }
+        }
+    }
+}
+
+/// A Reply that the capture lacks may have permitted the Call.
+#[test]
+fn calls_with_a_lost_reply_are_not_judged() {
+    let mut scene = Scene::new(Kind::Roce);
+    grant(&mut scene, 1);
+    let lost = Exchange::getattr3(scene.xid());
+    scene.exchange(&lost);
+    scene.fabric.frames.pop();
+    let next = Exchange::getattr3(scene.xid());
+    scene.call(&next);
+    scene.reply(&next);
+    scene.disconnect();
+    let found = findings(&scene.fabric.frames);
+    assert!(broken_rules(&found, "").iter().all(|rule| rule.starts_with("transport/")), "{:#?}", describe(&found));
+}
+
+/// Returns a COMPOUND whose arguments differ from those of another by a word.
+fn other(mut compound: Compound) -> Compound {
+    compound.operations[2].arguments = vec![1];
+    compound
+}
+
+/// RFC 8881 section 2.10.6.1.3.1: the session is older than the capture.
+#[test]
+fn false_retry_in_an_older_session() {
+    for kind in BOTH {
+        for is_elsewhere in [false, true] {
+            for is_same in [false, true] {
+                let mut scene = Scene::new(*kind);
+                let request = access(Operation::sequence(2, 2470), 1);
+                scene.compound(&request);
+                let next = if is_same { request.clone() } else { other(request) };
+                if is_elsewhere {
+                    retry(&mut scene, &next);
+                } else {
+                    scene.compound(&next);
+                }
+                let expected: &[&str] = if is_same { &[] } else { &["nfs/false-retry"] };
+                expect(scene, expected, &[]);
+            }
+        }
+    }
+}
+
+/// The first Call has no Reply: its connection ended. The retry is another request.
+#[test]
+fn false_retry_of_an_unanswered_call() {
+    for kind in BOTH {
+        let mut scene = Scene::new(*kind);
+        let request = access(Operation::sequence(2, 2470), 1);
+        let lost = request.exchange(scene.xid());
+        scene.call(&lost);
+        scene.disconnect();
+        let mut next = Scene::with_number(*kind, [Some(Private::USUAL); 2], 1);
+        let set_up = std::mem::take(&mut next.fabric.frames);
+        next.fabric.frames = [std::mem::take(&mut scene.fabric.frames), set_up].concat();
+        next.compound(&other(request));
+        expect(next, &["nfs/false-retry"], &[]);
+    }
+}
+
+/// A server that takes the Call for a retry answers with the results of the other one.
+#[test]
+fn false_retry_with_cached_results() {
+    for kind in BOTH {
+        let mut scene = Scene::new(*kind);
+        scene.session();
+        let request = access(Operation::sequence(0, 2), 1);
+        scene.compound(&request);
+        let mut again = request.clone();
+        again.operations[2] = Operation::new(9, &[1, 0], &[]);
+        let mut exchange = again.exchange(scene.xid());
+        exchange.reply = request.exchange(exchange.call.xid).reply;
+        scene.exchange(&exchange);
+        expect(scene, &["nfs/false-retry"], &[]);
+    }
+}
+
+/// What a snap length cut off is not different.
+#[test]
+fn cut_retries_are_not_false() {
+    let mut scene = Scene::new(Kind::Roce);
+    let request = access(Operation::sequence(2, 2470), 1);
+    scene.compound(&request);
+    retry(&mut scene, &request);
+    let frames = scene.frames();
+    let longest = frames.iter().map(Vec::len).max().unwrap();
+    for snap in (60..longest).step_by(4) {
+        let cut: Vec<Vec<u8>> = frames.iter().map(|frame| frame[..frame.len().min(snap)].to_vec()).collect();
+        let (found, _) = judge(&cut, frame_time);
+        assert!(!broken_rules(&found, "").contains("nfs/false-retry"), "{snap}: {:#?}", describe(&found));
+    }
+}
+
+/// InfiniBand Architecture Specification volume 1, section 12.7.31. What needs all packets is not judged.
+#[test]
+fn starting_psn_that_does_not_fit() {
+    for (difference, is_named) in [(0, false), (3, false), (500, true), (-400, true)] {
+        let mut scene = Scene::with_private_data(Kind::Roce, [Some(Private::USUAL); 2]);
+        for next in &mut scene.fabric.next {
+            *next = next.wrapping_add_signed(difference);
+        }
+        let reads = [(); 2].map(|()| Exchange::read3(scene.xid(), 1024, 1024));
+        reads.iter().for_each(|read| scene.call(read));
+        for read in &reads {
+            scene.place(read);
+            scene.reply(read);
+        }
+        let (found, tallies) = judge(&scene.fabric.frames, frame_time);
+        let named = found.iter().filter(|finding| finding.rule.id == "transport/starting-psn");
+        assert_eq!(named.count(), if is_named { 2 } else { 0 }, "{difference}: {:#?}", describe(&found));
+        let first_call = tallies["rpcrdma/first-call"];
+        let expected = if difference == 0 { (1, 0) } else { (0, 2) };
+        assert_eq!((first_call.findings, first_call.not_judged), expected, "{difference}: {first_call:?}");
+    }
+}
+
+/// A message or an access that no Call permits, on a connection with such a set-up.
+#[test]
+fn starting_psn_leaves_messages_unjudged() {
+    type Fault = fn(&mut Scene);
+    let faults: [(&str, Fault); 2] = [
+        ("rpcrdma/reply-no-call", |scene| scene.reply(&Exchange::getattr3(0x7777))),
+        ("rpcrdma/handle-unknown", |scene| scene.fabric.write(memory(9, 0, 100), &data(100))),
+    ];
+    for (rule, send) in faults {
+        let [fitting, other] = [0, 500].map(|difference| {
+            let mut scene = Scene::with_private_data(Kind::Roce, [Some(Private::USUAL); 2]);
+            for next in &mut scene.fabric.next {
+                *next += difference;
+            }
+            let first = Exchange::getattr3(scene.xid());
+            scene.exchange(&first);
+            send(&mut scene);
+            judge(&scene.frames(), frame_time).1[rule]
+        });
+        assert_eq!((fitting.findings, other.findings), (1, 0), "{rule}");
+        assert_eq!(other.not_judged, fitting.not_judged + 1, "{rule}: {other:?}");
+    }
+}
