@@ -118,8 +118,7 @@ pub const COLUMNS: &str = "  TIME       time of the call, in the format of -t
   STATUS     ok, or the status without its common prefix, then anomalies:
              reply\u{d7}2: the reply was sent twice
              no call, no reply: the message was not captured
-             refused, wrong result (instead of the status): the receiver refused the reply, or the reply has
-               the results of another call; see lint
+             refused: by the receiver of the reply; wrong result: of another call (see lint)
              600 B missing, or missing call:46-195: bytes that were not captured
 Narrow terminals show fewer columns.
 ";

@@ -3,9 +3,16 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::Args;
 use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
+use nfsrdma_flow::chunk::Chunk;
 use nfsrdma_flow::transaction::RpcMessageKind;
 
 use crate::transaction_view::ConformanceTransaction;
+
+/// Returns `true` for a Write chunk that requests its result inline: it has no segments (RFC 8166 section 4.3.2.3), or
+/// none with a byte (RFC 5667 section 5).
+pub(crate) fn requests_inline(chunk: &Chunk) -> bool {
+    chunk.offered_bytes() == 0 && !chunk.is_cut
+}
 
 impl ConformanceTransaction<'_> {
     /// Returns `true` if the arguments can have a DDP-eligible item; `None` if the Call cannot tell.

@@ -404,6 +404,34 @@ impl<'a> TransactionMessages<'a> {
         summary
     }
 
+    /// Decodes the results of a successful RPC, and compares those of a COMPOUND with its Call. The cursor is behind the
+    /// RPC header.
+    fn read_results(
+        &self,
+        call: CallBodyDecodeParameters,
+        mut cursor: Cursor<'a>,
+        operations: &CallOperations<'a>,
+        summary: &mut RpcSummary,
+    ) -> Result<(), XdrError> {
+        if matches!(operations, CallOperations::Unknown) {
+            return self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullFieldObserver);
+        }
+        let Some(body) = open_payload(call.payload, &mut cursor, &mut NullFieldObserver)? else {
+            return rpc_message_trailer::read_control_message(
+                call.payload,
+                RpcMessageKind::Reply,
+                &mut cursor,
+                &mut NullFieldObserver,
+            );
+        };
+        let (end, mut has_contradiction) = compound_results::read(operations, body, self.compound.get());
+        has_contradiction |= operations.is_truncated() && compound_results::has_other_result(self.compound());
+        // What was decoded of a malformed Call is uncertain.
+        summary.has_contradiction = has_contradiction && summary.call_error.is_none_or(|error| error.is_cut());
+        end?;
+        rpc_message_trailer::read_protection(call.payload, &mut cursor, &mut NullFieldObserver)
+    }
+
     /// Returns the main operation of a COMPOUND whose Call was cut, from its Reply.
     fn operation_of_reply(&self) -> Option<v4::Operation> {
         let (call, arguments) = self.call_header()?;

@@ -3,7 +3,7 @@
 use nfsrdma_dissectors::rpc::gss::GssPayload;
 
 use super::prelude::*;
-use super::write_chunks::requests_inline;
+use crate::ddp_eligible_operations::requests_inline;
 
 /// Returns the chunk that holds, or is to hold, a part of a message.
 fn item_chunk(message: &ConformanceMessage<'_>) -> Option<String> {

@@ -1,7 +1,7 @@
 //! Long Replies and Reply chunks: RFC 8166 sections 3.5.3 and 4.3.3, RFC 8267 section 3.1.
 
 use super::prelude::*;
-use super::write_chunks::requests_inline;
+use crate::ddp_eligible_operations::requests_inline;
 
 /// Returns `true` if a Reply that is too long for a Send would have had to use the Reply chunk of its Call.
 pub(super) fn has_unused_reply_chunk(message: &ConformanceMessage<'_>) -> bool {

@@ -9,6 +9,7 @@ use nfsrdma_flow::chunk::ChunkSegment;
 use super::prelude::*;
 use super::reply_chunk::reply_chunk_in_msg;
 use crate::connection_history::REFUSED;
+use crate::ddp_eligible_operations::requests_inline;
 
 const BOTH_LISTS: &[RequiredCaptureEvidence] =
     &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists];
@@ -272,12 +273,6 @@ fn item_in_wrong_chunk(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict>
             format!("data of the READ or READLINK number {operation} in Write chunk number {chunk}")
         })
     })
-}
-
-/// Returns `true` for a Write chunk that requests its result inline: it has no segments (RFC 8166 section 4.3.2.3), or
-/// none with a byte (RFC 5667 section 5).
-pub(super) fn requests_inline(chunk: &Chunk) -> bool {
-    chunk.offered_bytes() == 0 && !chunk.is_cut
 }
 
 /// Returns the Write chunks of a Call, each with the number of bytes that its READ requests.
