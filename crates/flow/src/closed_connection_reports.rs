@@ -29,6 +29,10 @@ impl ClosedConnectionReportQueue {
             let Some(key) = self.ending_connections.pop_front() else { break };
             // `record_closed` handles connections that were removed.
             let Some(connection) = connections.get_by_key(key) else { continue };
+            // It may go on after a FIN or a RST that was none of its own.
+            if !connection.is_ending {
+                continue;
+            }
             match connection.conversation.transaction_keys().next() {
                 Some(_) => self.ending_connections.push_back(key),
                 None => self.closed_connections.extend(connection.state()),

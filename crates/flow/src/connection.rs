@@ -563,6 +563,16 @@ impl ConnectionTable {
         is_first
     }
 
+    /// Records that a connection whose end was seen goes on.
+    pub(super) fn record_continuation(&mut self, key: ConnectionSlabKey) {
+        let Some(connection) = self.get_mut_by_key(key) else { return };
+        if std::mem::replace(&mut connection.is_ending, false) {
+            let addresses = connection.addresses();
+            self.open.entry(addresses).or_default().count += 1;
+            self.lookups.clear();
+        }
+    }
+
     /// Records the end of an open connection.
     fn record_closed(&mut self, addresses: (Address, Address), last_frame: FrameNumber) {
         if let Some(open) = self.open.get_mut(&addresses) {

@@ -58,8 +58,11 @@ counted! {
         NotRpc = "not_rpc",
         /// A retransmission with other bytes than the first copy; the first copy counts.
         Contradiction = "contradicting_copy",
-        /// A segment whose sequence number is far from all others of its stream.
+        /// A segment that its stream does not accept: its sequence number is far from all others, or it is a SYN
+        /// between other data.
         Stray = "stray_segment",
+        /// A TCP segment with a wrong checksum, in a stream whose other checksums are right.
+        BadChecksum = "tcp_checksum",
         /// On an NFS port: a segment of a stream that was not recognized as RPC, MPA or TLS.
         UnknownStream = "unknown_stream",
         /// On an NFS port: a segment of an unrecognized stream, truncated by a snap length.

@@ -54,6 +54,7 @@ mod stream;
 mod stream_parser_context;
 mod stream_protocol;
 mod tcp_conversations;
+mod tcp_segment_acceptance;
 mod tcp_segment_dispatch;
 mod tcp_segment_events;
 #[cfg(test)]

@@ -40,6 +40,9 @@ const MAX_SENT_RECORDS: usize = 128;
 /// Maximum number of frames recorded for one message.
 const MAX_RECORD_FRAMES: usize = 1 << 16;
 
+/// Number of bytes after which a message is file data, or else part of a long list.
+const MAX_HEADER_BYTES: usize = 512;
+
 /// Parser state of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RpcRecordParserState {
@@ -87,6 +90,13 @@ impl CapturedRpcRecordParser {
     /// Expects a record at the next byte.
     pub(super) fn expect_record(&mut self) {
         self.state = RpcRecordParserState::Mark;
+    }
+
+    /// Returns `true` if the next bytes continue a fragment whose message header was decoded.
+    #[inline]
+    pub(super) fn is_within_fragment(&self, length: u32) -> bool {
+        matches!(self.state, RpcRecordParserState::Fragment { left, .. } if left >= length)
+            && self.partial_record.as_ref().is_some_and(|partial| partial.record.length >= MAX_HEADER_BYTES)
     }
 
     /// Returns the memory in bytes, without the incomplete message.
@@ -402,8 +412,15 @@ impl PartialRpcRecord {
         self.record.length += bytes as usize;
     }
 
-    /// Returns `true` if it can be an RPC message: a Call or a Reply (RFC 5531 section 9).
+    /// Returns `true` if it can be an RPC message: a Call, with a small RPC version, or a Reply, accepted or denied.
+    /// RFC 5531 section 9.
     fn may_be_rpc(&self) -> bool {
-        self.record.bytes.get(4..8).is_none_or(|mtype| matches!(mtype, [0, 0, 0, 0 | 1]))
+        match *self.record.bytes.get(4..).unwrap_or_default() {
+            [0, 0, 0, 0, 0, 0, 0, version, ..] => (1..16).contains(&version),
+            [0, 0, 0, 1, 0, 0, 0, status, ..] => status <= 1,
+            [_, _, _, _, _, _, _, _, ..] => false,
+            [a, b, c, mtype, ..] => [a, b, c] == [0; 3] && mtype <= 1,
+            _ => true,
+        }
     }
 }

@@ -23,6 +23,8 @@ pub struct FlowDecodingStatistics {
     pub(super) duplicate_frames: u64,
     /// Bytes of records whose marks were not captured.
     pub(super) skipped_bytes: u64,
+    /// Undecoded frames of unknown streams between ports that carried RPC before.
+    pub(super) unknown_rpc_frames: u64,
 }
 
 impl FlowDecodingStatistics {
@@ -82,6 +84,12 @@ impl FlowDecodingStatistics {
     /// Returns the number of bytes of TCP streams that were skipped because their record mark was not captured.
     pub fn skipped_bytes(&self) -> u64 {
         self.skipped_bytes
+    }
+
+    /// Returns the number of undecoded frames of unknown streams between addresses and ports that carried RPC before:
+    /// they may have messages.
+    pub fn unknown_rpc_frames(&self) -> u64 {
+        self.unknown_rpc_frames
     }
 
     /// Iterates over the nonzero counts of evicted state by kind.

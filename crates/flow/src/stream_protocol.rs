@@ -10,7 +10,7 @@ use super::count_categories::UndecodedReason;
 use super::iwarp::IwarpConnection;
 use super::iwarp::mpa_recognition::{begins_fpdu, begins_mpa};
 use super::rpc_records::CapturedRpcRecordParser;
-use crate::rdma_operation::CapturedPacketPayload;
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
 /// Protocol of a stream.
 #[derive(Debug)]
@@ -40,6 +40,19 @@ impl StreamProtocol {
             Self::Records(records) => records.0.iter().map(CapturedRpcRecordParser::memory_bytes).sum(),
             Self::Mpa(iwarp) => iwarp.memory_bytes(),
             Self::Opening | Self::MidStream { .. } | Self::Tls | Self::Other => 0,
+        }
+    }
+
+    /// Returns `true` if the next bytes of a side are certainly the content of a message whose header was decoded.
+    #[inline]
+    pub(super) fn is_within_message(&self, sender: ConnectionSideAOrB, data: CapturedPacketPayload<'_>) -> bool {
+        match self {
+            Self::Records(records) => records[sender].is_within_fragment(data.length),
+            Self::Mpa(iwarp) => iwarp.is_within_payload(sender, data),
+            Self::Opening => false,
+            // Few of its other segments begin a message.
+            Self::MidStream { looked_at } => *looked_at >= MAX_SEARCHED_BYTES,
+            Self::Tls | Self::Other => true,
         }
     }
 
@@ -75,7 +88,10 @@ pub(super) const MAX_BUFFERED_BYTES: usize = 16 << 10;
 pub(super) const MAX_SEARCHED_BYTES: u32 = 4 << 20;
 
 /// Number of bytes that identify a record: the mark, and a Call up to its procedure.
-pub(super) const MIN_DETECTION_BYTES: usize = 28;
+const MIN_DETECTION_BYTES: usize = 28;
+
+/// Number of bytes that identify a record even if its header is spread over small fragments.
+pub(super) const MAX_DETECTION_BYTES: usize = rpc::MAX_SPREAD_HEADER_BYTES;
 
 /// The NFS port. RFC 7530 section 3.1.
 const NFS_PORT: Port = Port(2049);
@@ -106,7 +122,11 @@ pub(super) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> StreamPro
         return StreamProtocolDetection::Tls;
     }
     // A record mark uses only the highest bit of its first byte.
-    if bytes.len() < MIN_DETECTION_BYTES && bytes.first().is_none_or(|byte| byte & 0x7e == 0) {
+    let needed_bytes = match rpc::begins_with_small_fragment(bytes) {
+        true => MAX_DETECTION_BYTES,
+        false => MIN_DETECTION_BYTES,
+    };
+    if bytes.len() < needed_bytes && bytes.first().is_none_or(|byte| byte & 0x7e == 0) {
         return StreamProtocolDetection::Undecided;
     }
     StreamProtocolDetection::Other
@@ -123,10 +143,17 @@ pub(super) fn detect_by_segment(
     if begins_mpa(bytes) || begins_fpdu(data, ports.contains(&NFS_RDMA_PORT)) {
         return StreamProtocolDetection::Mpa;
     }
+    let may_begin_record = |bytes: &[u8]| {
+        // A marker of MPA resembles the mark of a small fragment.
+        let may_be_small = !ports.contains(&NFS_RDMA_PORT) && rpc::begins_with_small_fragment(bytes);
+        bytes.first().is_some_and(|byte| byte & 0x80 != 0) || may_be_small
+    };
     let begins_record = |at: &usize| match at {
         // The length of an FPDU of MPA and the bytes after it resemble the mark of a fragment that is not the last.
-        0 => bytes.first().is_some_and(|byte| byte & 0x80 != 0) && rpc::recognize_record(bytes).is_some(),
-        at => bytes.get(*at..).is_some_and(|bytes| rpc::recognize_call_record(bytes).is_some()),
+        0 => may_begin_record(bytes) && rpc::recognize_record(bytes).is_some(),
+        at => {
+            bytes.get(*at..).is_some_and(|bytes| may_begin_record(bytes) && rpc::recognize_call_record(bytes).is_some())
+        }
     };
     let end = if search_all || ports.contains(&NFS_PORT) { bytes.len() } else { bytes.len().min(1) };
     match (0..end).find(begins_record) {

@@ -12,10 +12,12 @@ use super::by_side::ConnectionSidePair;
 use super::connection_key::ConnectionSlabKey;
 use super::count_categories::UndecodedReason;
 use super::endpoint_pair::{EndpointPair, ordered_addresses};
+use super::packet_meta::PacketMeta;
 use super::rpc_records::CapturedRpcRecordParser;
-use super::stream::direction::{self, PreviousStreamIncarnation, TcpStreamDirection};
+use super::stream::direction::{self, MAX_BYTES_AHEAD, PreviousStreamIncarnation, TcpStreamDirection};
+use super::stream::stream_bytes::StreamPosition;
 use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
-use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
 /// A TCP stream: both directions of a TCP connection.
 #[derive(Debug)]
@@ -29,16 +31,23 @@ pub(super) struct TcpConversation {
     /// RPC or RDMA connection on the stream.
     pub(super) connection: Option<ConnectionSlabKey>,
     pub(super) last_frame: FrameNumber,
-    /// `true` if a FIN or a RST was captured.
+    /// `true` if a FIN or a RST was captured that the conversation has not outlived.
     pub(super) is_ending: bool,
+    /// Side that sent a RST, and its time.
+    pub(super) reset: Option<(ConnectionSideAOrB, Timestamp)>,
+    /// SYN of each side in a stream that has carried data. A new stream begins only if the other side answers it, or
+    /// data continue at its number. RFC 9293 section 3.10.7.4.
+    pub(super) unconfirmed_syns: ConnectionSidePair<Option<CapturedSyn>>,
     /// `true` if a snap length truncated segments of it.
     pub(super) is_cut: bool,
     /// `true` if segments were truncated so much that nothing was found in them.
     pub(super) has_cut_messages: bool,
+    /// `true` if RPC was found in it, or in an earlier incarnation.
+    pub(super) has_carried_rpc: bool,
     /// Previous incarnation of the stream, between the same ports.
     previous: Option<PreviousStreamIncarnation>,
-    /// Sequence number of a segment far from all others.
-    pub(super) stray_sequence: Option<TcpSequence>,
+    /// Last segment whose sequence number is far ahead of all others, or far from them.
+    pub(super) stray: Option<Box<StraySegment>>,
     /// Bytes buffered, as counted last.
     pub(super) counted_buffered_bytes: usize,
     /// Memory without buffered bytes, as counted last.
@@ -49,6 +58,68 @@ pub(super) struct TcpConversation {
     number: u64,
     /// Bases of the relative sequence numbers of A and B: the numbers of their SYNs, or a substitute.
     sequence_bases: ConnectionSidePair<Option<TcpSequence>>,
+}
+
+/// A captured SYN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CapturedSyn {
+    pub(super) sequence: TcpSequence,
+    /// Acknowledgement number, if it is the answer to a SYN.
+    pub(super) acknowledgment: Option<TcpSequence>,
+    pub(super) time: Timestamp,
+}
+
+impl CapturedSyn {
+    /// Returns the number of the first byte.
+    pub(super) fn first_byte(self) -> TcpSequence {
+        self.sequence.add(1)
+    }
+
+    /// Returns `true` if one of two SYNs of different sides answers the other.
+    pub(super) fn is_pair(self, other: Self) -> bool {
+        let answers =
+            |answer: Self, syn: Self| syn.acknowledgment.is_none() && answer.acknowledgment == Some(syn.first_byte());
+        answers(self, other) || answers(other, self)
+    }
+}
+
+/// A segment whose sequence number is far ahead of all others in its direction, or far from them.
+#[derive(Debug)]
+pub(super) struct StraySegment {
+    pub(super) sender: ConnectionSideAOrB,
+    pub(super) first: TcpSequence,
+    pub(super) length: u32,
+    /// Captured bytes; none if it is far.
+    pub(super) bytes: Vec<u8>,
+    pub(super) frames: Vec<FrameNumber>,
+    pub(super) time: Timestamp,
+    /// Position up to which its sender had received the other direction.
+    pub(super) received: StreamPosition,
+    /// Position of the next expected byte when it was captured.
+    pub(super) expected: StreamPosition,
+    /// Number of segments that it continues.
+    pub(super) preceding: u32,
+    /// `true` if it is too far from the other segments to be one of their stream.
+    pub(super) is_far: bool,
+}
+
+impl StraySegment {
+    pub(super) fn end(&self) -> TcpSequence {
+        self.first.add(self.length)
+    }
+
+    /// Returns `true` if a segment or an acknowledgement at this number confirms it.
+    pub(super) fn is_followed_at(&self, sequence: TcpSequence) -> bool {
+        (0..MAX_BYTES_AHEAD as i32).contains(&self.end().distance(sequence))
+    }
+
+    pub(super) fn data(&self) -> CapturedPacketPayload<'_> {
+        CapturedPacketPayload { bytes: &self.bytes, length: self.length }
+    }
+
+    pub(super) fn packet_meta(&self) -> PacketMeta<'_> {
+        PacketMeta::new(&self.frames, self.time)
+    }
 }
 
 /// Relative numbers of a segment in its stream.
@@ -75,14 +146,67 @@ impl TcpConversation {
             connection: None,
             last_frame: FrameNumber::default(),
             is_ending: false,
+            reset: None,
+            unconfirmed_syns: ConnectionSidePair::default(),
             is_cut: false,
             has_cut_messages: false,
+            has_carried_rpc: false,
             previous: None,
-            stray_sequence: None,
+            stray: None,
             counted_buffered_bytes: 0,
             counted_memory_bytes: 0,
             deadline: None,
         }
+    }
+
+    /// Returns `true` if the stream has carried data, or both sides have opened it.
+    pub(super) fn is_living(&self) -> bool {
+        let [a, b] = &self.directions.0;
+        !matches!(self.protocol, StreamProtocol::Opening | StreamProtocol::MidStream { looked_at: 0 })
+            || (a.has_bytes() || b.has_bytes())
+            || self.is_established()
+    }
+
+    /// Returns `true` if both sides have opened the stream.
+    pub(super) fn is_established(&self) -> bool {
+        self.directions.0.iter().all(TcpStreamDirection::is_established)
+    }
+
+    /// Returns `true` if nothing more is to be expected: it was reset, or both sides have ended it.
+    pub(super) fn is_over(&self) -> bool {
+        self.reset.is_some() || self.directions.0.iter().all(TcpStreamDirection::has_end)
+    }
+
+    /// Returns `true` if the parser of the stream has begun.
+    pub(super) fn is_parsed(&self) -> bool {
+        matches!(self.protocol, StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls)
+    }
+
+    /// Handles a SYN that opens the stream.
+    pub(super) fn record_syn(&mut self, sender: ConnectionSideAOrB, syn: CapturedSyn) {
+        self.opened_by.get_or_insert(if syn.acknowledgment.is_some() { sender.peer() } else { sender });
+        let (own, peer) = self.directions.own_and_peer(sender);
+        own.record_syn(syn.sequence, syn.time);
+        match syn.acknowledgment {
+            Some(acknowledgment) => peer.start_after_answer(acknowledgment, syn.time),
+            None => peer.await_answer(),
+        }
+        if let StreamProtocol::MidStream { looked_at: 0 } = self.protocol {
+            self.protocol = StreamProtocol::Opening;
+        }
+    }
+
+    /// Returns `true` if data that end at this number show that the stream has not ended, contrary to a FIN or a RST.
+    pub(super) fn outlives_end(&mut self, sender: ConnectionSideAOrB, end: TcpSequence) -> bool {
+        let is_reset = self.reset.is_some_and(|(side, _)| side == sender);
+        let own = &mut self.directions[sender];
+        if !own.outlives(end, is_reset) {
+            return false;
+        }
+        own.forget_end();
+        self.reset = self.reset.filter(|_| !is_reset);
+        self.is_ending = self.reset.is_some() || self.directions.0.iter().any(TcpStreamDirection::has_end);
+        !self.is_ending
     }
 
     pub(super) fn is_copy_of_previous(
@@ -124,6 +248,7 @@ impl TcpConversation {
 
     pub(super) fn set_protocol(&mut self, verdict: StreamProtocolDetection) {
         let is_opening = matches!(self.protocol, StreamProtocol::Opening);
+        self.has_carried_rpc |= matches!(verdict, StreamProtocolDetection::Records | StreamProtocolDetection::Mpa);
         self.protocol = match verdict {
             StreamProtocolDetection::Mpa => StreamProtocol::Mpa(Box::default()),
             StreamProtocolDetection::Tls => StreamProtocol::Tls,
@@ -192,12 +317,16 @@ impl TcpConversation {
             (own.has_gap() || !peer.has_gap()).then_some((deadline, side))
         };
         let deadlines = ConnectionSideAOrB::BOTH.into_iter().filter_map(deadline);
-        deadlines.min_by_key(|(deadline, _)| *deadline)
+        let (deadline, side) = deadlines.min_by_key(|(deadline, _)| *deadline)?;
+        // After a reset, only what the other capture point delays follows.
+        let last = self.reset.map(|(_, time)| Timestamp(time.0.saturating_add_unsigned(direction::MAX_CLOCK_SKEW_NS)));
+        Some((last.map_or(deadline, |last| last.min(deadline)), side))
     }
 
     /// Returns the number of bytes that wait behind gaps, or for the detection of the protocol.
     pub(super) fn waiting_bytes(&self) -> usize {
-        self.directions.0.iter().map(TcpStreamDirection::buffered_bytes).sum()
+        let stray_bytes = self.stray.as_ref().map_or(0, |stray| stray.bytes.len());
+        self.directions.0.iter().map(TcpStreamDirection::buffered_bytes).sum::<usize>() + stray_bytes
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
@@ -301,6 +430,7 @@ impl TcpConversationTable {
             *stream = TcpConversation {
                 previous: Some(PreviousStreamIncarnation::new(&directions)),
                 counted_memory_bytes: stream.counted_memory_bytes,
+                has_carried_rpc: stream.has_carried_rpc,
                 ..TcpConversation::new(ports, self.count)
             };
             self.count += 1;

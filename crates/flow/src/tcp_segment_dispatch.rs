@@ -31,7 +31,7 @@ use super::transaction_table::TrackedTransactionTable;
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
 /// Dispatcher of the bytes of a stream to the parser of its protocol, which may change between two bytes.
-struct StreamDispatcher<'a> {
+pub(super) struct StreamDispatcher<'a> {
     sender: ConnectionSideAOrB,
     protocol: &'a mut StreamProtocol,
     connection: &'a mut Option<ConnectionSlabKey>,
@@ -51,10 +51,6 @@ struct StreamDispatcher<'a> {
     /// Connections that ended because the stream switched to another protocol.
     ended_connections: &'a mut Vec<ConnectionSlabKey>,
 }
-
-/// Maximum distance between two segments that together show that a new stream began, both far from all
-/// segments before.
-const MAX_STRAY_DISTANCE: u32 = 1 << 20;
 
 impl StreamDispatcher<'_> {
     /// Runs `read` with the protocol of the stream and its context. Creates the connection if necessary.
@@ -292,9 +288,16 @@ impl Flow {
         let anomaly =
             self.detect_segment_duplicate(at, sender, packet_meta, segment).then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
-        let sender = match anomaly {
-            None => self.process_syn(at, sender, ports, packet_meta, segment),
-            Some(_) => sender,
+        let accepted = match anomaly {
+            None => self.accept_segment(at, sender, ports, packet_meta, (datagram, segment)),
+            Some(_) => Ok((sender, *segment)),
+        };
+        let (sender, segment) = match accepted {
+            Ok((sender, segment)) => (sender, &{ segment }),
+            Err(content) => {
+                self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
+                return content;
+            }
         };
         if let Some(stream) = self.streams.get_mut(at) {
             stream.set_sequence_bases(sender, segment);
@@ -342,6 +345,8 @@ impl Flow {
                             stream.is_cut
                         });
                         let reason = stream_protocol::unknown_stream_reason(is_cut);
+                        let has_carried_rpc = self.streams.get_mut(at).is_some_and(|stream| stream.has_carried_rpc);
+                        self.stats.unknown_rpc_frames += u64::from(has_carried_rpc);
                         self.stats.count_undecoded_packet(reason, &packet_meta)
                     }
                 }
@@ -371,7 +376,7 @@ impl Flow {
         ) ^ (at as u64) << 1
             ^ u64::from(sender == ConnectionSideAOrB::A);
         // Options fill whole words, of which the capture may cut the last.
-        let (words, rest) = segment.options.as_chunks::<4>();
+        let (words, rest) = segment.options().as_chunks::<4>();
         let words = words.iter().map(|word| u64::from(u32::from_be_bytes(*word)));
         let rest = rest.iter().map(|byte| u64::from(*byte));
         let fingerprint = words.chain(rest).fold(fingerprint, duplicate_frames::mix_fingerprint);
@@ -396,51 +401,6 @@ impl Flow {
         false
     }
 
-    /// Handles a SYN: it begins the stream, or a new one between the same ports. Returns the side of the
-    /// sender.
-    fn process_syn(
-        &mut self,
-        at: usize,
-        sender: ConnectionSideAOrB,
-        ports: EndpointPair,
-        packet_meta: PacketMeta<'_>,
-        segment: &TcpSegment<'_>,
-    ) -> ConnectionSideAOrB {
-        let flags = segment.flags;
-        let Some(stream) = self.streams.get_mut(at) else { return sender };
-        stream.last_frame = packet_meta.last_frame();
-        if !flags.syn() || flags.rst() {
-            return sender;
-        }
-        let is_late = matches!(stream.protocol, StreamProtocol::MidStream { looked_at: 1.. });
-        let is_ending = stream.is_ending;
-        let own = &stream.directions[sender];
-        let is_other = own.starts_other_stream(segment.sequence);
-        let is_repeated = own.has_syn(segment.sequence);
-        let is_copy = is_repeated && own.may_have_syn_copy(packet_meta.time);
-        let is_over = is_ending && own.has_begun() && !is_copy;
-        // No SYN is retransmitted after data: another connection has the same number, as in a capture that is
-        // replayed twice.
-        let is_restarted = is_repeated && own.has_bytes();
-        let mut sender = sender;
-        if is_other || is_late || is_over || is_restarted {
-            self.end_stream(at, packet_meta.time);
-            self.streams.begin_incarnation(at, ports);
-            if is_repeated && let Some(stream) = self.streams.get_mut(at) {
-                stream.forget_previous();
-            }
-            sender = ConnectionSideAOrB::A;
-        }
-        let Some(stream) = self.streams.get_mut(at) else { return sender };
-        stream.last_frame = packet_meta.last_frame();
-        stream.opened_by.get_or_insert(if flags.ack() { sender.peer() } else { sender });
-        stream.directions[sender].record_syn(segment.sequence, packet_meta.time);
-        if let StreamProtocol::MidStream { looked_at: 0 } = stream.protocol {
-            stream.protocol = StreamProtocol::Opening;
-        }
-        sender
-    }
-
     /// Passes bytes to the parser of the stream, or to protocol detection.
     fn process_stream_bytes(
         &mut self,
@@ -455,16 +415,29 @@ impl Flow {
         let ports = [segment.source_port, segment.destination_port];
         let mut is_kept = false;
         let is_opening = matches!(stream.protocol, StreamProtocol::Opening);
+        if is_opening && !stream.is_established() && stream.directions[sender].contradicts_start(first, data.length) {
+            let ports = stream.ports;
+            self.end_stream(at, packet_meta.time);
+            self.streams.begin_incarnation(at, ports);
+            return self.process_stream_bytes(at, sender, packet_meta, segment, data);
+        }
+        let received = match segment.flags.ack() {
+            true => stream.directions[sender.peer()].received(segment.acknowledgment),
+            false => 0,
+        };
         let verdict = match &mut stream.protocol {
             StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls => {
                 if !stream.directions[sender].is_near(first) {
-                    return self.process_stray_segment(at, sender, packet_meta, segment, data);
+                    // Of a copy of a frame.
+                    let content = self.stats.count_undecoded_packet(UndecodedReason::Stray, &packet_meta);
+                    return self.frame_kinds.push(content);
                 }
-                stream.stray_sequence = None;
-                let received = match segment.flags.ack() {
-                    true => stream.directions[sender.peer()].received(segment.acknowledgment),
-                    false => 0,
-                };
+                if stream.is_ending
+                    && stream.outlives_end(sender, first.add(data.length))
+                    && let Some(key) = stream.connection
+                {
+                    self.connections.record_continuation(key);
+                }
                 self.dispatch_stream(at, sender, |own, dispatcher| {
                     own.process_segment(first, data, packet_meta, received, dispatcher)
                 });
@@ -478,8 +451,8 @@ impl Flow {
                 };
                 if first_verdict == StreamProtocolDetection::Undecided {
                     is_kept = true;
-                    own.buffer_segment(first, data, packet_meta);
-                    let mut bytes = [0; stream_protocol::MIN_DETECTION_BYTES];
+                    own.buffer_segment(first, data, packet_meta, received);
+                    let mut bytes = [0; stream_protocol::MAX_DETECTION_BYTES];
                     let filled = bytes.iter_mut().zip(own.first_bytes());
                     let count = filled.map(|(target, byte)| *target = byte).count();
                     let verdict = stream_protocol::detect_by_first_bytes(bytes.get(..count).unwrap_or_default(), ports);
@@ -506,7 +479,7 @@ impl Flow {
             // The first captured bytes of a direction need not be its first bytes.
             StreamProtocolDetection::Other if !stream.directions[sender].has_begun() && is_opening => {
                 if !is_kept {
-                    stream.directions[sender].buffer_segment(first, data, packet_meta);
+                    stream.directions[sender].buffer_segment(first, data, packet_meta, received);
                 }
                 self.end_detection(at);
                 for side in [sender, sender.peer()] {
@@ -523,34 +496,12 @@ impl Flow {
                     self.dispatch_stream(at, sender, |own, dispatcher| own.deliver_buffered(dispatcher));
                 } else {
                     self.dispatch_stream(at, sender, |own, dispatcher| {
-                        own.process_segment(first, data, packet_meta, 0, dispatcher)
+                        own.process_segment(first, data, packet_meta, received, dispatcher)
                     });
                 }
                 self.dispatch_stream(at, sender.peer(), |own, dispatcher| own.deliver_buffered(dispatcher));
             }
         }
-    }
-
-    /// Handles a segment whose number is far from all others: the next segment decides whether a new stream
-    /// began.
-    fn process_stray_segment(
-        &mut self,
-        at: usize,
-        sender: ConnectionSideAOrB,
-        packet_meta: PacketMeta<'_>,
-        segment: &TcpSegment<'_>,
-        data: CapturedPacketPayload<'_>,
-    ) {
-        let Some(stream) = self.streams.get_mut(at) else { return };
-        let ports = stream.ports;
-        let before = stream.stray_sequence.replace(segment.sequence);
-        if before.is_some_and(|before| before.distance(segment.sequence).unsigned_abs() < MAX_STRAY_DISTANCE) {
-            self.end_stream(at, packet_meta.time);
-            self.streams.begin_incarnation(at, ports);
-            return self.process_stream_bytes(at, sender, packet_meta, segment, data);
-        }
-        let content = self.stats.count_undecoded_packet(UndecodedReason::Stray, &packet_meta);
-        self.frame_kinds.push(content);
     }
 
     /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the
@@ -576,6 +527,9 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return };
         if flags.fin() || flags.rst() {
             stream.is_ending = true;
+            if flags.rst() {
+                stream.reset = Some((sender, packet_meta.time));
+            }
             if let Some(key) = stream.connection {
                 self.record_connection_end(key);
             }
@@ -595,9 +549,9 @@ impl Flow {
             while let Some((key, kind)) = peer.next_acknowledged_message() {
                 self.transaction_table.record_acknowledgment(key, kind);
             }
-        }
-        if flags.rst() {
-            self.skip_all_gaps(at, packet_meta.time);
+            if peer.has_accepted_doubtful() {
+                self.deliver_doubtful_segment(at, sender.peer());
+            }
         }
         self.enforce_buffer_limits(at, packet_meta.time);
         self.streams.update_deadline(at);
@@ -614,6 +568,8 @@ impl Flow {
     /// Counts frames that were buffered for a protocol detection that failed.
     fn count_undetected(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
         let present = self.streams.get_mut(at).map(|stream| stream.last_frame);
+        let has_carried_rpc = self.streams.get_mut(at).is_some_and(|stream| stream.has_carried_rpc);
+        self.stats.unknown_rpc_frames += forgotten.len() as u64 * u64::from(has_carried_rpc);
         for (frame, reason) in forgotten {
             let content = self.stats.count_undecoded(*reason);
             if Some(*frame) == present {
@@ -625,6 +581,7 @@ impl Flow {
     /// Delivers everything buffered in a stream, with the gaps before it.
     fn skip_all_gaps(&mut self, at: usize, now: Timestamp) {
         self.end_detection(at);
+        self.finish_stray_segment(at);
         // Bytes that wait for the other direction follow the gaps in that direction.
         while let Some(side) = self.streams.get_mut(at).and_then(|stream| stream.side_with_gap()) {
             self.dispatch_stream(at, side, |own, dispatcher| own.skip_gap(now, dispatcher));
@@ -666,7 +623,7 @@ impl Flow {
 
     /// Lets a direction of a stream pass bytes to the dispatcher, and applies the effects of the messages they
     /// complete.
-    fn dispatch_stream(
+    pub(super) fn dispatch_stream(
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,
@@ -705,12 +662,14 @@ impl Flow {
             std::mem::swap(&mut waiting, &mut delivered);
         }
         let contradictions = own.take_contradictions();
+        let stray_frames = own.take_stray_frames();
         let is_misordered = own.is_misordered();
         let key = stream.connection;
         if is_misordered && let Some(connection) = key.and_then(|key| self.connections.get_mut_by_key(key)) {
             connection.conversation.is_misordered = true;
         }
         self.stats.count_undecoded_frames(UndecodedReason::Contradiction, contradictions);
+        self.stats.count_undecoded_frames(UndecodedReason::Stray, stray_frames);
         let packet_meta = PacketMeta::new(&[], self.now);
         finality::handle_emitted_messages(
             self.streams.get_mut(at),
@@ -751,14 +710,22 @@ impl Flow {
         while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
             && direction::is_past(deadline, now)
         {
+            let is_waiting = self.streams.get_mut(at).is_some_and(|s| s.directions[side].is_waiting_for_peer());
             self.dispatch_stream(at, side, |own, dispatcher| own.skip_gap(now, dispatcher));
+            if let Some(stream) = self.streams.get_mut(at) {
+                if is_waiting {
+                    stream.directions[side.peer()].set_silent();
+                } else if stream.directions[side].is_behind() {
+                    stream.directions[side].set_silent();
+                }
+            }
         }
         self.streams.update_deadline(at);
         self.enforce_buffer_limits(at, now);
     }
 
     /// Ends a stream: delivers what it has buffered and closes its connection.
-    fn end_stream(&mut self, at: usize, now: Timestamp) {
+    pub(super) fn end_stream(&mut self, at: usize, now: Timestamp) {
         self.flush_stream(at, now);
         let Some(stream) = self.streams.get_mut(at) else { return };
         self.stream_bytes = self.stream_bytes.saturating_sub(std::mem::take(&mut stream.counted_buffered_bytes));

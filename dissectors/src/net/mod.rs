@@ -13,6 +13,7 @@ mod link_headers;
 mod loopback_and_erf_frames;
 mod mpls;
 mod network_layer;
+mod tcp_checksum;
 mod transport;
 mod transport_headers;
 mod tunnel;
@@ -28,6 +29,7 @@ pub use link_headers::{
     Sll2, Vlan,
 };
 pub use mpls::{Mpls, PseudowireChannel, PseudowireControl};
+pub use tcp_checksum::TcpChecksum;
 pub use transport_headers::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, UdpDatagram};
 pub use undecodable_frame::{NetworkHeaderDefect, UndecodableFrameReason};
 pub use vxlan::Vxlan;

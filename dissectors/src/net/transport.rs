@@ -58,7 +58,8 @@ pub(super) fn decode_tcp<'a, O: FieldObserver<'a>>(
     if header_length < Tcp::LENGTH || header_length > slice.length {
         return NetworkLayerPayload::malformed(NetworkHeaderDefect::TcpHeaderLength, slice.at + 12);
     }
-    let options = slice.bytes.get(Tcp::LENGTH..header_length.min(slice.bytes.len())).unwrap_or_default();
+    let header_bytes = slice.bytes.get(..header_length).unwrap_or(slice.bytes);
+    let options = header_bytes.get(Tcp::LENGTH..).unwrap_or_default();
     if O::is_enabled() && options.len() == header_length - Tcp::LENGTH && !options.is_empty() {
         let at = slice.at + Tcp::LENGTH;
         observer.value(&TCP_OPTIONS, at..at + options.len(), FieldValue::Bytes(options));
@@ -70,7 +71,7 @@ pub(super) fn decode_tcp<'a, O: FieldObserver<'a>>(
         acknowledgment: header.ack,
         flags: header.flags,
         window: header.window,
-        options,
+        header: header_bytes,
         payload: slice.skip_bytes(header_length),
     })
 }

@@ -47,6 +47,12 @@ impl TcpFlags {
         self.0 & 0x01 != 0
     }
 
+    /// Returns the flags without FIN.
+    #[must_use]
+    pub const fn without_fin(self) -> Self {
+        Self(self.0 & !0x01)
+    }
+
     /// Returns `true` if the segment synchronizes sequence numbers; the SYN precedes the first byte.
     pub const fn syn(self) -> bool {
         self.0 & 0x02 != 0
@@ -133,10 +139,18 @@ pub struct TcpSegment<'a> {
     pub flags: TcpFlags,
     /// Receive window, unscaled.
     pub window: u16,
-    /// Raw options, as far as they were captured. RFC 9293 section 3.1.
-    pub options: &'a [u8],
+    /// Header with its options, as far as it was captured.
+    pub header: &'a [u8],
     /// Stream bytes.
     pub payload: CapturedSlice<'a>,
+}
+
+impl<'a> TcpSegment<'a> {
+    /// Returns the raw options, as far as they were captured. RFC 9293 section 3.1.
+    #[inline]
+    pub fn options(&self) -> &'a [u8] {
+        self.header.get(Tcp::LENGTH..).unwrap_or_default()
+    }
 }
 
 /// A UDP datagram.

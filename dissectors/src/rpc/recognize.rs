@@ -42,13 +42,17 @@ pub fn recognize(bytes: &[u8], length: usize) -> Option<RecognizedRpcMessage> {
     is_sane.then_some(RecognizedRpcMessage { xid: Xid(word(0)?), mtype })
 }
 
-/// Recognizes a record at the start of `bytes`: a record mark followed by an RPC message.
+/// Recognizes a record at the start of `bytes`: a record mark followed by an RPC message, whose header may be spread
+/// over several fragments.
 pub fn recognize_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     // Seven bits of the length are zero in the longest accepted record.
     if bytes.first()? & 0x7e != 0 {
         return None;
     }
     let mark = RecordMark::from_bytes(bytes)?;
+    if begins_with_small_fragment(bytes) {
+        return recognize_small_fragments(bytes);
+    }
     if !(MIN_MESSAGE_BYTES..=MAX_RECORD_BYTES).contains(&mark.length) {
         return None;
     }
@@ -59,11 +63,56 @@ pub fn recognize_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     recognize(message.get(..length).unwrap_or(message), length + following_bytes)
 }
 
-/// Recognizes a record at an arbitrary stream position, with stricter rules than at the start of a segment: a Call in a
-/// single-fragment record. Replies have too little structure; an RPC-over-RDMA header looks like one.
+/// Maximum number of fragments over which a recognized header is spread.
+const MAX_HEADER_FRAGMENTS: usize = 32;
+
+/// Maximum length of a fragment that completes a spread header and is not the last.
+const MAX_HEADER_FRAGMENT_BYTES: u32 = 64 << 10;
+
+/// Number of bytes that contain any header spread over small fragments.
+pub const MAX_SPREAD_HEADER_BYTES: usize = MIN_RECOGNIZABLE_BYTES + MAX_HEADER_FRAGMENTS * RecordMark::LENGTH;
+
+/// Returns `true` if these bytes can be a record whose first fragment is too small for the header of an RPC message.
+/// RFC 5531 section 11 permits any length, also 0.
+pub fn begins_with_small_fragment(bytes: &[u8]) -> bool {
+    matches!(bytes, [0, 0, 0, length, ..] if usize::from(*length) < MIN_RECOGNIZABLE_BYTES)
+}
+
+/// Recognizes a record whose header is spread over several fragments. The header must have been captured.
+fn recognize_small_fragments(mut bytes: &[u8]) -> Option<RecognizedRpcMessage> {
+    let mut header = [0; MIN_RECOGNIZABLE_BYTES];
+    let (mut filled, mut length) = (0, 0);
+    for _ in 0..MAX_HEADER_FRAGMENTS {
+        // An FPDU of MPA after a marker resembles a long fragment that is not the last.
+        let max_length = |mark: &RecordMark| if mark.is_last { MAX_RECORD_BYTES } else { MAX_HEADER_FRAGMENT_BYTES };
+        let mark = RecordMark::from_bytes(bytes).filter(|mark| mark.length <= max_length(mark))?;
+        let content = bytes.get(RecordMark::LENGTH..)?;
+        let fragment = content.get(..mark.length as usize).unwrap_or(content);
+        let target = header.get_mut(filled..)?;
+        let count = fragment.len().min(target.len());
+        target.get_mut(..count)?.copy_from_slice(fragment.get(..count)?);
+        filled += count;
+        length += mark.length as usize;
+        let is_filled = filled == MIN_RECOGNIZABLE_BYTES;
+        if is_filled || mark.is_last {
+            let following_bytes = if mark.is_last { 0 } else { MIN_RECOGNIZABLE_BYTES };
+            return recognize(header.get(..filled)?, length + following_bytes);
+        }
+        // Zeros would be empty fragments without end.
+        if mark.length == 0 && filled == 0 && content.starts_with(&[0; 2 * RecordMark::LENGTH]) {
+            return None;
+        }
+        bytes = content.get(mark.length as usize..)?;
+    }
+    None
+}
+
+/// Recognizes a record at an arbitrary stream position, with stricter rules than at the start of a segment: a Call
+/// whose header is in the only fragment, or spread over several. Replies have too little structure; an RPC-over-RDMA
+/// header looks like one.
 pub fn recognize_call_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
-    let is_last = bytes.first()? & 0x80 != 0;
-    recognize_record(bytes).filter(|message| is_last && message.mtype == MsgType::CALL)
+    let has_structure = bytes.first()? & 0x80 != 0 || begins_with_small_fragment(bytes);
+    recognize_record(bytes).filter(|message| has_structure && message.mtype == MsgType::CALL)
 }
 
 /// Returns `true` if the program number may exist: numbers below 100000 were never assigned. RFC 5531 section 8.3.
@@ -125,6 +174,29 @@ mod tests {
         assert!(recognize_record(&call).is_some());
         let too_long = words(&[0x8200_0028, 7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
         assert_eq!(recognize_record(&too_long), None);
+    }
+
+    #[test]
+    fn a_header_may_be_spread_over_small_fragments() {
+        let fragment = |bytes: &[u8], is_last: bool| {
+            let mark = (bytes.len() as u32 | u32::from(is_last) << 31).to_be_bytes();
+            [&mark[..], bytes].concat()
+        };
+        let call = words(&[7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
+        let reply = words(&[7, 1, 0, 0, 0, 0]);
+        for (message, mtype) in [(call, MsgType::CALL), (reply, MsgType::REPLY)] {
+            for first in 0..24 {
+                let record = [fragment(&message[..first], false), fragment(&message[first..], true)].concat();
+                let found = recognize_record(&record);
+                assert_eq!(found, Some(RecognizedRpcMessage { xid: Xid(7), mtype }), "{first}");
+                assert_eq!(recognize_call_record(&record).is_some(), mtype == MsgType::CALL);
+                assert_eq!(recognize_record(&record[..20]), None);
+            }
+            let bytes: Vec<_> = message[..23].iter().map(|byte| fragment(&[*byte], false)).collect();
+            let record = [bytes.concat(), fragment(&message[23..], true)].concat();
+            assert!(recognize_record(&record).is_some());
+        }
+        assert_eq!(recognize_record(&[0; 200]), None);
     }
 
     proptest::proptest! {

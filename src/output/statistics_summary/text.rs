@@ -117,7 +117,7 @@ fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
         };
         let _ = write!(text, ". {finding}: {}.", describe_frames(summary));
     } else {
-        push_transactions(statistics, &mut text);
+        push_transactions(statistics, summary.flow.stats().unknown_rpc_frames(), &mut text);
     }
     text
 }
@@ -235,14 +235,19 @@ fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
     counts.filter(|(other, _)| *other == reason).map(|(_, count)| count).sum()
 }
 
-/// Appends the number of Transactions and their missing parts.
-fn push_transactions(statistics: &FrameAndTransactionStatistics, text: &mut String) {
+/// Appends the number of Transactions and their missing parts. `unknown_frames`: frames on their connections that were
+/// not decoded.
+fn push_transactions(statistics: &FrameAndTransactionStatistics, unknown_frames: u64, text: &mut String) {
     let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
     let connections = statistics.connections().count();
     let _ = write!(text, ". {}", PluralCount(transactions, "Transaction"));
     let _ = write!(text, " on {}", PluralCount(connections, "connection"));
     match incomplete {
         0 if transactions == 0 => text.push('.'),
+        0 if unknown_frames > 0 => {
+            let count = PluralCount(unknown_frames, "frame");
+            let _ = write!(text, ", the decoded ones complete. {count} of connections with RPC were not decoded.");
+        }
         0 => text.push_str(", all complete."),
         _ => {
             let missing = statistics.missing();

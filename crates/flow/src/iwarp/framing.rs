@@ -95,6 +95,19 @@ impl MpaStreamDeframer {
         self.payload_buffer.clear();
     }
 
+    /// Returns `true` if the next bytes are the content of an FPDU, or begin a tagged one: its CRC covers them.
+    #[inline]
+    pub(super) fn is_within_payload(&self, data: CapturedPacketPayload<'_>) -> bool {
+        const TAGGED: u8 = 0x80;
+        match &self.state {
+            MpaFramingState::Fpdu(fpdu) => fpdu.has_payload_of(data.length as usize),
+            MpaFramingState::AtFpduStart(FpduConfidence::Certain) => {
+                data.bytes.get(FpduHeader::LENGTH).is_some_and(|control| control & TAGGED != 0)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the memory of the buffered payload in bytes.
     pub(super) fn buffered_bytes(&self) -> usize {
         self.payload_buffer.memory_bytes()

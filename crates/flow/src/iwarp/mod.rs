@@ -35,7 +35,7 @@ use super::connection_setup::SetUpFrame;
 use super::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use super::packet_meta::PacketMeta;
 use super::stream::stream_bytes::{StreamBytes, StreamPosition};
-use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 use events::{CrcUse, IwarpEvent, IwarpEventSink};
 use fpdu_sink::{IwarpFpduSink, IwarpSharedState};
 use framing::MpaStreamDeframer;
@@ -121,6 +121,12 @@ impl IwarpConnection {
         };
         own.framing.finish(&mut inner);
         own.messages.deliver_incomplete(sink);
+    }
+
+    /// Returns `true` if the next bytes of a side are the content of an FPDU, or begin an RDMA Write or Read response.
+    #[inline]
+    pub(super) fn is_within_payload(&self, sender: ConnectionSideAOrB, data: CapturedPacketPayload<'_>) -> bool {
+        self.directions[sender].framing.is_within_payload(data)
     }
 
     /// Returns the start-up frame of a side, which has its private data, and its place in the capture.

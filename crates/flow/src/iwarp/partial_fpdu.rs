@@ -53,6 +53,12 @@ impl PartialFpdu {
         }
     }
 
+    /// Returns `true` if its headers are complete, and it continues for this number of bytes.
+    pub(super) fn has_payload_of(&self, length: usize) -> bool {
+        self.segment.is_some()
+            && self.header.is_some_and(|header| header.fpdu_length() >= self.processed_bytes.saturating_add(length))
+    }
+
     /// Returns `true` if its payload is complete, so that the rest is its trailer: pad and CRC.
     pub(super) fn is_in_trailer(&self) -> bool {
         self.header.is_some_and(|header| self.processed_bytes >= FpduHeader::LENGTH + usize::from(header.ulpdu_length))

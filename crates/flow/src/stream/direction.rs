@@ -1,15 +1,15 @@
 //! Reassembly of one direction of a TCP stream. RFC 9293 sections 3.4 and 3.10.7.4.
 //!
-//! Segments in order pass through without a copy. Those after a gap are buffered until the gap is filled or
-//! skipped: at once if too many bytes are buffered, soon if the receiver has acknowledged the missing bytes
-//! (they were sent but not captured, or captured late), otherwise when no retransmission is to be expected
-//! any more.
+//! Segments in order pass through without a copy. Those after a gap are buffered until the gap is filled or skipped: at
+//! once if too many bytes are buffered, soon if the receiver has acknowledged the missing bytes and later ones of their
+//! sender were captured, after a second if none were (the clocks of the directions differ), otherwise when no
+//! retransmission is to be expected any more. Bytes sent after receiving some of the other direction wait for those.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::net::{TcpSegment, TcpSequence};
+use nfsrdma_dissectors::net::{TcpChecksum, TcpSegment, TcpSequence};
 use nfsrdma_dissectors::rpc::RpcMessageKind;
 
 use super::stream_bytes::{StreamBytes, StreamPosition, TcpDirectionReader};
@@ -20,9 +20,13 @@ use crate::packet_meta::{DeliveryAnomaly, PacketMeta};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB, RetransmissionStall};
 use crate::transaction_slab_key::TransactionSlabKey;
 
-/// Nanoseconds of frame time that an acknowledged segment may be captured late: mirror ports with different
-/// clocks and multiple queues reorder frames.
+/// Nanoseconds of frame time that an acknowledged segment may be captured after later ones of its sender: multiple
+/// queues reorder frames.
 const MAX_CAPTURE_DELAY_NS: u64 = 50_000_000;
+
+/// Nanoseconds of frame time that one direction may be captured later than the other: their clocks may differ, as
+/// those of two capture cards or mirror ports. Sequence and acknowledgement numbers give the order until then.
+pub(crate) const MAX_CLOCK_SKEW_NS: u64 = 1_000_000_000;
 
 /// Nanoseconds that an unacknowledged gap waits: longer than the retransmission of a lost segment takes,
 /// whose timeout doubles with every loss (RFC 6298 section 5).
@@ -62,6 +66,8 @@ struct OutOfOrderSegment {
     time: Timestamp,
     /// Position up to which its sender had received the other direction.
     received: StreamPosition,
+    /// Position of the next expected byte when it was buffered.
+    expected: StreamPosition,
 }
 
 impl OutOfOrderSegment {
@@ -88,7 +94,34 @@ const MAX_PREVIOUS_BYTES: u64 = 1 << 30;
 
 /// Maximum number of bytes ahead of the expected position at which a segment is attributed to this
 /// direction rather than to the previous one.
-const MAX_BYTES_AHEAD: u64 = 1 << 20;
+pub(crate) const MAX_BYTES_AHEAD: u64 = 1 << 20;
+
+/// Maximum number of bytes acknowledged before the SYN of their direction is captured.
+const MAX_BYTES_BEFORE_SYN: i32 = 1 << 24;
+
+/// Place of a segment in a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentPlace {
+    /// Within the bytes that may follow soon, or before.
+    Near,
+    /// Ahead of them: many segments are missing, or its number is wrong.
+    Ahead,
+    /// So far away that its number is wrong, or another stream began.
+    Far,
+}
+
+/// Record of the checksums of a direction. It decides if a wrong one means damage, or that the capture never has right
+/// ones: addresses were replaced, or a network card computes them later.
+#[derive(Clone, Copy, Debug, Default)]
+struct ChecksumHistory {
+    /// Number of right ones, up to [`MIN_RIGHT_CHECKSUMS`].
+    right: u8,
+    /// `true` if segments with a wrong one were accepted by their receiver.
+    is_misleading: bool,
+}
+
+/// Number of right checksums after which a wrong one means damage.
+const MIN_RIGHT_CHECKSUMS: u8 = 2;
 
 /// Sequence number range of one direction of a previous incarnation.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +185,22 @@ pub(crate) struct TcpStreamDirection {
     syn_time: Timestamp,
     /// Position up to which the receiver has acknowledged.
     acknowledged: StreamPosition,
+    /// Position after the last segment of its sender, by its sequence number.
+    sent_claim: StreamPosition,
+    /// Position in the last acknowledgement. One beyond the captured bytes counts only if a second segment confirms it:
+    /// a damaged segment may have any number.
+    acknowledged_claim: StreamPosition,
+    /// Last number acknowledged before anything of this direction was captured.
+    early_acknowledgment: Option<TcpSequence>,
+    /// `true` if a segment of its sender was captured.
+    is_captured: bool,
+    /// `true` if the other direction waits for its first segment.
+    is_awaited: bool,
+    /// `true` if nothing of it was captured for so long that the other direction no longer waits for it.
+    is_silent: bool,
+    checksums: ChecksumHistory,
+    /// Last segment with a wrong checksum, until a copy arrives or the receiver acknowledges it.
+    doubtful: Option<Box<OutOfOrderSegment>>,
     /// Time since which it has acknowledged more than was captured.
     ahead_since: Option<Timestamp>,
     /// `true` if the receiver reported that it lacks the bytes before the buffered ones, too.
@@ -184,6 +233,8 @@ pub(crate) struct TcpStreamDirection {
     is_misordered: bool,
     /// Number of retransmitted segments that differ from the first copy.
     contradictions: u64,
+    /// Number of frames with a wrong sequence number that were dropped.
+    stray_frames: u64,
     /// End and key of each delivered message that was not acknowledged.
     unacknowledged_messages: VecDeque<(StreamPosition, TransactionSlabKey, RpcMessageKind)>,
 }
@@ -239,6 +290,218 @@ impl TcpStreamDirection {
         self.first_sequence.is_some()
     }
 
+    /// Returns `true` if a SYN with this number can be the one of this direction, of which no bytes were captured.
+    pub(crate) fn fits_syn(&self, syn: TcpSequence) -> bool {
+        let first = syn.add(1);
+        match (self.first_sequence, self.next_position) {
+            (Some(known), _) => known == first,
+            (None, Some(_)) => self.position_of(first) == self.from,
+            (None, None) => self
+                .early_acknowledgment
+                .is_none_or(|acknowledged| (0..MAX_BYTES_BEFORE_SYN).contains(&first.distance(acknowledged))),
+        }
+    }
+
+    /// Returns the position after the last captured byte.
+    fn captured_end(&self) -> StreamPosition {
+        let buffered_end = self.out_of_order.back().map_or(0, OutOfOrderSegment::end);
+        self.next_position.unwrap_or(0).max(buffered_end)
+    }
+
+    /// Returns the place of a segment with this number.
+    pub(crate) fn place(&self, sequence: TcpSequence) -> SegmentPlace {
+        let Some(next) = self.next_position else { return SegmentPlace::Near };
+        let at = self.position_of(sequence);
+        if at.abs_diff(next) >= MAX_DISTANCE {
+            SegmentPlace::Far
+        } else if at > self.captured_end().max(self.acknowledged) + MAX_BYTES_AHEAD {
+            SegmentPlace::Ahead
+        } else {
+            SegmentPlace::Near
+        }
+    }
+
+    /// Returns `true` if bytes with this number continue the captured ones, or repeat some that were not acknowledged.
+    pub(crate) fn is_continued_at(&self, sequence: TcpSequence) -> bool {
+        self.next_position.is_some_and(|next| {
+            let at = self.position_of(sequence);
+            let oldest = if self.acknowledged == 0 { next } else { self.acknowledged.min(next) };
+            (oldest..=self.captured_end()).contains(&at)
+        })
+    }
+
+    /// Returns `true` if the receiver may send this acknowledgement number.
+    pub(crate) fn may_be_acknowledged(&self, acknowledgment: TcpSequence) -> bool {
+        self.next_position.is_some_and(|next| {
+            let at = self.position_of(acknowledgment);
+            let oldest = if self.acknowledged == 0 { self.from } else { self.acknowledged.min(next) };
+            at + MAX_BYTES_AHEAD >= oldest && at <= self.captured_end().max(self.acknowledged) + MAX_BYTES_AHEAD
+        })
+    }
+
+    /// Returns `true` if a number acknowledges bytes that were not captured.
+    pub(crate) fn exceeds_captured(&self, acknowledgment: TcpSequence) -> bool {
+        self.next_position.is_some() && self.position_of(acknowledgment) > self.captured_end()
+    }
+
+    /// Returns `true` if the receiver has acknowledged something.
+    pub(crate) fn has_acknowledgments(&self) -> bool {
+        self.acknowledged > 0
+    }
+
+    /// Returns `true` if a FIN at this number can end the direction: after all bytes.
+    pub(crate) fn may_end_at(&self, sequence: TcpSequence) -> bool {
+        self.next_position.is_none_or(|_| {
+            let at = self.position_of(sequence);
+            let last = self.captured_end().max(self.acknowledged);
+            (last..=last + MAX_BYTES_AHEAD).contains(&at)
+        })
+    }
+
+    /// Returns `true` if its sender may reset the connection with this number: it is in the window of the receiver, as
+    /// far as that is known. RFC 9293 section 3.10.7.4.
+    pub(crate) fn may_be_reset_at(&self, sequence: TcpSequence) -> bool {
+        self.next_position.is_none() || self.may_be_acknowledged(sequence)
+    }
+
+    /// Returns `true` if bytes that end at this number follow the end of the direction or, after a reset by its sender,
+    /// are new: it did not end.
+    pub(crate) fn outlives(&self, end: TcpSequence, is_reset: bool) -> bool {
+        let at = self.position_of(end);
+        self.end.is_some_and(|end| at > end) || is_reset && self.next_position.is_some_and(|next| at > next)
+    }
+
+    pub(crate) fn has_end(&self) -> bool {
+        self.end.is_some()
+    }
+
+    pub(crate) fn forget_end(&mut self) {
+        self.end = None;
+    }
+
+    /// Returns `true` if its SYN was captured, or another segment of its sender after the answer to it.
+    pub(crate) fn is_established(&self) -> bool {
+        self.first_sequence.is_some() && self.is_captured
+    }
+
+    /// Handles the number and the length of a segment of its sender.
+    #[inline]
+    pub(crate) fn record_segment(&mut self, sequence: TcpSequence, length: u32, now: Timestamp) {
+        self.is_captured = true;
+        let claim = self.position_of(sequence) + u64::from(length);
+        self.sent_claim = claim;
+        let confirmed = claim.min(self.acknowledged_claim);
+        if self.is_silent || confirmed > self.acknowledged {
+            self.record_ahead(confirmed, now);
+        }
+    }
+
+    /// Handles bytes that were acknowledged and sent, but not captured.
+    #[cold]
+    fn record_ahead(&mut self, confirmed: StreamPosition, now: Timestamp) {
+        if confirmed > self.captured_end() {
+            self.acknowledged = self.acknowledged.max(confirmed);
+        }
+        if std::mem::take(&mut self.is_silent) || self.ahead_since.is_none() {
+            self.ahead_since = (self.next_position < Some(self.acknowledged)).then_some(now);
+        }
+    }
+
+    /// Records that the other direction does not wait for this one any longer.
+    pub(crate) fn set_silent(&mut self) {
+        self.is_silent = true;
+    }
+
+    /// Returns `true` if nothing follows a gap, so that its bytes may still be captured, but did not in time.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.out_of_order.is_empty() && Some(self.sent_claim) < self.next_position
+    }
+
+    /// Returns the position of the next expected byte, 0 before the first segment.
+    pub(crate) fn expected_position(&self) -> StreamPosition {
+        self.next_position.unwrap_or(0)
+    }
+
+    /// Returns `true` if data before its first bytes contradict the SYN: it was not that of this stream. A keep-alive
+    /// repeats the number before.
+    pub(crate) fn contradicts_start(&self, sequence: TcpSequence, length: u32) -> bool {
+        let Some(next) = self.next_position.filter(|_| !self.has_bytes() && self.out_of_order.is_empty()) else {
+            return false;
+        };
+        let at = self.position_of(sequence);
+        let is_keep_alive = length == 1 && at + 1 == next;
+        self.has_begun() && (at < next && !is_keep_alive || at > next + MAX_BYTES_AHEAD)
+    }
+
+    /// Returns `true` if its bytes wait for the other direction only.
+    pub(crate) fn is_waiting_for_peer(&self) -> bool {
+        self.out_of_order.front().is_some_and(|segment| Some(segment.at) == self.next_position)
+    }
+
+    /// Starts at the number that the answer to its SYN has.
+    pub(crate) fn start_after_answer(&mut self, acknowledgment: TcpSequence, now: Timestamp) {
+        if self.first_sequence.is_none() && self.next_position.is_none() {
+            (self.first_sequence, self.syn_time) = (Some(acknowledgment), now);
+            self.start_at(self.position_of(acknowledgment));
+        }
+    }
+
+    /// Lets the other direction wait for the first segment of this one.
+    pub(crate) fn await_answer(&mut self) {
+        self.is_awaited = true;
+    }
+
+    /// Records the checksum of a segment. Returns `true` if it shows damage.
+    pub(crate) fn is_damaged(&mut self, checksum: TcpChecksum) -> bool {
+        let history = &mut self.checksums;
+        match checksum {
+            TcpChecksum::Good | TcpChecksum::Partial => history.right = (history.right + 1).min(MIN_RIGHT_CHECKSUMS),
+            TcpChecksum::Bad if history.right < MIN_RIGHT_CHECKSUMS => history.is_misleading = true,
+            TcpChecksum::Bad => return !history.is_misleading,
+            TcpChecksum::Unknown => {}
+        }
+        false
+    }
+
+    /// Keeps a segment with a wrong checksum. The receiver discards it (RFC 9293 section 3.1), unless it was damaged
+    /// before it was captured only. Returns `true` if it follows another one: such checksums mean nothing.
+    pub(crate) fn keep_doubtful(
+        &mut self,
+        sequence: TcpSequence,
+        data: CapturedPacketPayload<'_>,
+        packet_meta: PacketMeta<'_>,
+        received: StreamPosition,
+    ) -> bool {
+        let at = self.position_of(sequence);
+        let stream_bytes = StreamBytes { at, data, meta: packet_meta };
+        if self.next_position.is_none_or(|next| stream_bytes.range().end <= next) {
+            return false;
+        }
+        let segment = self.to_buffered(stream_bytes, received);
+        let before = self.doubtful.replace(Box::new(segment));
+        let Some(before) = before.filter(|before| before.end() == at) else { return false };
+        self.checksums.is_misleading = true;
+        self.buffer_new_part(before.to_stream_bytes(), before.received);
+        true
+    }
+
+    /// Returns `true` if the receiver acknowledged the kept segment with a wrong checksum, and no copy was captured.
+    pub(crate) fn has_accepted_doubtful(&self) -> bool {
+        self.doubtful.as_ref().is_some_and(|segment| self.acknowledged >= segment.end())
+    }
+
+    /// Delivers the kept segment with a wrong checksum. Returns the number of its frames, 0 if a copy was delivered.
+    pub(crate) fn deliver_doubtful(&mut self, reader: &mut impl TcpDirectionReader) -> u64 {
+        let Some(segment) = self.doubtful.take() else { return 0 };
+        if self.next_position.is_none_or(|next| segment.at < next) {
+            return 0;
+        }
+        self.checksums.is_misleading = true;
+        self.buffer_new_part(segment.to_stream_bytes(), segment.received);
+        self.deliver_contiguous(None, reader);
+        segment.frames.len() as u64
+    }
+
     /// Returns `true` if a segment with this number can be one of this stream.
     pub(crate) fn is_near(&self, sequence: TcpSequence) -> bool {
         self.next_position.is_none_or(|next| self.position_of(sequence).abs_diff(next) < MAX_DISTANCE)
@@ -246,6 +509,7 @@ impl TcpStreamDirection {
 
     /// Handles a SYN: the next number is that of the first byte.
     pub(crate) fn record_syn(&mut self, syn: TcpSequence, now: Timestamp) {
+        (self.is_captured, self.is_silent) = (true, false);
         if self.first_sequence.is_none() {
             (self.first_sequence, self.syn_time) = (Some(syn.add(1)), now);
         }
@@ -267,12 +531,17 @@ impl TcpStreamDirection {
 
     /// Returns the memory of the buffered segments in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.buffered_bytes
+        self.buffered_bytes + self.doubtful.as_ref().map_or(0, |segment| segment.counted_bytes())
     }
 
     /// Returns `true` if bytes were captured after their acknowledgement.
     pub(crate) fn is_misordered(&self) -> bool {
         self.is_misordered
+    }
+
+    /// Returns the number of dropped frames with a wrong sequence number since the last call.
+    pub(crate) fn take_stray_frames(&mut self) -> u64 {
+        std::mem::take(&mut self.stray_frames)
     }
 
     /// Returns the number of retransmitted segments that differ from the first copy since the last call.
@@ -334,10 +603,12 @@ impl TcpStreamDirection {
         sequence: TcpSequence,
         data: CapturedPacketPayload<'_>,
         packet_meta: PacketMeta<'_>,
+        received: StreamPosition,
     ) {
         let at = self.position_of(sequence);
         let next = self.start_at(at);
-        self.buffer_new_part(StreamBytes { at, data, meta: packet_meta }.after(next.saturating_sub(at) as u32), 0);
+        let stream_bytes = StreamBytes { at, data, meta: packet_meta };
+        self.buffer_new_part(stream_bytes.after(next.saturating_sub(at) as u32), received);
     }
 
     /// Iterates over the contiguous captured bytes at the start.
@@ -371,16 +642,16 @@ impl TcpStreamDirection {
 
     /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
     pub(crate) fn received(&self, acknowledgment: TcpSequence) -> StreamPosition {
-        let Some(next) = self.next_position else { return 0 };
+        let Some(next) = self.next_position else { return StreamPosition::from(self.is_awaited) };
         let position = self.position_of(acknowledgment);
         // A FIN uses a number too.
         let position = self.end.map_or(position, |end| end.min(position));
         if position > next + MAX_DISTANCE { 0 } else { position }
     }
 
-    /// Returns the position up to which its bytes were delivered; `None` before the first segment.
+    /// Returns the position up to which its bytes were delivered; `None` if the other direction need not wait for it.
     pub(crate) fn delivered_position(&self) -> Option<StreamPosition> {
-        self.next_position
+        if self.is_silent { None } else { self.next_position.or(self.is_awaited.then_some(0)) }
     }
 
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
@@ -421,6 +692,9 @@ impl TcpStreamDirection {
         if at < next {
             self.report_retransmission(stream_bytes.within(0..(next - at) as u32), reader);
         }
+        if !self.out_of_order.is_empty() {
+            self.recheck_buffered(&new_bytes, received);
+        }
         let is_due = received <= self.other_reached;
         // Buffered segments were received, but not delivered before the missing bytes before them.
         let since = self
@@ -438,8 +712,32 @@ impl TcpStreamDirection {
             self.buffer_new_part(new_bytes, received);
         }
         self.deliver_contiguous(since.map(|_| packet_meta.time), reader);
-        if self.ahead_since.is_some() {
-            self.ahead_since = (self.next_position < Some(self.acknowledged)).then_some(packet_meta.time);
+        if let Some(since) = self.ahead_since {
+            let since = if self.next_position > Some(next) { packet_meta.time } else { since };
+            self.ahead_since = (self.next_position < Some(self.acknowledged)).then_some(since);
+        }
+    }
+
+    /// Corrects the buffered segments by one that was sent in order: those that contradict it had a wrong sequence
+    /// number, and none before its end was sent after receiving more than its sender had received.
+    #[cold]
+    fn recheck_buffered(&mut self, new_bytes: &StreamBytes<'_>, received: StreamPosition) {
+        let Range { start, end } = new_bytes.range();
+        if received > 0 {
+            let earlier = self.out_of_order.iter_mut().take_while(|segment| segment.at < end);
+            earlier.for_each(|segment| segment.received = segment.received.min(received));
+        }
+        if Some(start) != self.next_position {
+            return;
+        }
+        while let Some(segment) = self.out_of_order.front().filter(|segment| (start + 1..end).contains(&segment.at)) {
+            let expected = new_bytes.data.bytes.get((segment.at - start) as usize..).unwrap_or_default();
+            if segment.bytes.iter().zip(expected).all(|(byte, expected)| byte == expected) {
+                break;
+            }
+            self.contradictions += 1;
+            self.buffered_bytes -= segment.counted_bytes();
+            self.out_of_order.pop_front();
         }
     }
 
@@ -470,16 +768,21 @@ impl TcpStreamDirection {
     }
 
     fn insert(&mut self, at: usize, stream_bytes: StreamBytes<'_>, received: StreamPosition) {
-        let segment = OutOfOrderSegment {
+        let segment = self.to_buffered(stream_bytes, received);
+        self.buffered_bytes += segment.counted_bytes();
+        self.out_of_order.insert(at, segment);
+    }
+
+    fn to_buffered(&self, stream_bytes: StreamBytes<'_>, received: StreamPosition) -> OutOfOrderSegment {
+        OutOfOrderSegment {
             at: stream_bytes.at,
             length: stream_bytes.data.length,
             bytes: stream_bytes.data.bytes.to_vec(),
             frames: stream_bytes.meta.frames.to_vec(),
             time: stream_bytes.meta.time,
             received,
-        };
-        self.buffered_bytes += segment.counted_bytes();
-        self.out_of_order.insert(at, segment);
+            expected: self.next_position.unwrap_or(stream_bytes.at),
+        }
     }
 
     /// Merges a copy of buffered bytes: the first copy counts, and the second only adds bytes that a snap
@@ -594,9 +897,21 @@ impl TcpStreamDirection {
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> Vec<RetransmissionDelayedMessage> {
-        let Some(next) = self.next_position else { return Vec::new() };
-        let position = self.position_of(segment.acknowledgment);
-        if position > next + MAX_DISTANCE {
+        let Some(next) = self.next_position else {
+            self.early_acknowledgment = Some(segment.acknowledgment);
+            return Vec::new();
+        };
+        let claim = self.position_of(segment.acknowledgment);
+        if claim > next + MAX_DISTANCE {
+            return Vec::new();
+        }
+        let captured_end = self.captured_end();
+        let position = match claim > captured_end {
+            true => claim.min(self.sent_claim.max(self.acknowledged_claim)),
+            false => claim,
+        };
+        self.acknowledged_claim = claim;
+        if claim > captured_end && position <= captured_end {
             return Vec::new();
         }
         if position == next && self.out_of_order.front().is_some_and(|first| first.at > next) {
@@ -619,7 +934,7 @@ impl TcpStreamDirection {
                 self.reports.get_or_insert_default().record_missing_before(next);
             }
         }
-        let blocks = tcp_receiver_loss_reports::sack_blocks(segment.options);
+        let blocks = tcp_receiver_loss_reports::sack_blocks(segment.options());
         match self.reports.is_some() || !blocks.is_empty() {
             true => self.apply_reports(position, blocks, now),
             false => Vec::new(),
@@ -685,8 +1000,9 @@ impl TcpStreamDirection {
     ) -> Option<(TransactionSlabKey, RpcMessageKind)> {
         let (end, ..) = *self.unacknowledged_messages.front()?;
         let position = self.position_of(acknowledgment);
-        let is_near = self.next_position.is_some_and(|next| position <= next + MAX_DISTANCE);
-        if !is_near || position < end {
+        // A damaged segment may acknowledge anything.
+        let is_plausible = position <= self.captured_end().max(self.acknowledged);
+        if !is_plausible || position < end {
             return None;
         }
         self.unacknowledged_messages.pop_front().map(|(_, key, kind)| (key, kind))
@@ -698,8 +1014,10 @@ impl TcpStreamDirection {
         // A FIN uses a number too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
         match self.out_of_order.front() {
+            // Bytes that the receiver lacks, too, may still be sent.
+            Some(first) if acknowledged > next => Some(next..first.at.min(acknowledged)),
             Some(first) => Some(next..first.at),
-            None if acknowledged > next => Some(next..acknowledged),
+            None if acknowledged > next && self.is_captured => Some(next..acknowledged),
             None => None,
         }
     }
@@ -712,16 +1030,42 @@ impl TcpStreamDirection {
     /// Returns the deadline of the first gap, if there is one.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let hole = self.gap()?;
-        let (since, wait) = match self.ahead_since {
-            Some(since) if self.acknowledged >= hole.end => (since, MAX_CAPTURE_DELAY_NS),
-            _ => (self.out_of_order.front()?.time, MAX_UNACKNOWLEDGED_WAIT_NS),
+        let first = self.out_of_order.front();
+        let (since, wait) = match (self.ahead_since, first) {
+            (_, Some(first)) if hole.is_empty() => (first.time, MAX_CLOCK_SKEW_NS),
+            (Some(since), _) if self.acknowledged >= hole.end => {
+                let since = first.map_or(since, |first| first.time.max(since));
+                match first.is_some() || self.sent_claim >= hole.end {
+                    true => (since, MAX_CAPTURE_DELAY_NS),
+                    false if self.is_silent => return None,
+                    false => (since, MAX_CLOCK_SKEW_NS),
+                }
+            }
+            _ => (first?.time, MAX_UNACKNOWLEDGED_WAIT_NS),
         };
         Some(Timestamp(since.0.saturating_add_unsigned(wait)))
+    }
+
+    /// Returns `true` if the first buffered segment has a wrong sequence number: the bytes before it are not
+    /// acknowledged, others were sent in order since, and none follow it.
+    fn is_first_buffered_stray(&self) -> bool {
+        self.out_of_order.front().is_some_and(|first| {
+            let is_alone = self.out_of_order.get(1).is_none_or(|second| second.at > first.end());
+            is_alone && self.acknowledged < first.at && Some(first.expected) < self.next_position
+        })
     }
 
     /// Skips the first gap: delivers it as missing bytes, then the buffered segments after it.
     pub(crate) fn skip_gap(&mut self, now: Timestamp, reader: &mut impl TcpDirectionReader) {
         let Some(hole) = self.gap() else { return };
+        if !hole.is_empty()
+            && self.is_first_buffered_stray()
+            && let Some(segment) = self.out_of_order.pop_front()
+        {
+            self.buffered_bytes -= segment.counted_bytes();
+            self.stray_frames += segment.frames.len() as u64;
+            return;
+        }
         if hole.is_empty() {
             // The bytes it waits for in the other direction will not arrive.
             self.other_reached = StreamPosition::MAX;
@@ -744,6 +1088,7 @@ impl TcpStreamDirection {
 
     /// Ends the direction: delivers everything buffered, with its gaps.
     pub(crate) fn finish(&mut self, now: Timestamp, reader: &mut impl TcpDirectionReader) {
+        self.doubtful = None;
         while !self.out_of_order.is_empty() {
             self.skip_gap(now, reader);
         }

@@ -155,7 +155,7 @@ fn first_bytes_of_a_direction_without_syn_decide_nothing() {
     frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
     let outcome = expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 6 reply 7"]);
     assert!(outcome.flow.stats().ignored_counts().eq([(IgnoredTraffic::Tcp, 1)]));
-    assert_eq!(outcome.undecoded(), [(UndecodedReason::UnknownStream, 4)]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::NoRecordMark, 4)]);
 }
 
 #[test]

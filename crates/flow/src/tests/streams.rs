@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::tcp::{ACK, FIN, RST, SYN, Stream, fragment, record};
+use super::wire::Who;
 use super::*;
 use crate::transaction::DeliveryEvidence;
 
@@ -241,18 +242,14 @@ fn a_hole_that_was_acknowledged_is_given_up_soon() {
     for (number, bytes) in (1..).zip(&frames) {
         feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
     }
-    let waits = |flow: &Flow| flow.transaction_table.get(key(flow)).unwrap().transaction.call.is_none();
+    // The reply waits for its call, which was sent before.
+    let waits = |flow: &Flow| flow.transaction_table.open_keys_by_first_frame().is_empty();
     assert!(waits(&flow));
     // Any other frame advances the time.
     feed(&mut flow, 9, 49_000_000, &[0; 60], usize::MAX);
     assert!(waits(&flow));
     feed(&mut flow, 10, 51_000_000, &[0; 60], usize::MAX);
     assert!(!waits(&flow));
-}
-
-/// Key of the only Transaction that is not emitted yet.
-fn key(flow: &Flow) -> TransactionSlabKey {
-    flow.transaction_table.open_keys_by_first_frame()[0]
 }
 
 #[test]
@@ -361,6 +358,182 @@ fn a_reset_emits_an_incomplete_call() {
     frames.push(s.flags(Client, RST));
     let lines = run(&frames).lines();
     assert!(lines[0].contains("missing call:56-115"), "{lines:?}");
+}
+
+/// RFC 9293 section 3.10.7.4, fourth: a SYN in a living connection is answered by a challenge ACK.
+#[test]
+fn syn_without_answer_begins_nothing() {
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+    for who in [Client, Server] {
+        let next = s.next[usize::from(who == Server)];
+        for sequence in [next, next - 1, next + 1000, next - 5000, 0x7000_0000] {
+            frames.extend([s.at(who, sequence, SYN, &[]), s.at(who, sequence, SYN, &call(9))]);
+            frames.push(s.at(who, sequence, SYN | ACK, &[]));
+            // The challenge ACK.
+            frames.push(s.flags(if who == Client { Server } else { Client }, ACK));
+        }
+    }
+    let at = frames.len();
+    frames.extend([s.send(Client, &call(8)), s.send(Server, &reply(8))]);
+    let line = format!("#2 c1 > 8 GETATTR NFS3ERR_STALE call {} reply {}", at + 1, at + 2);
+    let outcome = expect(&frames, &[WHOLE, &line]);
+    assert_eq!(outcome.undecoded(), [(UndecodedReason::Stray, 10)]);
+}
+
+/// RFC 9293 section 3.4.1: the same ports may be used again at once. Not all of the handshake needs to be captured, nor
+/// both directions.
+#[test]
+fn new_connection_on_same_ports_begins() {
+    // Numbers far from the old ones, the next ones that Linux chooses, and the same ones.
+    for isns in [[77_000_000, 0x9900_0000], [1_000_000 + 65_537, 5_000_000 + 65_537], [1_000_000, 5_000_000]] {
+        for (handshake, directions) in [
+            (&[0, 1, 2][..], &[Client, Server][..]),
+            (&[0, 1], &[Client, Server]),
+            (&[0, 2], &[Client, Server]),
+            (&[1, 2], &[Client, Server]),
+            (&[0], &[Client, Server]),
+            (&[0, 2], &[Client]),
+            (&[1], &[Server]),
+        ] {
+            if isns[0] == 1_000_000 && directions.len() == 1 {
+                // The first bytes cannot be told from a retransmission.
+                continue;
+            }
+            let said = format!("{isns:?} {handshake:?} {directions:?}");
+            let is_captured = |who: Who| directions.contains(&who);
+            let messages = |s: &mut Stream, xid| {
+                let both = [(Client, s.send(Client, &call(xid))), (Server, s.send(Server, &reply(xid)))];
+                both.into_iter().filter(|(who, _)| is_captured(*who)).map(|(_, frame)| frame).collect::<Vec<_>>()
+            };
+            let mut s = Stream::new(700);
+            let mut frames: Vec<_> = { s.open() }
+                .into_iter()
+                .zip([Client, Server, Client])
+                .filter(|(_, who)| is_captured(*who))
+                .map(|(frame, _)| frame)
+                .collect();
+            (1..9).for_each(|xid| frames.extend(messages(&mut s, xid)));
+            let mut s = s.from(isns[0], isns[1]);
+            let opening = s.open();
+            frames.extend(handshake.iter().map(|at| opening[*at].clone()));
+            (11..15).for_each(|xid| frames.extend(messages(&mut s, xid)));
+            let outcome = run(&frames);
+            let found: Vec<_> = { outcome.transactions.iter() }
+                .map(|t| (t.xid.0, t.connection.number, t.connection.client.port, t.missing_parts().len()))
+                .collect();
+            let missing = 2 - directions.len();
+            let expected = |xid: u32| (xid, if xid > 10 { 2 } else { 1 }, Some(700), missing);
+            let mut found = found;
+            found.sort_unstable();
+            assert_eq!(found, (1..9).chain(11..15).map(expected).collect::<Vec<_>>(), "{said}");
+        }
+    }
+}
+
+/// RFC 5961 section 3: a RST outside the window changes nothing, and a connection that goes on was not reset.
+#[test]
+fn outlived_end_is_none() {
+    for (flags, who, distance, has_ended) in [
+        (RST, Client, 0, false),
+        (RST, Server, 0, false),
+        (RST | ACK, Server, 0x4000_0000, false),
+        (FIN | ACK, Client, 0, false),
+        (FIN | ACK, Server, 50, false),
+        (FIN | ACK, Server, 0x4000_0000, false),
+    ] {
+        let (mut s, mut frames) = opened();
+        frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+        let next = s.next[usize::from(who == Server)];
+        frames.push(s.at(who, next.wrapping_add(distance), flags, &[]));
+        for xid in 8..80 {
+            frames.extend([s.send(Client, &call(xid)), s.send(Server, &reply(xid))]);
+        }
+        let outcome = run(&frames);
+        let is_whole = |t: &Transaction| t.connection.number == 1 && t.missing_parts().is_empty();
+        assert_eq!(outcome.transactions.len(), 73);
+        assert!(outcome.transactions.iter().all(is_whole), "{flags} {distance}: {:?}", outcome.lines());
+        assert_eq!(outcome.undecoded(), []);
+        let connection = outcome.flow.connections().next().unwrap();
+        assert_eq!(connection.is_ending, has_ended, "{flags} {distance}");
+    }
+    let (mut s, mut frames) = opened();
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7)), s.flags(Server, RST)]);
+    assert!(expect_all(&frames, &[WHOLE]).flow.connections().next().unwrap().is_ending);
+}
+
+/// RFC 9293 section 3.1. The checksum of a frame is computed here, and right in all frames but one.
+#[test]
+fn damaged_data_are_replaced_by_their_copy() {
+    const TCP_AT: usize = 14 + 20;
+    let seal = |frame: &[u8]| {
+        let mut frame = frame.to_vec();
+        let pseudo = [&frame[26..34], &[0, 6], &((frame.len() - TCP_AT) as u16).to_be_bytes()].concat();
+        let mut sum: u32 = 0;
+        for bytes in [&pseudo[..], &frame[TCP_AT..]] {
+            let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+            sum += words.sum::<u32>();
+        }
+        let sum = (sum & 0xffff) + (sum >> 16);
+        let sum = (sum & 0xffff) + (sum >> 16);
+        frame[TCP_AT + 16..TCP_AT + 18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        frame
+    };
+    for has_copy in [true, false] {
+        let (mut s, frames) = opened();
+        let mut frames: Frames = frames.iter().map(|frame| seal(frame)).collect();
+        for xid in 1..5 {
+            frames.extend([seal(&s.send(Client, &call(xid))), seal(&s.send(Server, &reply(xid)))]);
+        }
+        let sent = seal(&s.send(Client, &call(7)));
+        let mut damaged = sent.clone();
+        // A bit of the XID.
+        damaged[TCP_AT + 20 + 7] ^= 8;
+        frames.push(damaged);
+        frames.extend(has_copy.then_some(sent));
+        frames.extend([seal(&s.send(Server, &reply(7))), seal(&s.flags(Client, ACK))]);
+        frames.extend([seal(&s.send(Client, &call(8))), seal(&s.send(Server, &reply(8)))]);
+        let outcome = run(&frames);
+        let mut xids: Vec<_> = outcome.transactions.iter().map(|t| t.xid.0).collect();
+        xids.sort_unstable();
+        // Without a copy, the receiver acknowledged the captured bytes: they were damaged on the way to the capture.
+        match has_copy {
+            true => assert_eq!(xids, [1, 2, 3, 4, 7, 8]),
+            false => assert_eq!(xids, [1, 2, 3, 4, 7, 8, 15]),
+        }
+        let expected = if has_copy { vec![(UndecodedReason::BadChecksum, 1)] } else { Vec::new() };
+        assert_eq!(outcome.undecoded(), expected);
+    }
+}
+
+/// RFC 5531 section 11: a fragment has any length, also 0.
+#[test]
+fn first_fragment_may_be_smaller_than_header() {
+    let parted =
+        |message: &[u8], first: usize| [fragment(&message[..first], false), fragment(&message[first..], true)].concat();
+    for first in 0..24 {
+        for size in [1000, 5] {
+            for begin in [0, 3, 4] {
+                let (mut s, frames) = opened();
+                let mut frames = frames[begin.min(3)..].to_vec();
+                let mut messages = Vec::new();
+                for xid in 7..10 {
+                    frames.extend(s.send_in(Client, &parted(&getattr_call(xid).body, first), size));
+                    frames.extend(s.send_in(Server, &parted(&getattr_reply(xid).body, first), size));
+                    messages.push((xid, getattr_call(xid).body, getattr_reply(xid).body));
+                }
+                // In mid capture, a segment has the beginning of a record.
+                if begin > 0 && size < 28 {
+                    continue;
+                }
+                let outcome = run(&frames);
+                let bytes = |message: &Option<transaction::CapturedMessage>| message.as_ref().unwrap().bytes.clone();
+                let found: Vec<_> =
+                    outcome.transactions.iter().map(|t| (t.xid.0, bytes(&t.call), bytes(&t.reply))).collect();
+                assert_eq!(found, messages, "{first} {size} {begin}: {:?}", outcome.undecoded());
+            }
+        }
+    }
 }
 
 #[test]

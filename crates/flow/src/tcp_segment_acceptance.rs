@@ -1,0 +1,370 @@
+//! Acceptance of TCP segments: which SYN, RST, FIN and sequence number takes effect. RFC 9293 section 3.10.7.4,
+//! RFC 5961.
+//!
+//! A capture has segments that their receiver discards or answers by a challenge ACK: damaged ones, old ones, and those
+//! of others. The flow does not see what the receiver does, but what follows:
+//!
+//! - A SYN in a stream that has carried data begins another one only if the other side answers it, or data continue at
+//!   its number.
+//! - So does a segment far from all others only if the next ones continue it, or the other side acknowledges it.
+//! - A RST or a FIN outside the window is ignored, and one that its sender outlives is taken back.
+//! - A wrong checksum means damage if others of the same direction are right.
+
+use nfsrdma_dissectors::captured_frame::Timestamp;
+use nfsrdma_dissectors::net::{InnermostNetworkPacket, TcpSegment};
+
+use super::count_categories::UndecodedReason;
+use super::endpoint_pair::EndpointPair;
+use super::flow_state::Flow;
+use super::frame_kind::FrameContentKind;
+use super::packet_meta::PacketMeta;
+use super::stream::direction::SegmentPlace;
+use super::tcp_conversations::{CapturedSyn, StraySegment, TcpConversation};
+use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
+
+/// Number of segments, each the continuation of the one before and all far from the stream, that begin another stream
+/// although their acknowledgement numbers fit the old one.
+const MIN_CONTINUING_SEGMENTS: u32 = 3;
+
+impl TcpConversation {
+    /// Returns `true` if the checksum of a segment must be checked: it would change more than the content of a message.
+    /// Most segments continue a message, or only acknowledge captured bytes.
+    #[inline]
+    fn needs_checksum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
+        let TcpSegment { flags, payload, .. } = segment;
+        let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
+        let data = CapturedPacketPayload { bytes: payload.bytes, length: payload.length as u32 };
+        flags.syn()
+            || flags.fin()
+            || flags.rst()
+            || !flags.ack()
+            || peer.exceeds_captured(segment.acknowledgment)
+            || (data.length > 0 && !(own.is_next(segment.sequence) && self.protocol.is_within_message(sender, data)))
+    }
+}
+
+impl Flow {
+    /// Returns the side of the sender of a segment, and the segment as far as it takes effect; `Err` with the meaning
+    /// of the frame if the stream does not accept it.
+    #[inline]
+    pub(super) fn accept_segment<'a>(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        ports: EndpointPair,
+        packet_meta: PacketMeta<'_>,
+        (datagram, segment): (&InnermostNetworkPacket<'_>, &TcpSegment<'a>),
+    ) -> Result<(ConnectionSideAOrB, TcpSegment<'a>), FrameContentKind> {
+        let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, *segment)) };
+        stream.last_frame = packet_meta.last_frame();
+        let is_suspect = stream.needs_checksum(sender, segment);
+        let is_unusual = is_suspect
+            || stream.stray.is_some()
+            || stream.unconfirmed_syns.0.iter().any(Option::is_some)
+            || stream.directions[sender].place(segment.sequence) != SegmentPlace::Near;
+        let accepted = match is_unusual {
+            true => self.accept_unusual_segment(at, sender, ports, packet_meta, (datagram, segment), is_suspect)?,
+            false => (sender, *segment),
+        };
+        let (sender, segment) = &accepted;
+        if let Some(stream) = self.streams.get_mut(at) {
+            let own = &mut stream.directions[*sender];
+            if own.place(segment.sequence) != SegmentPlace::Far {
+                let flags = segment.flags;
+                let length = segment.payload.length as u32 + u32::from(flags.syn()) + u32::from(flags.fin());
+                own.record_segment(segment.sequence, length, packet_meta.time);
+            }
+        }
+        Ok(accepted)
+    }
+
+    #[inline(never)]
+    fn accept_unusual_segment<'a>(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        ports: EndpointPair,
+        packet_meta: PacketMeta<'_>,
+        (datagram, segment): (&InnermostNetworkPacket<'_>, &TcpSegment<'a>),
+        is_suspect: bool,
+    ) -> Result<(ConnectionSideAOrB, TcpSegment<'a>), FrameContentKind> {
+        let mut segment = *segment;
+        let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
+        let is_living = stream.is_living();
+        let was_placed = stream.is_parsed() || stream.is_established();
+        let (own, peer) = stream.directions.own_and_peer(sender);
+        if is_suspect && own.is_damaged(segment.checksum(&datagram.source, &datagram.destination)) {
+            self.keep_damaged_segment(at, sender, packet_meta, &segment);
+            return Err(self.stats.count_undecoded_packet(UndecodedReason::BadChecksum, &packet_meta));
+        }
+        let flags = segment.flags;
+        if flags.rst() {
+            // Its data are a message to people (RFC 9293 section 3.5.3).
+            segment.payload = segment.payload.with_length(0);
+            let is_accepted = !is_living || (!flags.syn() && own.may_be_reset_at(segment.sequence));
+            return if is_accepted { Ok((sender, segment)) } else { Err(FrameContentKind::Control) };
+        }
+        if flags.syn() {
+            let syn = CapturedSyn {
+                sequence: segment.sequence,
+                acknowledgment: flags.ack().then_some(segment.acknowledgment),
+                time: packet_meta.time,
+            };
+            return match self.accept_syn(at, sender, ports, syn) {
+                Some(sender) => Ok((sender, segment)),
+                None => Err(self.ignored_segment(&packet_meta, &segment)),
+            };
+        }
+        if !flags.ack() && peer.has_acknowledgments() {
+            return Err(self.ignored_segment(&packet_meta, &segment));
+        }
+        if flags.fin() && is_living && !own.may_end_at(segment.sequence.add(segment.payload.length as u32)) {
+            segment.flags = flags.without_fin();
+        }
+        let sender = self.confirm_syn(at, sender, ports, packet_meta.time, &segment);
+        self.confirm_stray_segment(at, sender, packet_meta.time, &segment);
+        let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
+        let place = stream.directions[sender].place(segment.sequence);
+        if !was_placed || !(stream.is_parsed() || stream.is_established()) || place == SegmentPlace::Near {
+            return Ok((sender, segment));
+        }
+        match segment.payload.length {
+            0 if place == SegmentPlace::Far => Err(FrameContentKind::Control),
+            0 => Ok((sender, segment)),
+            _ => self.accept_stray_segment(at, sender, place, packet_meta, &segment).map(|()| (sender, segment)),
+        }
+    }
+
+    /// Returns the meaning of a segment without effect.
+    fn ignored_segment(&mut self, packet_meta: &PacketMeta<'_>, segment: &TcpSegment<'_>) -> FrameContentKind {
+        match segment.payload.length {
+            0 => FrameContentKind::Control,
+            _ => self.stats.count_undecoded_packet(UndecodedReason::Stray, packet_meta),
+        }
+    }
+
+    /// Keeps the data of a segment with a wrong checksum, in case that its receiver accepts it.
+    fn keep_damaged_segment(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        packet_meta: PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+    ) {
+        let flags = segment.flags;
+        let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+        let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.is_parsed()) else { return };
+        let is_placed = stream.directions[sender].place(segment.sequence) == SegmentPlace::Near;
+        if data.length == 0 || !is_placed || !flags.ack() || flags.syn() || flags.rst() {
+            return;
+        }
+        let received = stream.directions[sender.peer()].received(segment.acknowledgment);
+        if stream.directions[sender].keep_doubtful(segment.sequence, data, packet_meta, received) {
+            self.deliver_doubtful_segment(at, sender);
+        }
+    }
+
+    /// Delivers a segment with a wrong checksum that its receiver acknowledged.
+    #[cold]
+    pub(super) fn deliver_doubtful_segment(&mut self, at: usize, sender: ConnectionSideAOrB) {
+        let mut frames = 0;
+        self.dispatch_stream(at, sender, |own, dispatcher| frames = own.deliver_doubtful(dispatcher));
+        (0..frames).for_each(|_| self.stats.uncount_undecoded(UndecodedReason::BadChecksum));
+    }
+
+    /// Handles a SYN: it begins the stream, or a new one between the same ports. Returns the side of its sender; `None`
+    /// if it is to be confirmed.
+    fn accept_syn(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        ports: EndpointPair,
+        syn: CapturedSyn,
+    ) -> Option<ConnectionSideAOrB> {
+        let stream = self.streams.get_mut(at)?;
+        let own = &stream.directions[sender];
+        let is_copy = own.has_syn(syn.sequence) && own.may_have_syn_copy(syn.time);
+        let is_other = own.starts_other_stream(syn.sequence);
+        let is_own = match stream.is_living() {
+            _ if stream.is_over() && !is_copy && (is_other || own.has_begun()) => false,
+            true if !own.has_bytes() && own.fits_syn(syn.sequence) => true,
+            true => {
+                let peer_syn = stream.unconfirmed_syns[sender.peer()].filter(|peer_syn| peer_syn.is_pair(syn));
+                // An acknowledgement of the next byte of the stream answers no SYN.
+                let continues = |side: ConnectionSideAOrB, syn: CapturedSyn| {
+                    syn.acknowledgment.is_none() && stream.directions[side].is_continued_at(syn.first_byte())
+                };
+                let peer_syn =
+                    peer_syn.filter(|peer_syn| !continues(sender, syn) && !continues(sender.peer(), *peer_syn));
+                if peer_syn.is_none() {
+                    stream.unconfirmed_syns[sender] = Some(syn);
+                    return None;
+                }
+                return Some(self.begin_stream(at, sender, ports, syn.time, [Some(syn), peer_syn]));
+            }
+            false => !is_other,
+        };
+        if !is_own {
+            return Some(self.begin_stream(at, sender, ports, syn.time, [Some(syn), None]));
+        }
+        stream.record_syn(sender, syn);
+        if stream.is_parsed() {
+            // Bytes of the other direction waited for it.
+            self.dispatch_stream(at, sender.peer(), |own, dispatcher| own.deliver_buffered(dispatcher));
+        }
+        Some(sender)
+    }
+
+    /// Begins a new stream with the SYNs of `sender` and its peer. Returns the side of `sender` in it.
+    fn begin_stream(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        ports: EndpointPair,
+        now: Timestamp,
+        syns: [Option<CapturedSyn>; 2],
+    ) -> ConnectionSideAOrB {
+        let sides = [sender, sender.peer()];
+        let Some(stream) = self.streams.get_mut(at) else { return sender };
+        let last_frame = stream.last_frame;
+        let mut given = sides.into_iter().zip(&syns);
+        let is_repeated = given.any(|(side, syn)| syn.is_some_and(|syn| stream.directions[side].has_syn(syn.sequence)));
+        self.end_stream(at, now);
+        self.streams.begin_incarnation(at, ports);
+        let Some(stream) = self.streams.get_mut(at) else { return sender };
+        stream.last_frame = last_frame;
+        if is_repeated {
+            stream.forget_previous();
+        }
+        for (side, syn) in ConnectionSideAOrB::BOTH.into_iter().zip(syns) {
+            if let Some(syn) = syn {
+                stream.record_syn(side, syn);
+            }
+        }
+        ConnectionSideAOrB::A
+    }
+
+    /// Begins a new stream if a segment confirms a SYN: it has the first byte, or acknowledges the SYN, and has no
+    /// place in the old stream. Returns the side of its sender.
+    fn confirm_syn(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        ports: EndpointPair,
+        now: Timestamp,
+        segment: &TcpSegment<'_>,
+    ) -> ConnectionSideAOrB {
+        let Some(stream) = self.streams.get_mut(at) else { return sender };
+        let (own, peer) = (&stream.directions[sender], &stream.directions[sender.peer()]);
+        let own_syn = stream.unconfirmed_syns[sender].filter(|syn| syn.first_byte() == segment.sequence);
+        let peer_syn = stream.unconfirmed_syns[sender.peer()].filter(|syn| syn.first_byte() == segment.acknowledgment);
+        let has_first_byte = own_syn.is_some() && segment.payload.length > 0 && !own.is_continued_at(segment.sequence);
+        // The last segment of a handshake has both numbers of the one before.
+        let ends_handshake = peer_syn.is_some_and(|syn| syn.acknowledgment == Some(segment.sequence))
+            && !peer.is_continued_at(segment.acknowledgment)
+            && !own.is_continued_at(segment.sequence);
+        let is_acknowledged = peer_syn.is_some() && !peer.may_be_acknowledged(segment.acknowledgment) || ends_handshake;
+        match has_first_byte || is_acknowledged {
+            true => self.begin_stream(at, sender, ports, now, [own_syn, peer_syn]),
+            false => sender,
+        }
+    }
+
+    /// Handles an acknowledgement of the last stray segment, which confirms it.
+    fn confirm_stray_segment(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        now: Timestamp,
+        segment: &TcpSegment<'_>,
+    ) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let is_acknowledged =
+            |stray: &StraySegment| stray.sender != sender && stray.is_followed_at(segment.acknowledgment);
+        let Some(stray) = stream.stray.take_if(|stray| is_acknowledged(stray)) else { return };
+        if stray.is_far {
+            let ports = stream.ports;
+            self.end_stream(at, now);
+            self.streams.begin_incarnation(at, ports);
+        } else {
+            self.deliver_stray_segment(at, &stray);
+        }
+    }
+
+    fn deliver_stray_segment(&mut self, at: usize, stray: &StraySegment) {
+        self.dispatch_stream(at, stray.sender, |own, dispatcher| {
+            own.process_segment(stray.first, stray.data(), stray.packet_meta(), stray.received, dispatcher);
+        });
+    }
+
+    /// Handles data ahead of all others or far from them: the next segment decides if they belong to the stream, or if
+    /// a new one began.
+    fn accept_stray_segment(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        place: SegmentPlace,
+        packet_meta: PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> Result<(), FrameContentKind> {
+        let Some(stream) = self.streams.get_mut(at) else { return Ok(()) };
+        let ports = stream.ports;
+        let is_far = place == SegmentPlace::Far;
+        let peer = &stream.directions[sender.peer()];
+        let fits_peer = segment.flags.ack() && peer.may_be_acknowledged(segment.acknowledgment);
+        let received = peer.received(segment.acknowledgment);
+        let expected = stream.directions[sender].expected_position();
+        let previous = stream.stray.take();
+        let continued = previous
+            .as_ref()
+            .filter(|stray| stray.sender == sender && stray.is_far == is_far && stray.is_followed_at(segment.sequence));
+        let preceding = continued.map_or(0, |stray| stray.preceding + 1);
+        match continued {
+            Some(stray) if !is_far => {
+                self.deliver_stray_segment(at, stray);
+                return Ok(());
+            }
+            Some(_) if !fits_peer || preceding >= MIN_CONTINUING_SEGMENTS => {
+                self.end_stream(at, packet_meta.time);
+                self.streams.begin_incarnation(at, ports);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let bytes = if is_far { Vec::new() } else { segment.payload.bytes.to_vec() };
+        stream.stray = Some(Box::new(StraySegment {
+            sender,
+            first: segment.sequence,
+            length: segment.payload.length as u32,
+            bytes,
+            frames: packet_meta.frames.to_vec(),
+            time: packet_meta.time,
+            received,
+            expected,
+            preceding,
+            is_far,
+        }));
+        if previous.is_some_and(|stray| !stray.is_far) {
+            self.stats.count_undecoded_frames(UndecodedReason::Stray, 1);
+        }
+        Err(match is_far {
+            true => self.stats.count_undecoded_packet(UndecodedReason::Stray, &packet_meta),
+            false => FrameContentKind::PartialMessage,
+        })
+    }
+
+    /// Handles the last segment ahead of all others at the end of a stream: if nothing was captured since, the bytes
+    /// before it are missing.
+    pub(super) fn finish_stray_segment(&mut self, at: usize) {
+        let Some(stray) = self.streams.get_mut(at).and_then(|stream| stream.stray.take()) else { return };
+        if stray.is_far {
+            return;
+        }
+        let stream = self.streams.get_mut(at);
+        if stream.is_some_and(|stream| stream.directions[stray.sender].expected_position() > stray.expected) {
+            self.stats.count_undecoded_frames(UndecodedReason::Stray, 1);
+        } else {
+            self.deliver_stray_segment(at, &stray);
+        }
+    }
+}

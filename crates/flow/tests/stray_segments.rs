@@ -1,0 +1,504 @@
+//! Segments that their receiver discards (RFC 9293 section 3.10.7.4), inserted into captures of real connections, and
+//! directions with another clock. They change nothing, except for messages whose bytes they have.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test says what is wrong by panicking")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::Path;
+
+use flate2::read::GzDecoder;
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_flow::transaction::{CallDirection, CapturedMessage};
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
+
+const CAPTURES: [&str; 4] = ["tcp-v3.pcap.gz", "tcp-v42.pcap.gz", "siw-v42.pcap.gz", "siw-v3.pcap.gz"];
+
+/// Number of places in each capture at which a segment of each class is inserted, one per run.
+const PLACES: u64 = 100;
+
+/// Maximum number of transactions that an inserted segment may cost.
+const MAX_LOST: usize = 2;
+
+const IP: usize = 14;
+const TCP: usize = IP + 20;
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+
+/// Generator of numbers: SplitMix64, always the same ones.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn word(&mut self) -> u32 {
+        self.next() as u32
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Captured {
+    time: i64,
+    bytes: Vec<u8>,
+}
+
+/// Returns the frames of a capture in the pcap format, little-endian with microseconds or nanoseconds.
+fn frames(name: &str) -> Vec<Captured> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../captures/{name}"));
+    let mut bytes = std::fs::read(&path).unwrap();
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        let compressed = std::mem::take(&mut bytes);
+        GzDecoder::new(&compressed[..]).read_to_end(&mut bytes).unwrap();
+    }
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let unit = if word(0) == 0xa1b2_3c4d { 1 } else { 1000 };
+    let mut frames = Vec::new();
+    let mut at = 24;
+    while at < bytes.len() {
+        let end = at + 16 + word(at + 8) as usize;
+        let time = i64::from(word(at)) * 1_000_000_000 + i64::from(word(at + 4)) * unit;
+        frames.push(Captured { time, bytes: bytes[at + 16..end].to_vec() });
+        at = end;
+    }
+    frames
+}
+
+/// A TCP segment in Ethernet and IPv4.
+#[derive(Clone, Debug)]
+struct Segment(Vec<u8>);
+
+impl Segment {
+    fn from_frame(frame: &Captured) -> Option<Self> {
+        let bytes = &frame.bytes;
+        let is_tcp = bytes[12..14] == [8, 0] && bytes[IP] == 0x45 && bytes[IP + 9] == 6;
+        let end = IP + usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+        is_tcp.then(|| Self(bytes[..end].to_vec()))
+    }
+
+    fn word(&self, at: usize) -> u32 {
+        u32::from_be_bytes(self.0[TCP + at..TCP + at + 4].try_into().unwrap())
+    }
+
+    fn set_word(mut self, at: usize, value: u32) -> Self {
+        self.0[TCP + at..TCP + at + 4].copy_from_slice(&value.to_be_bytes());
+        self
+    }
+
+    fn sequence(&self) -> u32 {
+        self.word(4)
+    }
+
+    fn acknowledgment(&self) -> u32 {
+        self.word(8)
+    }
+
+    fn at(self, sequence: u32) -> Self {
+        self.set_word(4, sequence)
+    }
+
+    fn acknowledging(self, acknowledgment: u32) -> Self {
+        self.set_word(8, acknowledgment)
+    }
+
+    fn flags(mut self, flags: u8) -> Self {
+        self.0[TCP + 13] = flags;
+        self
+    }
+
+    fn offset(mut self, words: u8) -> Self {
+        self.0[TCP + 12] = words << 4;
+        self
+    }
+
+    fn payload_at(&self) -> usize {
+        TCP + usize::from(self.0[TCP + 12] >> 4) * 4
+    }
+
+    fn payload(&self) -> &[u8] {
+        &self.0[self.payload_at()..]
+    }
+
+    fn with_payload(mut self, payload: &[u8]) -> Self {
+        self.0.truncate(self.payload_at());
+        self.0.extend(payload);
+        let length = (self.0.len() - IP) as u16;
+        self.0[IP + 2..IP + 4].copy_from_slice(&length.to_be_bytes());
+        self
+    }
+
+    fn without_payload(self) -> Self {
+        self.with_payload(&[])
+    }
+
+    fn ports(&self) -> [u16; 2] {
+        [self.word(0) >> 16, self.word(0) & 0xffff].map(|port| port as u16)
+    }
+
+    /// Computes the checksum. RFC 9293 section 3.1.
+    fn sealed(mut self) -> Self {
+        self.0[TCP + 16..TCP + 18].fill(0);
+        let length = (self.0.len() - TCP) as u32;
+        let words = |bytes: &[u8]| -> u32 {
+            bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum()
+        };
+        let mut sum = words(&self.0[IP + 12..IP + 20]) + 6 + length + words(&self.0[TCP..]);
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        self.0[TCP + 16..TCP + 18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+        self
+    }
+}
+
+/// A way to make a segment that its receiver discards from one of the capture.
+type Maker = fn(&mut Random, Segment) -> Segment;
+
+/// Each SYN has the checksum that its bytes need, except for damaged ones.
+const SYNS: [(&str, Maker); 10] = [
+    ("SYN", |random, s| s.at(random.word()).acknowledging(0).flags(SYN).without_payload().sealed()),
+    ("SYN with data", |random, s| s.at(random.word()).acknowledging(0).flags(SYN | PSH).sealed()),
+    ("SYN of an old number", |random, s| {
+        let old = s.sequence().wrapping_sub(random.below(1 << 20) as u32);
+        s.at(old).flags(SYN).without_payload().sealed()
+    }),
+    ("SYN in the window", |random, s| {
+        let ahead = s.sequence().wrapping_add(random.below(1 << 16) as u32);
+        s.at(ahead).flags(SYN).without_payload().sealed()
+    }),
+    ("SYN before the next byte", |_, s| {
+        let before = s.sequence().wrapping_sub(1);
+        s.at(before).flags(SYN).without_payload().sealed()
+    }),
+    ("data with SYN", |_, s| {
+        let flags = SYN | PSH | ACK;
+        s.flags(flags).sealed()
+    }),
+    ("damaged flags", |_, s| s.flags(SYN | PSH)),
+    ("SYN,ACK", |_, s| s.flags(SYN | ACK).without_payload().sealed()),
+    ("SYN,ACK of other numbers", |random, s| {
+        s.at(random.word()).acknowledging(random.word()).flags(SYN | ACK).without_payload().sealed()
+    }),
+    ("SYN,ACK with data", |random, s| s.at(random.word()).flags(SYN | ACK).sealed()),
+];
+
+const RSTS: [(&str, Maker); 6] = [
+    ("RST", |_, s| s.flags(RST).without_payload().sealed()),
+    ("RST,ACK", |_, s| s.flags(RST | ACK).without_payload().sealed()),
+    ("RST of another number", |random, s| s.at(random.word()).flags(RST).without_payload().sealed()),
+    ("RST of number 0", |_, s| s.at(0).acknowledging(0).flags(RST).without_payload().sealed()),
+    ("RST with data", |_, s| s.flags(RST | ACK).sealed()),
+    ("damaged RST", |_, s| s.flags(RST)),
+];
+
+const FINS: [(&str, Maker); 5] = [
+    ("FIN", |_, s| s.flags(FIN | ACK).without_payload().sealed()),
+    ("FIN of another number", |random, s| s.at(random.word()).flags(FIN | ACK).without_payload().sealed()),
+    ("FIN of an old number", |random, s| {
+        let old = s.sequence().wrapping_sub(random.below(1 << 20) as u32);
+        s.at(old).flags(FIN | ACK).without_payload().sealed()
+    }),
+    ("FIN ahead", |random, s| {
+        let ahead = s.sequence().wrapping_add(random.below(1 << 20) as u32);
+        s.at(ahead).flags(FIN | ACK).without_payload().sealed()
+    }),
+    ("data with FIN", |_, s| s.flags(FIN | PSH | ACK).sealed()),
+];
+
+/// Damaged headers have a right checksum in half of the makers: then only what follows shows the damage.
+const DAMAGES: [(&str, Maker); 22] = [
+    ("other number", |random, s| s.at(random.word()).sealed()),
+    ("other numbers", |random, s| s.at(random.word()).acknowledging(random.word()).sealed()),
+    ("near number", |random, s| {
+        let near = s.sequence().wrapping_add(random.below(1 << 21) as u32).wrapping_sub(1 << 20);
+        s.at(near).sealed()
+    }),
+    ("number ahead", |random, s| {
+        let ahead = s.sequence().wrapping_add((1 << 20) + random.below(1 << 28) as u32);
+        s.at(ahead).sealed()
+    }),
+    ("bit of the number", |random, s| {
+        let flipped = s.sequence() ^ 1 << random.below(32);
+        s.at(flipped)
+    }),
+    ("other acknowledgement", |random, s| s.acknowledging(random.word()).sealed()),
+    ("other acknowledgement alone", |random, s| s.acknowledging(random.word()).without_payload().sealed()),
+    ("acknowledgement ahead", |random, s| {
+        let ahead = s.acknowledgment().wrapping_add(1 + random.below(1 << 24) as u32);
+        s.acknowledging(ahead).sealed()
+    }),
+    ("acknowledgement ahead alone", |random, s| {
+        let ahead = s.acknowledgment().wrapping_add(1 + random.below(1 << 24) as u32);
+        s.acknowledging(ahead).without_payload().sealed()
+    }),
+    ("acknowledgement a little ahead", |random, s| {
+        let ahead = s.acknowledgment().wrapping_add(1 + random.below(4000) as u32);
+        s.acknowledging(ahead).without_payload().sealed()
+    }),
+    ("short offset", |random, s| s.offset(random.below(5) as u8)),
+    ("long offset", |_, s| s.offset(15).sealed()),
+    ("other offset", |random, s| s.offset(5 + random.below(11) as u8)),
+    ("any flags", |random, s| {
+        let flags = random.word() as u8;
+        s.flags(flags)
+    }),
+    ("any flags, right checksum", |random, s| {
+        let flags = random.word() as u8;
+        s.flags(flags).sealed()
+    }),
+    ("flipped bits of data", |random, mut s| {
+        let (start, end) = (s.payload_at(), s.0.len());
+        if start < end {
+            for _ in 0..3 {
+                s.0[start + random.below((end - start) as u64) as usize] ^= 1 << random.below(8);
+            }
+        }
+        s
+    }),
+    ("other data", |random, s| {
+        let data: Vec<u8> = s.payload().iter().map(|_| random.word() as u8).collect();
+        s.with_payload(&data)
+    }),
+    ("other data, right checksum", |random, s| {
+        let data: Vec<u8> = s.payload().iter().map(|_| random.word() as u8).collect();
+        s.with_payload(&data).sealed()
+    }),
+    ("any header", |random, mut s| {
+        s.0[TCP + 4..TCP + 20].fill_with(|| random.word() as u8);
+        s
+    }),
+    ("bits of the header", |random, mut s| {
+        for _ in 0..3 {
+            s.0[TCP + 4 + random.below(16) as usize] ^= 1 << random.below(8);
+        }
+        s
+    }),
+    ("missing end", |random, s| {
+        let data = s.payload().to_vec();
+        let length = random.below(data.len() as u64 + 1) as usize;
+        s.with_payload(&data[..length]).sealed()
+    }),
+    ("additional end", |random, s| {
+        let data = [s.payload(), &vec![0; 1 + random.below(100) as usize]].concat();
+        s.with_payload(&data).sealed()
+    }),
+];
+
+/// Client, server, direction and XID of a transaction.
+type Name = (String, String, bool, u32);
+
+#[derive(Clone, Debug, PartialEq)]
+struct Facts {
+    operation: Option<String>,
+    call: Option<Vec<u8>>,
+    reply: Option<Vec<u8>>,
+    is_whole: bool,
+    /// Bytes moved in each chunk.
+    moved: Vec<u64>,
+}
+
+fn facts(transaction: &Transaction) -> (Name, Facts) {
+    let connection = &transaction.connection;
+    let [client, server] = [&connection.client, &connection.server].map(|e| format!("{} {:?}", e.address, e.port));
+    let bytes = |message: &Option<CapturedMessage>| message.as_ref().map(|message| message.bytes.clone());
+    let chunks = transaction.read_chunks.iter().chain(&transaction.write_chunks).chain(&transaction.reply_chunk);
+    let summary = transaction.with_messages(|messages| messages.summary());
+    let facts = Facts {
+        operation: summary.operation.map(|operation| format!("{operation:?}")),
+        call: bytes(&transaction.call),
+        reply: bytes(&transaction.reply),
+        is_whole: transaction.missing_parts().is_empty(),
+        moved: chunks.map(|chunk| chunk.moved_bytes()).collect(),
+    };
+    ((client, server, transaction.direction == CallDirection::Forward, transaction.xid.0), facts)
+}
+
+type Transactions = BTreeMap<Name, Vec<Facts>>;
+
+fn run(frames: &[Captured]) -> Transactions {
+    let mut flow = Flow::new(FlowLimits::default());
+    let mut found = Transactions::new();
+    let mut take = |flow: &mut Flow| {
+        while let Some(transaction) = flow.next_transaction() {
+            let (name, facts) = facts(&transaction);
+            found.entry(name).or_default().push(facts);
+        }
+    };
+    for (number, Captured { time, bytes }) in (1..).zip(frames) {
+        let length = bytes.len() as u32;
+        let (number, time) = (FrameNumber(number), Timestamp(*time));
+        flow.process_frame(&Frame { number, time, link: LinkType::ETHERNET, bytes, length });
+        take(&mut flow);
+    }
+    flow.finish();
+    take(&mut flow);
+    found
+}
+
+/// A capture, its transactions, and the indexes of its segments on connections with NFS.
+struct Original {
+    name: &'static str,
+    frames: Vec<Captured>,
+    transactions: Transactions,
+    segments: Vec<usize>,
+}
+
+impl Original {
+    fn new(name: &'static str) -> Self {
+        let frames = frames(name);
+        let transactions = run(&frames);
+        let is_nfs = |frame: &Captured| {
+            Segment::from_frame(frame).is_some_and(|s| s.ports().iter().any(|port| [2049, 20049].contains(port)))
+        };
+        let segments: Vec<_> = frames.iter().enumerate().filter(|(_, f)| is_nfs(f)).map(|(at, _)| at).collect();
+        let is_whole = |facts: &Facts| facts.is_whole && facts.call.is_some() && facts.reply.is_some();
+        assert!(transactions.len() > 100 && transactions.values().flatten().all(is_whole), "{name}");
+        Self { name, frames, transactions, segments }
+    }
+
+    /// Compares the transactions of a changed capture. Returns a description if more are lost than `max_lost`, or one
+    /// is there that the original does not have.
+    fn fault(&self, changed: &[Captured], max_lost: usize) -> Option<String> {
+        let found = run(changed);
+        let lost = |(name, facts): &(&Name, &Vec<Facts>)| found.get(*name).is_none_or(|now| !now.contains(&facts[0]));
+        let lost = self.transactions.iter().filter(lost).count();
+        let is_known = |name: &Name, facts: &Facts| {
+            let known = self.transactions.get(name).map_or(&[][..], Vec::as_slice);
+            known.iter().any(|known| facts.operation.is_none() || facts.operation == known.operation)
+        };
+        let invented = found.iter().flat_map(|(name, all)| all.iter().map(move |facts| (name, facts)));
+        let invented: Vec<_> = invented
+            .filter(|(name, facts)| !is_known(name, facts))
+            .map(|(name, facts)| format!("{name:x?} {:?}", facts.operation))
+            .collect();
+        (lost > max_lost || !invented.is_empty()).then(|| format!("{lost} lost, invented {invented:?}"))
+    }
+
+    /// Returns the capture with a segment in front of a random place, made from one before or after it.
+    fn with_stray(&self, random: &mut Random, make: Maker) -> Vec<Captured> {
+        let place = random.below(self.segments.len() as u64) as usize;
+        let model = (place + random.below(6) as usize).saturating_sub(3).min(self.segments.len() - 1);
+        let model = if random.below(2) == 0 { place } else { model };
+        let segment = Segment::from_frame(&self.frames[self.segments[model]]).unwrap();
+        let place = self.segments[place];
+        let stray = Captured { time: self.frames[place].time - 1, bytes: make(random, segment).0 };
+        [&self.frames[..place], &[stray], &self.frames[place..]].concat()
+    }
+}
+
+fn strays_change_nothing(class: &[(&str, Maker)]) {
+    let mut faults = Vec::new();
+    for original in CAPTURES.map(Original::new) {
+        for place in 0..PLACES {
+            let (what, make) = class[place as usize % class.len()];
+            let changed = original.with_stray(&mut Random(place), make);
+            let fault = original.fault(&changed, MAX_LOST);
+            faults.extend(fault.map(|fault| format!("{}, place {place}: {what}: {fault}", original.name)));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// RFC 9293 section 3.10.7.4, fourth: a SYN in the window is answered by a challenge ACK, and changes nothing.
+#[test]
+fn stray_syn_changes_nothing() {
+    strays_change_nothing(&SYNS);
+}
+
+/// RFC 9293 section 3.10.7.4, second: a RST outside the window is dropped.
+#[test]
+fn stray_rst_changes_nothing() {
+    strays_change_nothing(&RSTS);
+}
+
+#[test]
+fn stray_fin_changes_nothing() {
+    strays_change_nothing(&FINS);
+}
+
+/// RFC 9293 section 3.1: a segment with a wrong checksum is discarded.
+#[test]
+fn damaged_segment_changes_nothing() {
+    strays_change_nothing(&DAMAGES);
+}
+
+/// A damaged segment (SYN, PSH) in a connection of 49 calls, as tshark counts.
+#[test]
+fn syn_in_stream_loses_no_call() {
+    let found = run(&frames("cases/tcp-syn-in-stream.pcap"));
+    let all: Vec<&Facts> = found.values().flatten().collect();
+    let count = |has: fn(&Facts) -> bool| all.iter().filter(|facts| has(facts)).count();
+    assert_eq!([count(|facts| facts.call.is_some()), count(|facts| facts.is_whole), all.len()], [50, 49, 50]);
+    assert_eq!(found.keys().map(|(client, server, ..)| (client, server)).collect::<BTreeSet<_>>().len(), 1);
+}
+
+/// The reply of the fifth call has a SYN instead, so that its receiver discards it.
+#[test]
+fn syn_from_server_turns_no_role() {
+    let found = run(&frames("cases/tcp-syn-from-server.pcap"));
+    let calls: Vec<_> = found
+        .iter()
+        .map(|((client, server, is_forward, xid), facts)| {
+            assert_eq!((facts.len(), facts[0].call.is_some(), *is_forward), (1, true, true));
+            let is_answered = facts[0].reply.is_some();
+            (client.as_str(), server.as_str(), *xid, is_answered)
+        })
+        .collect();
+    let expected = |xid: u32| ("10.0.0.1 Some(1000)", "10.0.0.2 Some(2049)", xid, xid != 5);
+    assert_eq!(calls, (1..=10).map(expected).collect::<Vec<_>>());
+}
+
+/// A segment of each kind, in front of random segments of one connection.
+#[test]
+fn many_stray_segments_cost_few_transactions() {
+    let kinds = [&SYNS[..], &RSTS, &FINS, &DAMAGES].concat();
+    for original in CAPTURES.map(Original::new) {
+        let mut frames = original.frames.clone();
+        let mut random = Random(7);
+        for (_, make) in &kinds {
+            let Original { name, transactions, segments, .. } = &original;
+            let mut changed = Original { name, frames, transactions: transactions.clone(), segments: segments.clone() };
+            // Each insertion moves the later segments, so that any frame may follow.
+            let is_tcp = |at: &usize| Segment::from_frame(&changed.frames[*at]).is_some();
+            changed.segments.retain(is_tcp);
+            frames = changed.with_stray(&mut random, *make);
+        }
+        let fault = original.fault(&frames, kinds.len() / 4);
+        assert_eq!(fault, None, "{}", original.name);
+    }
+}
+
+/// Numbers give the order of both directions (RFC 9293 section 3.4), whatever their clocks: up to 200 ms apart.
+#[test]
+fn skewed_clocks_of_directions_lose_nothing() {
+    let mut faults = Vec::new();
+    for original in CAPTURES.map(Original::new) {
+        for (late, milliseconds) in [1, 2].into_iter().flat_map(|late| [1, 20, 50, 100, 200].map(|ms| (late, ms))) {
+            for is_sorted in [true, false] {
+                let mut frames = original.frames.clone();
+                for frame in &mut frames {
+                    let is_late = frame.bytes.get(12..14) == Some(&[8, 0]) && frame.bytes.get(29) == Some(&late);
+                    frame.time += i64::from(is_late) * milliseconds * 1_000_000;
+                }
+                if is_sorted {
+                    frames.sort_by_key(|frame| frame.time);
+                }
+                let fault = original.fault(&frames, 0);
+                let what = format!("{}: 10.9.0.{late} {milliseconds} ms late, sorted: {is_sorted}", original.name);
+                faults.extend(fault.map(|fault| format!("{what}: {fault}")));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
