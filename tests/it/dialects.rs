@@ -23,7 +23,7 @@ use tempfile::NamedTempFile;
 
 use crate::program::output;
 use crate::schema::{assert_keeps, validator};
-use calls::{Conversation, Dice};
+use calls::{Conversation, Dice, Region};
 use fabric::{Fabric, Kind};
 use headers::Dialect;
 
@@ -42,7 +42,7 @@ fn key(dialect: Dialect) -> &'static str {
 /// Creates a capture file of one connection, and returns its conversations.
 pub(crate) fn capture(dialect: Dialect, kind: Kind, seed: u64) -> (NamedTempFile, Vec<Conversation>) {
     let mut dice = Dice::new(seed);
-    let mut handles = 0x1000;
+    let mut handles = Region::Each(0x1000);
     let conversations: Vec<_> =
         (1..=CONVERSATIONS).map(|xid| Conversation::roll(&mut dice, dialect, xid, &mut handles)).collect();
     let mut fabric = Fabric::new(kind, 1024);

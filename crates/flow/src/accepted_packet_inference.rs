@@ -8,11 +8,14 @@
 //! - A packet after a gap is refused, until an acknowledgement shows that only the capture lacks packets.
 //! - A NAK (sequence error, or receiver not ready) names the PSN that the receiver expects. Packets captured from there
 //!   on were lost behind the capture point, or refused.
+//! - A NAK that comes less than a round trip after a copy of the packet that it names was sent before that copy
+//!   arrived: it refuses an earlier one.
 //! - A packet that was acknowledged before its retransmission is a surplus copy.
 //! - A packet that is retransmitted without an acknowledgement, a NAK or a gap was lost behind the capture point, or
 //!   its acknowledgement was lost before it: its sender timed out. Nothing distinguishes the two, so the first copy is
 //!   assumed to be the accepted one.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
@@ -61,6 +64,9 @@ pub(super) const MAX_GAP_AGE_NS: u64 = (ACK_TIMEOUT_UNIT_NS << MAX_ACK_TIMEOUT_E
 /// Maximum number of ranges in [`PsnLossRecoveryState::skipped`].
 const MAX_SKIPPED: usize = 8;
 
+/// Maximum number of packets in [`PsnLossRecoveryState::recent`].
+const MAX_RECENT: usize = 64;
+
 /// Losses and retransmissions of one direction.
 #[derive(Debug, Default)]
 struct PsnLossRecoveryState {
@@ -71,6 +77,8 @@ struct PsnLossRecoveryState {
     last_retransmission: Option<Timestamp>,
     /// PSNs that were acknowledged before a packet with them was captured.
     skipped: Vec<Range<ExtendedPsn>>,
+    /// The packets accepted last behind a gap, with the times of the accepted copies. Sorted by both.
+    recent: VecDeque<(ExtendedPsn, Timestamp)>,
 }
 
 /// PSNs that the receiver of one direction has accepted.
@@ -82,6 +90,10 @@ pub(super) struct ReceiverPsnState {
     first_sequence: ExtendedPsn,
     acknowledged_before: ExtendedPsn,
     last_packet_time: Timestamp,
+    /// Time of the newest packet, if it was accepted in order.
+    newest_time: Option<Timestamp>,
+    /// Shortest time from a packet to its acknowledgement, in nanoseconds: the round trip from the capture point.
+    round_trip_ns: Option<u64>,
     /// Allocated on the first loss: most connections have none, and there may be very many connections.
     losses: Option<Box<PsnLossRecoveryState>>,
 }
@@ -100,8 +112,10 @@ impl ReceiverPsnState {
         let is_in_turn = self.expected.is_some_and(|expected| expected.get() == sequence);
         if is_in_turn && self.gap().is_none() {
             self.expect_after(sequence, count);
+            self.newest_time = Some(now);
             return None;
         }
+        self.newest_time = None;
         self.record_out_of_order(sequence, count, last, now)
     }
 
@@ -194,7 +208,12 @@ impl ReceiverPsnState {
     /// Accepts a packet, in order or as a retransmission after a gap.
     fn accept(&mut self, sequence: ExtendedPsn, count: Option<u64>, now: Timestamp) -> Option<DeliveryAnomaly> {
         self.expect_after(sequence, count);
-        let gap = self.losses.as_mut().and_then(|losses| losses.gap.as_mut())?;
+        let losses = self.losses.as_mut()?;
+        let gap = losses.gap.as_mut()?;
+        if losses.recent.len() == MAX_RECENT {
+            losses.recent.pop_front();
+        }
+        losses.recent.push_back((sequence, now));
         if sequence > gap.last_affected {
             self.end_gap();
             return None;
@@ -266,14 +285,54 @@ impl ReceiverPsnState {
         (self.is_missing(sequence) && !self.has_proven_gap()) || self.losses.as_deref().is_some_and(is_skipped)
     }
 
-    /// Records that the receiver requests retransmission from `next` on.
-    pub(super) fn record_nak(&mut self, next: ExtendedPsn, now: Timestamp) {
+    /// Records an acknowledgement of everything before `next`, which shows the round trip time if it is the newest
+    /// packet that is acknowledged.
+    #[inline]
+    pub(super) fn record_round_trip(&mut self, next: ExtendedPsn, now: Timestamp) {
+        if let Some(sent) = self.newest_time
+            && self.expected() == next
+        {
+            self.newest_time = None;
+            self.add_round_trip(sent, now);
+        }
+    }
+
+    fn add_round_trip(&mut self, sent: Timestamp, now: Timestamp) {
+        let ns = now.nanoseconds_since(sent).unwrap_or(0);
+        self.round_trip_ns = Some(self.round_trip_ns.map_or(ns, |shortest| shortest.min(ns)));
+    }
+
+    /// Returns `true` if a NAK that names `next` was sent before the accepted copy of that packet arrived: less than a
+    /// round trip passed since that copy was captured.
+    fn precedes_accepted_copy(&self, next: ExtendedPsn, now: Timestamp) -> bool {
+        let Some((losses, round_trip_ns)) = self.losses.as_ref().zip(self.round_trip_ns) else { return false };
+        let copy = losses.recent.iter().rev().find(|(sequence, _)| *sequence == next);
+        next < self.expected()
+            && copy.and_then(|(_, time)| now.nanoseconds_since(*time)).is_some_and(|ns| ns < round_trip_ns)
+    }
+
+    /// Records that the receiver requests retransmission from `next` on. Returns `true` if it refuses a copy before the
+    /// accepted one.
+    pub(super) fn record_nak(&mut self, next: ExtendedPsn, now: Timestamp) -> bool {
         self.acknowledge(next);
+        // A receiver refuses a packet at once.
+        if let Some(gap) = self.gap().filter(|gap| !gap.is_proven) {
+            self.add_round_trip(gap.since, now);
+        } else if let Some(sent) = self.newest_time.filter(|_| next + 1 == self.expected()) {
+            self.add_round_trip(sent, now);
+        }
+        let precedes_accepted_copy = self.precedes_accepted_copy(next, now);
         let expected = self.expected.map(NonZeroU64::get);
         let losses = self.losses();
         losses.last_refusal = Some(now);
         losses.timeout = None;
-        let Some(expected) = expected else { return };
+        let Some(expected) = expected else { return false };
+        if precedes_accepted_copy {
+            if let Some(gap) = &mut losses.gap {
+                gap.is_proven = true;
+            }
+            return true;
+        }
         match &mut losses.gap {
             Some(gap) => gap.is_proven = true,
             None if next < expected => {
@@ -283,6 +342,8 @@ impl ReceiverPsnState {
             None => {}
         }
         self.expected = NonZeroU64::new(next);
+        self.newest_time = None;
+        false
     }
 
     /// Returns the next PSN that the receiver accepts; 0 if unknown.
@@ -352,6 +413,33 @@ mod tests {
         assert_eq!(arrive(&mut delivery, &[(12, 900), (13, 901)]), [repeated(503, 900), repeated(503, 901)]);
         delivery.record_nak(12, at(902));
         assert_eq!(arrive(&mut delivery, &[(12, 903), (13, 904)]), [recovered(902, 903), recovered(902, 904)]);
+    }
+
+    /// The round trip takes 20 units: a NAK that follows a copy sooner was sent before that copy arrived.
+    #[test]
+    fn early_nak_refuses_the_previous_copy() {
+        for (passed, expected) in [(19, ReceivedCopy::Second), (21, ReceivedCopy::Third)] {
+            let mut delivery = ReceiverPsnState::default();
+            arrive(&mut delivery, &[(9, 0), (10, 1)]);
+            delivery.record_round_trip(11, at(21));
+            delivery.acknowledge(11);
+            arrive(&mut delivery, &[(11, 100), (12, 101)]);
+            assert!(!delivery.record_nak(11, at(122)));
+            assert_eq!(arrive(&mut delivery, &[(11, 130)]), [recovered(122, 130)]);
+            let is_early = delivery.record_nak(11, at(130 + passed));
+            assert_eq!(is_early, expected == ReceivedCopy::Second);
+            let again = arrive(&mut delivery, &[(11, 160)]);
+            match expected {
+                ReceivedCopy::Second => assert!(matches!(again[..], [Some(DeliveryAnomaly::Repeated(_))]), "{again:?}"),
+                ReceivedCopy::Third => assert_eq!(again, [recovered(122, 160)]),
+            }
+        }
+    }
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum ReceivedCopy {
+        Second,
+        Third,
     }
 
     #[test]

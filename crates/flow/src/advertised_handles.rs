@@ -1,32 +1,43 @@
-//! Segments advertised under a handle.
+//! Segments advertised under a handle, by offset.
+//!
+//! A segment is kept until its Transaction is emitted, because an RDMA Write may be sent again after the Reply; some
+//! clients have one handle for all their memory. Segments count in the memory of their Transactions
+//! ([`Chunk::heap_bytes`](super::chunk::Chunk)).
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use super::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 
-/// A segment that was advertised under a handle.
-#[derive(Clone, Copy, Debug)]
+/// A segment that was advertised under a handle. The order is that of the offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AdvertisedSegment {
+    pub(super) offset: u64,
     pub(super) key: TransactionSlabKey,
     pub(super) segment_index: PackedChunkSegmentOrdinal,
-    pub(super) offset: u64,
+}
+
+impl AdvertisedSegment {
+    /// Returns a bound above all segments that begin before an offset, and below all others.
+    fn bound(offset: u64) -> Self {
+        Self { offset, key: TransactionSlabKey(0), segment_index: PackedChunkSegmentOrdinal(0) }
+    }
+}
+
+/// Use of the memory of a segment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SegmentUse {
+    pub(super) length: u32,
+    /// `true` if its Call waits for the Reply.
+    pub(super) is_open: bool,
 }
 
 /// The segments of a handle. There is nearly always one, but a chunk may have several segments of one handle, later
 /// Calls reuse handles, and some clients have one handle for all their memory.
 #[derive(Debug)]
 pub(super) struct HandleSegments {
-    pub(super) latest: AdvertisedSegment,
-    /// Allocated on demand.
-    older: Option<Box<EarlierSegmentsOfHandle>>,
-}
-
-/// Segments of a handle other than the latest.
-#[derive(Debug)]
-struct EarlierSegmentsOfHandle {
-    by_offset: BTreeMap<u64, (TransactionSlabKey, PackedChunkSegmentOrdinal)>,
-    /// Size above which segments of answered Calls are evicted.
-    eviction_threshold: usize,
+    latest: AdvertisedSegment,
+    /// Segments other than the latest. Allocated on demand.
+    others: Option<Box<BTreeSet<AdvertisedSegment>>>,
 }
 
 /// Maximum number of segments before an offset that are checked: more than one only if segments overlap.
@@ -34,62 +45,144 @@ const MAX_NEIGHBOURS: usize = 8;
 
 impl HandleSegments {
     pub(super) fn new(latest: AdvertisedSegment) -> Self {
-        Self { latest, older: None }
+        Self { latest, others: None }
     }
 
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        1 + self.older.as_ref().map_or(0, |earlier| earlier.by_offset.len())
+        1 + self.others.as_ref().map_or(0, |others| others.len())
     }
 
-    pub(super) fn add(&mut self, latest: AdvertisedSegment, is_open: impl Fn(TransactionSlabKey) -> bool) {
+    /// Adds a segment of `length` bytes. Segments of answered Calls in the same memory are removed: the Requester has
+    /// received their Replies, and uses the memory again.
+    pub(super) fn add(
+        &mut self,
+        latest: AdvertisedSegment,
+        length: u32,
+        find_use: impl Fn(&AdvertisedSegment) -> Option<SegmentUse>,
+    ) {
         let before = std::mem::replace(&mut self.latest, latest);
-        // An answered Call no longer owns its advertised memory.
-        if is_open(before.key) {
-            let empty =
-                || Box::new(EarlierSegmentsOfHandle { by_offset: BTreeMap::new(), eviction_threshold: MAX_NEIGHBOURS });
-            let earlier = self.older.get_or_insert_with(empty);
-            earlier.by_offset.insert(before.offset, (before.key, before.segment_index));
+        let end = latest.offset.saturating_add(u64::from(length).max(1));
+        let is_reused = |segment: &AdvertisedSegment| {
+            find_use(segment).is_none_or(|SegmentUse { length, is_open }| {
+                let other_end = segment.offset.saturating_add(u64::from(length).max(1));
+                !is_open && segment.offset < end && latest.offset < other_end
+            })
+        };
+        if let Some(others) = &mut self.others {
+            let mut kept = 0;
+            let mut next = AdvertisedSegment::bound(end);
+            while let Some(segment) = others.range(..next).next_back().copied() {
+                next = segment;
+                if is_reused(&segment) {
+                    others.remove(&segment);
+                    continue;
+                }
+                kept += 1;
+                if segment.offset < latest.offset || kept == MAX_NEIGHBOURS {
+                    break;
+                }
+            }
         }
-        if let Some(EarlierSegmentsOfHandle { by_offset, eviction_threshold: threshold }) = self.older.as_deref_mut()
-            && by_offset.len() > *threshold
-        {
-            by_offset.retain(|_, (key, _)| is_open(*key));
-            *threshold = MAX_NEIGHBOURS.max(2 * by_offset.len());
+        if before != latest && !is_reused(&before) {
+            self.others.get_or_insert_default().insert(before);
         }
+    }
+
+    /// Adds the segments of another table of the same handle.
+    pub(super) fn merge(&mut self, other: Self) {
+        let own = self.latest;
+        self.others.get_or_insert_default().extend(other.iter().filter(|segment| *segment != own));
     }
 
     /// Removes a segment. Returns `true` if none is left.
-    pub(super) fn remove(&mut self, key: TransactionSlabKey, offset: u64) -> bool {
-        if let Some(earlier) = &mut self.older
-            && earlier.by_offset.get(&offset).is_some_and(|(other, _)| *other == key)
-        {
-            earlier.by_offset.remove(&offset);
+    pub(super) fn remove(&mut self, segment: AdvertisedSegment) -> bool {
+        if let Some(others) = &mut self.others {
+            others.remove(&segment);
         }
-        if self.latest.key == key {
-            let predecessor = self.older.as_mut().and_then(|earlier| earlier.by_offset.pop_last());
-            let Some((offset, (key, at))) = predecessor else { return true };
-            self.latest = AdvertisedSegment { key, segment_index: at, offset };
+        if self.latest == segment {
+            let Some(other) = self.others.as_mut().and_then(|others| others.pop_last()) else { return true };
+            self.latest = other;
         }
-        if self.older.as_ref().is_some_and(|earlier| earlier.by_offset.is_empty()) {
-            self.older = None;
+        if self.others.as_ref().is_some_and(|others| others.is_empty()) {
+            self.others = None;
         }
         false
     }
 
-    pub(super) fn keys(&self) -> impl Iterator<Item = TransactionSlabKey> + '_ {
-        let entries = self.older.iter().flat_map(|earlier| earlier.by_offset.values());
-        std::iter::once(self.latest.key).chain(entries.map(|(key, _)| *key))
+    /// Iterates over all segments, the latest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = AdvertisedSegment> + '_ {
+        std::iter::once(self.latest).chain(self.others.iter().flat_map(|others| others.iter().copied()))
     }
 
     /// Returns the segments that may contain an offset.
-    pub(super) fn candidates_at(
-        &self,
-        offset: u64,
-    ) -> impl Iterator<Item = (TransactionSlabKey, PackedChunkSegmentOrdinal)> + '_ {
-        let earlier = self.older.iter();
+    pub(super) fn candidates_at(&self, offset: u64) -> impl Iterator<Item = AdvertisedSegment> + '_ {
+        let bound = match offset.checked_add(1) {
+            Some(next) => AdvertisedSegment::bound(next),
+            None => AdvertisedSegment { offset, key: TransactionSlabKey::NONE, ..AdvertisedSegment::bound(0) },
+        };
         let preceding =
-            earlier.flat_map(move |segments| segments.by_offset.range(..=offset).rev().take(MAX_NEIGHBOURS));
-        std::iter::once((self.latest.key, self.latest.segment_index)).chain(preceding.map(|(_, segment)| *segment))
+            self.others.iter().flat_map(move |others| others.range(..bound).rev().take(MAX_NEIGHBOURS).copied());
+        std::iter::once(self.latest).chain(preceding)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(key: u64, offset: u64) -> AdvertisedSegment {
+        AdvertisedSegment { offset, key: TransactionSlabKey(key), segment_index: PackedChunkSegmentOrdinal(0) }
+    }
+
+    /// Segments of 100 bytes; those with an even key are open.
+    fn use_of(segment: &AdvertisedSegment) -> Option<SegmentUse> {
+        Some(SegmentUse { length: 100, is_open: segment.key.0.is_multiple_of(2) })
+    }
+
+    fn with_segments(segments: impl IntoIterator<Item = AdvertisedSegment>) -> HandleSegments {
+        let mut segments = segments.into_iter();
+        let mut all = HandleSegments::new(segments.next().unwrap());
+        segments.for_each(|segment| all.add(segment, 100, use_of));
+        all
+    }
+
+    /// A thousand answered Calls with one memory region.
+    #[test]
+    fn closed_segments_found_by_offset() {
+        let all = with_segments((0..1000).map(|at| segment(2 * at + 1, 1000 * at)));
+        assert_eq!(all.size(), 1000);
+        for at in 0..1000 {
+            let wanted = segment(2 * at + 1, 1000 * at);
+            assert!(all.candidates_at(1000 * at + 99).any(|found| found == wanted), "{at}");
+        }
+    }
+
+    /// A Call in flight with the memory of many answered ones, whose buffers were smaller.
+    #[test]
+    fn reused_memory_forgets_answered_calls() {
+        let answered = |at: u64| segment(2 * at + 1, 100 * at);
+        let mut all = with_segments((0..100).map(answered).chain([segment(1000, 50_000)]));
+        all.add(segment(2000, 1050), 5000, use_of);
+        // The segments at 1,000 to 6,000 overlap; the one at 50,000 is of another Call in flight.
+        let removed: Vec<_> = (0..100).filter(|at| !all.iter().any(|one| one == answered(*at))).collect();
+        assert_eq!(removed, (10..=60).collect::<Vec<_>>());
+        assert_eq!(all.size(), 100 - 51 + 2);
+    }
+
+    #[test]
+    fn merged_tables_have_all_segments() {
+        let mut all = with_segments((0..10).map(|at| segment(2 * at, 1000 * at)));
+        all.merge(with_segments((10..20).map(|at| segment(2 * at, 1000 * at))));
+        assert_eq!(all.size(), 20);
+    }
+
+    #[test]
+    fn removal_leaves_the_other_segments() {
+        let mut all = with_segments((0..10).map(|at| segment(2 * at, 1000 * at)));
+        for at in (0..10).rev() {
+            assert_eq!(all.size() as u64, at + 1);
+            assert_eq!(all.remove(segment(2 * at, 1000 * at)), at == 0);
+        }
     }
 }

@@ -87,6 +87,11 @@ impl ByteRangeSet {
         self.ranges().map(|range| range.end - range.start).sum()
     }
 
+    /// Returns the end of the last range; 0 without one.
+    pub fn end(&self) -> u64 {
+        self.ranges().map(|range| range.end).max().unwrap_or(0)
+    }
+
     /// Returns the number of contiguous bytes from 0.
     pub fn prefix_bytes(&self) -> u64 {
         if self.first_range.start == 0 { self.first_range.end } else { 0 }

@@ -33,6 +33,8 @@ pub struct ChunkSegment {
     pub returned_length: Option<u32>,
     /// Bytes of the range seen in RDMA payloads, counted by the lengths in the packet headers.
     pub moved_coverage: ByteRangeSet,
+    /// Bytes from the start of the range to the end of the last RDMA Read request for it.
+    pub requested_until: u32,
     /// First and last frame that moved bytes of the range.
     pub frames: Option<(FrameNumber, FrameNumber)>,
     /// Payload bytes, if a view or a decoder needs them.
@@ -122,6 +124,11 @@ impl ChunkSegment {
         self.length.into()
     }
 
+    /// Returns the number of bytes from the start of the range that RDMA Reads requested or moved.
+    pub(super) fn read_until(&self) -> u64 {
+        self.moved_coverage.end().max(self.requested_until.into())
+    }
+
     /// Iterates over the ranges of memory of which no byte was moved, within the first `length` bytes.
     pub(super) fn unmoved_memory(&self, length: u64) -> impl Iterator<Item = RdmaMemoryRange> + '_ {
         self.moved_coverage.missing_ranges(length).map(|range| RdmaMemoryRange {
@@ -129,6 +136,11 @@ impl ChunkSegment {
             offset: self.offset.wrapping_add(range.start),
             length: u32::try_from(range.end - range.start).unwrap_or(u32::MAX),
         })
+    }
+
+    /// Retains payload bytes from now on; `is_message` says that a message will be decoded from them.
+    pub(super) fn retain_payload(&mut self, is_message: bool) {
+        self.payload.get_or_insert_default().is_message |= is_message;
     }
 
     /// Returns the available content: captured bytes for a message, bytes accounted for by the headers for data.
@@ -221,9 +233,7 @@ impl Chunk {
 
     /// Retains payload bytes from now on; `is_message` says that a message will be decoded from them.
     pub fn retain_payload(&mut self, is_message: bool) {
-        for segment in &mut self.segments {
-            segment.payload.get_or_insert_default().is_message |= is_message;
-        }
+        self.segments.iter_mut().for_each(|segment| segment.retain_payload(is_message));
     }
 
     /// Extends `times` to include `time`.
@@ -231,9 +241,39 @@ impl Chunk {
         self.times = Some(self.times.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
     }
 
+    /// Records an RDMA Read request for `length` bytes of a segment, and of those that follow it in memory.
+    pub(super) fn record_read_request(&mut self, index: usize, mut offset: u64, length: u32) {
+        self.requested_bytes = self.requested_bytes.saturating_add(length.into());
+        let mut remaining = u64::from(length);
+        for segment in self.segments.iter_mut().skip(index) {
+            let Some(at) = offset.checked_sub(segment.offset) else { break };
+            if remaining == 0 || at >= segment.offered_bytes() {
+                break;
+            }
+            let end = (at + remaining).min(segment.offered_bytes());
+            segment.requested_until = segment.requested_until.max(end as u32);
+            remaining -= end - at;
+            offset = offset.wrapping_add(end - at);
+        }
+    }
+
+    /// Returns the missing ranges of a Read chunk of which the Responder needs `needed` bytes. It reads from the start
+    /// to the end, so it has read what precedes a byte that it requested or received.
+    pub(super) fn missing_reads(&self, mut needed: u64) -> Vec<Range<u64>> {
+        let last = self.segments.iter().rposition(|segment| segment.read_until() > 0);
+        let mut index = 0;
+        self.missing(|segment| {
+            let is_before_last = last.is_some_and(|last| index < last);
+            index += 1;
+            let needed_here = needed.min(segment.offered_bytes());
+            needed -= needed_here;
+            if is_before_last { segment.offered_bytes() } else { segment.read_until().max(needed_here) }
+        })
+    }
+
     /// Returns the ranges of the content that were not seen, as offsets in the concatenated segments, each of which
     /// holds `expected` bytes.
-    pub fn missing(&self, expected: impl Fn(&ChunkSegment) -> u64) -> Vec<Range<u64>> {
+    pub fn missing(&self, mut expected: impl FnMut(&ChunkSegment) -> u64) -> Vec<Range<u64>> {
         let mut base = 0;
         let mut missing: Vec<Range<u64>> = Vec::new();
         for segment in &self.segments {
@@ -252,20 +292,30 @@ impl Chunk {
     /// Returns the concatenated content up to the first gap in the capture; each segment holds `expected` bytes.
     /// Borrowed if there is one segment. `None` if payload bytes are not retained.
     pub fn content(&self, expected: impl Fn(&ChunkSegment) -> u64) -> Option<std::borrow::Cow<'_, [u8]>> {
-        if let [segment] = self.segments.as_slice() {
-            let bytes = segment.payload.as_ref()?.prefix();
-            return Some(bytes[..bytes.len().min(expected(segment) as usize)].into());
-        }
-        let mut content = Vec::new();
-        for segment in &self.segments {
-            let (bytes, length) = (segment.payload.as_ref()?.prefix(), expected(segment) as usize);
-            content.extend_from_slice(&bytes[..bytes.len().min(length)]);
-            if bytes.len() < length {
-                break;
-            }
-        }
-        Some(content.into())
+        segments_content(self.segments.iter(), expected)
     }
+}
+
+/// Returns the concatenated content of segments up to the first gap in the capture; each holds `expected` bytes.
+/// Borrowed if there is one segment. `None` if payload bytes are not retained.
+pub(super) fn segments_content<'t>(
+    segments: impl Iterator<Item = &'t ChunkSegment> + Clone,
+    expected: impl Fn(&ChunkSegment) -> u64,
+) -> Option<std::borrow::Cow<'t, [u8]>> {
+    let mut rest = segments.clone();
+    if let (Some(segment), None) = (rest.next(), rest.next()) {
+        let bytes = segment.payload.as_ref()?.prefix();
+        return Some(bytes[..bytes.len().min(expected(segment) as usize)].into());
+    }
+    let mut content = Vec::new();
+    for segment in segments {
+        let (bytes, length) = (segment.payload.as_ref()?.prefix(), expected(segment) as usize);
+        content.extend_from_slice(&bytes[..bytes.len().min(length)]);
+        if bytes.len() < length {
+            break;
+        }
+    }
+    Some(content.into())
 }
 
 #[cfg(test)]

@@ -164,6 +164,11 @@ impl FlowConnection {
         self.opened_by.or(self.conversation.nfs_client_side)
     }
 
+    /// Returns the side that is the client, or probably is.
+    fn probable_client(&self) -> Option<ConnectionSideAOrB> {
+        self.opened_by.or(self.conversation.probable_client_side())
+    }
+
     /// Returns the addresses of both ends, in the same order for all connections between them.
     pub(super) fn addresses(&self) -> (Address, Address) {
         let [a, b] = &self.ends.0;
@@ -177,7 +182,7 @@ impl FlowConnection {
 
     /// Returns the connection as Transactions name it; `requester` is the client if nothing else identifies it.
     pub(super) fn name(&self, requester: ConnectionSideAOrB) -> TransactionConnection {
-        let side = self.client().unwrap_or(requester);
+        let side = self.probable_client().unwrap_or(requester);
         let (client, server) = (&self.ends[side], &self.ends[side.peer()]);
         TransactionConnection {
             number: self.number.unwrap_or(0),
@@ -191,7 +196,7 @@ impl FlowConnection {
 
     /// Returns the connection's name, and the direction of a Transaction of `requester`.
     pub(super) fn name_and_direction(&self, requester: ConnectionSideAOrB) -> (TransactionConnection, CallDirection) {
-        let client = self.client().unwrap_or(requester);
+        let client = self.probable_client().unwrap_or(requester);
         let direction = if client == requester { CallDirection::Forward } else { CallDirection::Reverse };
         (self.name(client), direction)
     }
@@ -200,7 +205,7 @@ impl FlowConnection {
     pub(super) fn state(&self) -> Option<ConnectionParametersSnapshot> {
         let Self { number, is_ending, .. } = *self;
         let parameters = self.parameters.as_deref().copied();
-        let is_swapped = self.client() == Some(ConnectionSideAOrB::B);
+        let is_swapped = self.probable_client() == Some(ConnectionSideAOrB::B);
         let ConnectionSidePair(properties) = self.conversation.properties.swapped_if(is_swapped);
         let ConnectionSidePair(mut message_credits) = self.conversation.message_credits.swapped_if(is_swapped);
         if parameters.is_none() {

@@ -21,6 +21,7 @@ use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
 use super::extended_psn::ExtendedPsn;
 use super::frame_kind::FrameContentKind;
 use super::infiniband_message_reassembly::{DeliverablePacketRange, InfinibandMessageReassembler};
+use super::lost_write_placement::{self, PlacedWrite, WritePacket};
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage};
 
@@ -88,6 +89,8 @@ struct SentMessagePsnRange {
     attribution: RdmaAttribution,
     /// `true` if the latest copy of its last packet was refused.
     is_refused: bool,
+    /// `true` if a NAK that came less than a round trip after the accepted copy may refuse that copy.
+    is_uncertain: bool,
 }
 
 /// Refusal of packets by their receiver.
@@ -404,6 +407,10 @@ impl RequesterPacketState {
             orphans.map(|orphan| (self.extend_psn(orphan.psn), orphan.is_last, orphan.length)).collect();
         orphans.sort_unstable();
         orphans.dedup_by_key(|(sequence, ..)| *sequence);
+        let writes = self.fill_gaps(&orphans, &holes, path_mtu);
+        if !writes.is_empty() {
+            return writes;
+        }
         let mut writes = self.extend_inferred_write(&orphans, &holes, mtu);
         let mut holes = holes.into_iter();
         let mut start: Option<ExtendedPsn> = None;
@@ -445,6 +452,61 @@ impl RequesterPacketState {
         }
         writes.sort_unstable_by_key(|target| target.first);
         writes
+    }
+
+    /// Returns the RDMA Writes that fill the PSNs between known operations. If the path MTU is unknown, only one may
+    /// fit.
+    fn fill_gaps(
+        &self,
+        orphans: &[(ExtendedPsn, bool, u32)],
+        holes: &[RdmaMemoryRange],
+        path_mtu: ObservedPathMtu,
+    ) -> Vec<HeadlessRdmaWriteRange> {
+        let mtus = path_mtu.0.as_ref().map_or(&ObservedPathMtu::ALL[..], std::slice::from_ref);
+        let mut filled = mtus.iter().map(|mtu| self.fill_gaps_with(orphans, holes, *mtu)).filter(|all| !all.is_empty());
+        match (filled.next(), filled.next()) {
+            (Some(writes), None) => writes,
+            _ => Vec::new(),
+        }
+    }
+
+    fn fill_gaps_with(
+        &self,
+        orphans: &[(ExtendedPsn, bool, u32)],
+        mut holes: &[RdmaMemoryRange],
+        mtu: u32,
+    ) -> Vec<HeadlessRdmaWriteRange> {
+        let mut packets: Vec<_> = { orphans.iter() }
+            .map(|(sequence, is_last, length)| WritePacket { sequence: *sequence, is_last: *is_last, length: *length })
+            .collect();
+        let mut writes = Vec::new();
+        // The Writes of this Reply are the last ones.
+        while let Some(newest) = packets.last().map(|packet| packet.sequence)
+            && !holes.is_empty()
+        {
+            let Some(end) = self.next_begin(newest) else { break };
+            // Without a known operation before them, the Writes are as many as the holes.
+            let from_end = || end.checked_sub(lost_write_placement::packet_counts(holes, mtu));
+            let Some(start) = self.ends_before(newest, mtu).or_else(from_end) else { break };
+            let of_gap = packets.split_off(packets.partition_point(|packet| packet.sequence < start));
+            if of_gap.is_empty() {
+                break;
+            }
+            if let Some((placed, count)) = lost_write_placement::fill_gap(start..end, &of_gap, holes, mtu) {
+                holes = holes.get(..holes.len() - count).unwrap_or_default();
+                let places = placed.into_iter().rev();
+                writes.extend(places.map(|PlacedWrite { first, range }| HeadlessRdmaWriteRange { first, range }));
+            }
+        }
+        writes.reverse();
+        writes
+    }
+
+    /// Returns the sequence number at which the next known message, RDMA Write or RDMA Read after another begins.
+    fn next_begin(&self, sequence: ExtendedPsn) -> Option<ExtendedPsn> {
+        let span = self.spans.iter().map(|span| span.first).find(|first| *first > sequence);
+        let sent = self.sent_messages.iter().map(|sent| sent.first).find(|first| *first > sequence);
+        span.into_iter().chain(sent).min()
     }
 
     /// Returns the place of the packets directly before an RDMA Write that was itself inferred: they were lost when its
@@ -718,11 +780,14 @@ impl RequesterPacketState {
         let end = self.highest_sequence.map_or(0, |newest| newest + 1).max(self.delivery.expected());
         let is_known = sequence < end;
         let until = match syndrome {
-            Syndrome::Ack { .. } if is_known => sequence + 1,
+            Syndrome::Ack { .. } if is_known => {
+                self.delivery.record_round_trip(sequence + 1, now);
+                sequence + 1
+            }
             Syndrome::Nak(NakCode::PSN_SEQUENCE_ERROR) | Syndrome::RnrNak { .. } => {
                 let until = sequence.min(end);
-                if until > 0 {
-                    self.delivery.record_nak(until, now);
+                if until > 0 && self.delivery.record_nak(until, now) {
+                    self.mark_uncertain(until);
                 }
                 until
             }
@@ -740,7 +805,16 @@ impl RequesterPacketState {
         let acknowledged = self.sent_messages.range(self.sent_messages.len() - count..);
         let acknowledged = acknowledged.take_while(move |sent| sent.last < until);
         // For a refused message, the accepted copy was not captured.
-        acknowledged.filter(move |sent| !(sent.is_refused && is_gap_proven)).map(|sent| sent.attribution)
+        let is_accepted = move |sent: &&SentMessagePsnRange| !sent.is_uncertain && !(sent.is_refused && is_gap_proven);
+        acknowledged.filter(is_accepted).map(|sent| sent.attribution)
+    }
+
+    /// Marks the messages whose accepted copies were captured before a NAK that names `from`, which may refuse them.
+    #[cold]
+    fn mark_uncertain(&mut self, from: ExtendedPsn) {
+        let end = self.delivery.expected();
+        let messages = self.sent_messages.iter_mut().rev().take_while(|sent| sent.last >= from);
+        messages.filter(|sent| sent.last < end).for_each(|sent| sent.is_uncertain = true);
     }
 
     /// Records what an ACK or NAK with this number says about refused packets. Returns `true` if it refuses packets other
@@ -821,7 +895,8 @@ fn record_sent(
     last: ExtendedPsn,
     is_refused: bool,
 ) -> &mut RdmaAttribution {
-    let message = SentMessagePsnRange { first, last, attribution: RdmaAttribution::default(), is_refused };
+    let message =
+        SentMessagePsnRange { first, last, attribution: RdmaAttribution::default(), is_refused, is_uncertain: false };
     let at = position_after(sent, first, |sent| sent.first);
     &mut insert_bounded(sent, MAX_SENT_MESSAGES, at, message, |sent| sent.first).attribution
 }

@@ -55,6 +55,7 @@ impl ConnectionRpcState {
                     let length = data.length;
                     let range = RdmaMemoryRange { handle, offset, length };
                     *owner = self.find_segment(context.transaction_table, context.sender.peer(), range);
+                    self.memory_owner.get_or_insert(context.sender.peer());
                     if context.transaction_table.transport_events.is_enabled() {
                         if length == 0 {
                             context.record_event(None, TransportAnomalyKind::EmptyWrite);
@@ -99,7 +100,7 @@ impl ConnectionRpcState {
                 record_read_request(
                     context,
                     *owner,
-                    length,
+                    (offset, length),
                     self.unknown_memory_reason(UndecodedReason::ReadOfUnknownMemory),
                 )
             }

@@ -191,7 +191,7 @@ impl RpcRdmaHeaderSummary {
             Err(_) => return None,
         };
         let message_type = RpcRdmaMessageType::from_number(dialect, collector.message_type?);
-        let is_long = collector.read_chunks.first().is_some_and(|chunk| chunk.position == Some(0));
+        let is_long = collector.read_chunks.iter().any(|chunk| chunk.position == Some(0));
         let transfer_mode = message_type.transfer_mode(collector.version, is_long);
         let words = RpcRdmaHeaderWords {
             dialect,

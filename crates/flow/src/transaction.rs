@@ -791,58 +791,6 @@ impl Transaction {
         if self.stalls.is_empty() { 0 } else { self.phases().map_or(0, |phases| phases.recovery_ns) }
     }
 
-    /// Returns the parts that are not in the capture, or were refused, in protocol order.
-    pub fn missing_parts(&self) -> Vec<MissingPart> {
-        let mut missing = Vec::new();
-        if self.call.is_none() {
-            missing.push(MissingPart::Message(RpcMessageKind::Call));
-        }
-        let mut inline = |kind, message: &CapturedMessage| {
-            let Some(rpc_at) = message.rpc_offset else {
-                missing.push(MissingPart::Header(kind));
-                return;
-            };
-            let uncaptured = message.bytes.len() as u64..message.length as u64;
-            let uncaptured = (message.gaps.is_empty() && !uncaptured.is_empty()).then_some(uncaptured);
-            let rpc = |at: u64| at.saturating_sub(rpc_at as u64);
-            let gaps = message.gaps.iter().cloned().chain(uncaptured);
-            missing.extend(gaps.map(|gap| MissingPart::Bytes(kind, rpc(gap.start)..rpc(gap.end))));
-        };
-        if let Some(call) = &self.call {
-            inline(RpcMessageKind::Call, call);
-        }
-        if let Some(reply) = &self.reply {
-            inline(RpcMessageKind::Reply, reply);
-        }
-        let mut chunk = |kind, index, chunk: &Chunk, expected: fn(&ChunkSegment) -> u64| {
-            missing.extend(chunk.missing(expected).into_iter().map(|bytes| MissingPart::Chunk(kind, index, bytes)));
-        };
-        // A Responder that refuses a Call need not fetch its chunks, so only another Reply shows that it did.
-        let is_answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
-        for (index, read) in self.read_chunks.iter().enumerate() {
-            if is_answered || read.moved_bytes() > 0 {
-                chunk(ChunkKind::Read, index, read, ChunkSegment::offered_bytes);
-            }
-        }
-        for (index, write) in self.write_chunks.iter().enumerate() {
-            chunk(ChunkKind::Write, index, write, ChunkSegment::returned_bytes);
-        }
-        if let Some(reply_chunk) = &self.reply_chunk {
-            chunk(ChunkKind::Reply, 0, reply_chunk, ChunkSegment::returned_bytes);
-        }
-        for (index, read) in self.reply_read_chunks.iter().enumerate() {
-            let ranges = read.missing(ChunkSegment::offered_bytes).into_iter();
-            missing.extend(ranges.map(|bytes| MissingPart::ReplyRead(index, bytes)));
-        }
-        if self.reply.is_none() {
-            missing.push(MissingPart::Message(RpcMessageKind::Reply));
-        }
-        if let Some(kind) = self.refused_message() {
-            missing.push(MissingPart::Refused(kind));
-        }
-        missing
-    }
-
     /// Returns the message that its receiver refused, if any: an answered Call was accepted.
     pub fn refused_message(&self) -> Option<RpcMessageKind> {
         match (&self.call, &self.reply) {

@@ -3,6 +3,7 @@
 mod call_header;
 mod compound_results;
 mod decoded_compound;
+mod needed_reads;
 mod procedure_or_main_operation;
 mod reencoding;
 mod rpc_message_trailer;
@@ -18,9 +19,12 @@ use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RpcRdmaErrorCode, WriteChunk
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
 
 use super::chunk::{Chunk, ChunkSegment};
+use super::read_list::{self, MessageTail, PositionChunks, ReadList};
 use super::transaction::{CapturedMessage, MissingPart, Transaction};
 use call_header::{CallBodyDecodeParameters, PartialCallHeader};
 use compound_results::CallOperations;
+
+pub(crate) use needed_reads::NeededReads;
 
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};
@@ -181,10 +185,23 @@ struct ChunkContent<'t> {
     content: Option<Cow<'t, [u8]>>,
 }
 
-fn chunk_content(chunk: &Chunk, expected: fn(&ChunkSegment) -> u64) -> ChunkContent<'_> {
-    let length: u64 = chunk.segments.iter().map(expected).sum();
-    let content = chunk.content(expected).filter(|content| content.len() as u64 == length);
-    ChunkContent { position: chunk.position, length: u32::try_from(length).unwrap_or(u32::MAX), content }
+fn write_chunk_content(chunk: &Chunk) -> ChunkContent<'_> {
+    let length = chunk.returned_bytes().unwrap_or(0);
+    let content = chunk.content(ChunkSegment::returned_bytes).filter(|content| content.len() as u64 == length);
+    ChunkContent { position: None, length: u32::try_from(length).unwrap_or(u32::MAX), content }
+}
+
+/// Returns the data item of a Position, without the tail of its message.
+fn read_item_content<'t>(chunks: PositionChunks<'t, '_>, tail: Option<MessageTail>) -> ChunkContent<'t> {
+    let offered = u32::try_from(chunks.offered_bytes()).unwrap_or(u32::MAX);
+    let tail = tail.filter(|tail| chunks.position() == Some(tail.position));
+    let length = tail.map_or(offered, |tail| tail.item_length);
+    let content = chunks.content().filter(|content| content.len() as u64 >= length.into());
+    let content = content.map(|content| match tail {
+        Some(_) => content.get(..length as usize).unwrap_or_default().to_vec().into(),
+        None => content,
+    });
+    ChunkContent { position: chunks.position(), length, content }
 }
 
 /// Returns the length of the RPC message in the Reply chunk, from the Reply's header.
@@ -206,16 +223,22 @@ impl<'t> RpcMessageChunkContents<'t> {
             RpcMessageKind::Call => (&transaction.read_chunks, None),
             RpcMessageKind::Reply => (&transaction.reply_read_chunks, transaction.reply_chunk.as_ref()),
         };
-        // The item of a chunk without bytes is inline (RFC 5667 section 5).
-        let (whole_chunks, read_items): (Vec<_>, Vec<_>) = { read_chunks.iter() }
-            .filter(|chunk| chunk.offered_bytes() > 0 || chunk.is_cut)
-            .partition(|chunk| chunk.position == Some(0));
-        let (whole_message, length) = match (whole_chunks.first(), reply_chunk) {
+        let reads = ReadList::new(read_chunks);
+        let inline = Cursor::new(message.inline_bytes()).with_length(length);
+        let tail = match kind {
+            RpcMessageKind::Call if !message.is_nomsg() => read_list::message_tail(inline, &reads),
+            RpcMessageKind::Call | RpcMessageKind::Reply => None,
+        };
+        let (whole_message, length) = match (reads.position_zero(), reply_chunk) {
+            _ if let Some(tail) = tail => {
+                let (bytes, length) = read_list::with_tail(inline.rest(), &reads, tail);
+                (Some(Some(bytes.into())), length)
+            }
             _ if !message.is_nomsg() => (None, length),
-            (Some(chunk), _) => {
+            (Some(chunks), _) => {
                 // At least one more byte may follow.
-                let length = chunk.offered_bytes() as usize + usize::from(chunk.is_cut);
-                (Some(chunk.content(ChunkSegment::offered_bytes)), length)
+                let length = chunks.offered_bytes() as usize + usize::from(chunks.is_cut());
+                (Some(chunks.content()), length)
             }
             (None, Some(chunk)) => {
                 let length = chunk.returned_bytes().unwrap_or(0) as usize;
@@ -225,13 +248,13 @@ impl<'t> RpcMessageChunkContents<'t> {
             // The Call that advertised the Reply chunk was not captured, so none of its bytes are known.
             (None, None) => (None, long_reply_length(message).unwrap_or(length)),
         };
-        let items = if kind == RpcMessageKind::Reply && read_items.is_empty() {
-            let items = transaction.write_chunks.iter();
-            items.map(|chunk| chunk_content(chunk, ChunkSegment::returned_bytes)).collect()
-        } else {
-            let items = read_items.into_iter();
-            items.map(|chunk| chunk_content(chunk, ChunkSegment::offered_bytes)).collect()
-        };
+        let mut items: Vec<_> = reads.items().map(|chunks| read_item_content(chunks, tail)).collect();
+        if kind == RpcMessageKind::Reply && items.is_empty() {
+            // Results are in Write chunks unless the Requester reads them.
+            items.extend(transaction.write_chunks.iter().map(write_chunk_content));
+        } else if !items.is_empty() && kind == RpcMessageKind::Call && read_list::ignores_reads(inline) {
+            items.clear();
+        }
         Some(Self { message, whole_message: whole_message.map(Option::unwrap_or_default), length, items })
     }
 
@@ -275,6 +298,17 @@ impl Transaction {
         })
     }
 
+    /// Returns `true` if the end of the Call is behind a data item in its Read chunk, as older Linux clients send it.
+    pub fn has_call_tail(&self) -> bool {
+        let call = self.call.as_ref().filter(|call| !call.is_nomsg() && !self.read_chunks.is_empty());
+        call.is_some() && self.message_in_chunk(RpcMessageKind::Call).is_some()
+    }
+
+    /// Returns the RPC message without its data items, if it is in a chunk, or if its end is.
+    pub fn message_in_chunk(&self, kind: RpcMessageKind) -> Option<Cow<'_, [u8]>> {
+        RpcMessageChunkContents::from_transaction(self, kind)?.whole_message
+    }
+
     /// Returns the length of the unreduced RPC message, including chunks and their roundup, without the padding of
     /// RDMA_MSGP (RFC 5666 section 3.9). `None` without an RPC message, if the capture ends within the chunk lists, and
     /// if a padded message is not fully decoded.
@@ -297,16 +331,14 @@ impl Transaction {
             inline = inline.saturating_sub(self.with_messages(|messages| messages.padding_bytes(kind))?);
         }
         Some(match kind {
-            RpcMessageKind::Call => {
-                inline + self.read_chunks.iter().map(|chunk| filled(chunk.offered_bytes())).sum::<u64>()
-            }
+            RpcMessageKind::Call => inline + ReadList::new(&self.read_chunks).filled_bytes(),
             // From the Reply's own header, because the Call may not have been captured.
             RpcMessageKind::Reply if message.rpcrdma.is_some() && !message.has_no_chunks() => {
                 let header = header?;
                 let writes = header.writes();
                 let chunks = writes.iter().map(|chunk| chunk.length());
                 let chunks = chunks.chain(header.reply_chunk().map(WriteChunk::length));
-                inline + chunks.chain(self.reply_read_chunks.iter().map(Chunk::offered_bytes)).map(filled).sum::<u64>()
+                inline + chunks.map(filled).sum::<u64>() + ReadList::new(&self.reply_read_chunks).filled_bytes()
             }
             RpcMessageKind::Reply => inline,
         })

@@ -8,7 +8,7 @@ use super::chunk::ChunkKind;
 use crate::rdma_operation::RdmaAttribution;
 
 /// Unique key of an open or lingering Transaction; never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionSlabKey(pub(super) u64);
 
 impl TransactionSlabKey {
@@ -30,7 +30,7 @@ impl TransactionSlabKey {
 }
 
 /// Index of a segment of a chunk of a Transaction, packed into one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PackedChunkSegmentOrdinal(pub(super) u32);
 
 impl PackedChunkSegmentOrdinal {

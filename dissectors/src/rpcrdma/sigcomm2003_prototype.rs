@@ -56,8 +56,8 @@ impl<'a> NfsRdmaPrototypeHeader<'a> {
         }
     }
 
-    /// Returns `true` if the whole RPC message is the first chunk (section 4.6.2).
+    /// Returns `true` if the whole RPC message is in a chunk (section 4.6.2).
     pub fn is_long(&self) -> bool {
-        self.chunks().iter().next().is_some_and(|chunk| chunk.c_xdroff == 0)
+        self.chunks().iter().any(|chunk| chunk.c_xdroff == 0)
     }
 }

@@ -385,8 +385,9 @@ impl<'a> Cursor<'a> {
         let content = length as usize;
         let end = self.unreduced_position() + content;
         let belongs = |chunk: &ChunkedDataItem<'_>| chunk.position.is_some_and(|position| (position as usize) < end);
-        let count = self.chunks.iter().take_while(|chunk| belongs(chunk)).count();
-        let (enclosed, after) = self.chunks.split_at(count);
+        let chunks = self.chunks_from(self.unreduced_position());
+        let count = chunks.iter().take_while(|chunk| belongs(chunk)).count();
+        let (enclosed, after) = chunks.split_at(count);
         let mut spliced = 0;
         for chunk in enclosed {
             spliced += chunk.length as usize + roundup(chunk.length as usize);
@@ -416,8 +417,21 @@ impl<'a> Cursor<'a> {
 
     /// Returns the Read chunk at this position without taking it.
     pub(super) fn read_chunk_here(&self) -> Option<&'a ChunkedDataItem<'a>> {
-        let item = self.chunks.first()?;
-        (item.position.is_some_and(|position| position as usize == self.unreduced_position())).then_some(item)
+        let here = self.unreduced_position();
+        let item = self.chunks_from(here).first()?;
+        (item.position.is_some_and(|position| position as usize == here)).then_some(item)
+    }
+
+    /// Returns the chunks without the Read chunks before a position. Nothing is there for these: the Responder ignores
+    /// them, or the position is wrong.
+    fn chunks_from(&self, here: usize) -> &'a [ChunkedDataItem<'a>] {
+        let mut chunks = self.chunks;
+        while let [first, rest @ ..] = chunks
+            && first.position.is_some_and(|position| (position as usize) < here)
+        {
+            chunks = rest;
+        }
+        chunks
     }
 
     /// Takes the chunk of a DDP-eligible item, whose length precedes this position: the Read chunk at this position, or
@@ -426,7 +440,7 @@ impl<'a> Cursor<'a> {
         let item = match self.chunks.first()?.position {
             Some(_) => {
                 let item = self.read_chunk_here()?;
-                self.chunks = self.chunks.get(1..).unwrap_or_default();
+                self.chunks = self.chunks_from(self.unreduced_position()).get(1..).unwrap_or_default();
                 item
             }
             None if length == 0 => return None,

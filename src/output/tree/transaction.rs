@@ -13,6 +13,7 @@ use nfsrdma_dissectors::net::{self, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_dissectors::xdr::XdrError;
 use nfsrdma_flow::chunk::{Chunk, ChunkKind, ChunkSegment};
+use nfsrdma_flow::read_list::ReadList;
 use nfsrdma_flow::transaction::{
     CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, RpcMessageKind, Transaction,
     TransactionConnection, UncapturedOriginalCallEvidence,
@@ -161,8 +162,7 @@ impl FieldTreeTextWriter {
     /// Returns the content of the chunk that contains a complete message, which lines with
     /// [`TreeLineByteSource::Chunk`] refer to, or `None` for an inline message.
     pub fn message_chunk_content(transaction: &Transaction, kind: RpcMessageKind) -> Option<Vec<u8>> {
-        let message = transaction.message(kind)?;
-        message_chunk(transaction, kind, message).map(std::borrow::Cow::into_owned)
+        transaction.message_in_chunk(kind).map(std::borrow::Cow::into_owned)
     }
 
     /// Writes the headers of the frame that the flow decoded last, and the messages that it completed or repeated.
@@ -419,7 +419,7 @@ impl FieldTreeTextWriter {
         self.tree.chunks = data_chunks(transaction, kind);
         let result = messages.observe(kind, &mut FilehandleNameAnnotator { tree: &mut self.tree, context });
         let in_rpc = self.tree.rpc_root().is_some();
-        let chunk_content = message_chunk(transaction, kind, message).filter(|_| in_rpc);
+        let chunk_content = transaction.message_in_chunk(kind).filter(|_| in_rpc);
         let (bytes, base) = match &chunk_content {
             Some(content) => (&**content, 0),
             None => (message.bytes.as_slice(), message.rpc_offset.filter(|_| in_rpc).unwrap_or(0)),
@@ -427,11 +427,20 @@ impl FieldTreeTextWriter {
         let end = self.tree.end();
         self.tree.finish();
         let note = chunk_content.as_ref().map(|content| {
-            let name = match kind {
-                RpcMessageKind::Call => "Position-Zero Read chunk",
-                RpcMessageKind::Reply => "Reply chunk",
-            };
-            format!("the RPC message is in the {name}, {} bytes; offsets are relative to the chunk", content.len())
+            let length = content.len();
+            match kind {
+                _ if !message.is_nomsg() => format!(
+                    "the end of the RPC message is in a Read chunk, {} of {length} bytes; offsets are relative to the \
+                     message",
+                    length.saturating_sub(message.inline_bytes().len())
+                ),
+                RpcMessageKind::Call => format!(
+                    "the RPC message is in the Position-Zero Read chunk, {length} bytes; offsets are relative to the chunk"
+                ),
+                RpcMessageKind::Reply => format!(
+                    "the RPC message is in the Reply chunk, {length} bytes; offsets are relative to the chunk"
+                ),
+            }
         });
         let inline = TreeLineByteSource::Message(kind);
         let rpc = if chunk_content.is_some() { TreeLineByteSource::Chunk(kind) } else { inline };
@@ -514,35 +523,14 @@ fn chunk_name(kind: ChunkKind, index: usize, chunk: &Chunk) -> String {
 fn data_chunks(transaction: &Transaction, kind: RpcMessageKind) -> Vec<String> {
     match kind {
         RpcMessageKind::Call => {
-            let chunks = transaction.read_chunks.iter().enumerate();
-            let chunks = chunks.filter(|(_, chunk)| chunk.position != Some(0));
-            chunks.map(|(index, _)| format!("Read chunk {index}")).collect()
+            let reads = ReadList::new(&transaction.read_chunks);
+            let indices = reads.items().map(|chunks| chunks.indexed_chunks().map(|(index, _)| index.to_string()));
+            indices.map(|of_item| format!("Read chunk {}", of_item.collect::<Vec<_>>().join(" and "))).collect()
         }
         RpcMessageKind::Reply => {
             let chunks = transaction.write_chunks.iter().enumerate();
             let chunks = chunks.filter(|(_, chunk)| chunk.returned_bytes().is_some_and(|returned| returned > 0));
             chunks.map(|(index, _)| format!("Write chunk {index}")).collect()
-        }
-    }
-}
-
-/// Returns the content of the chunk that contains the complete RPC message, if there is one.
-fn message_chunk<'t>(
-    transaction: &'t Transaction,
-    kind: RpcMessageKind,
-    message: &CapturedMessage,
-) -> Option<std::borrow::Cow<'t, [u8]>> {
-    if !message.is_nomsg() {
-        return None;
-    }
-    match kind {
-        RpcMessageKind::Call => {
-            let chunk = transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0))?;
-            Some(chunk.content(|segment| segment.length.into()).unwrap_or_default())
-        }
-        RpcMessageKind::Reply => {
-            let chunk = transaction.reply_chunk.as_ref()?;
-            Some(chunk.content(|segment| segment.returned_length.unwrap_or(0).into()).unwrap_or_default())
         }
     }
 }

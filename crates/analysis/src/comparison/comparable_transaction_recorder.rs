@@ -15,7 +15,8 @@ use nfsrdma_dissectors::rpc::{self, Program};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaFixedFields;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_flow::Transaction;
-use nfsrdma_flow::chunk;
+use nfsrdma_flow::chunk::ChunkSegment;
+use nfsrdma_flow::read_list::ReadList;
 use nfsrdma_flow::transaction::{CapturedMessage, RpcMessageKind};
 use nfsrdma_flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
@@ -295,38 +296,39 @@ fn chunks(
     reply: Option<&ComparableMessage>,
     call_spans: &[(usize, u64)],
 ) -> Vec<ComparedChunk> {
-    let new_chunk = |kind: ComparedChunkKind, chunk: &chunk::Chunk, varying: u64| ComparedChunk {
+    let compared_segment = |segment: &ChunkSegment| ComparedChunkSegment {
+        length: segment.length.into(),
+        returned: segment.returned_length.map(u64::from),
+    };
+    let new_chunk = |kind: ComparedChunkKind, segments: &[ChunkSegment], varying: u64| ComparedChunk {
         kind,
-        segments: chunk
-            .segments
-            .iter()
-            .map(|segment| ComparedChunkSegment {
-                length: segment.length.into(),
-                returned: segment.returned_length.map(u64::from),
-            })
-            .collect(),
+        segments: segments.iter().map(compared_segment).collect(),
         varying,
     };
     let nomsg_varying = |record: Option<&CapturedMessage>, message: Option<&ComparableMessage>| {
         message.filter(|_| record.is_some_and(CapturedMessage::is_nomsg)).map_or(0, |message| message.varying)
     };
     let mut chunks = Vec::new();
-    for chunk in &transaction.read_chunks {
-        let position = chunk.position.unwrap_or(0);
+    // The order of a Read list has no meaning.
+    for read in ReadList::new(&transaction.read_chunks).positions() {
+        let position = read.position().unwrap_or(0);
         let varying_before =
             call_spans.iter().filter(|(at, _)| *at < position as usize).map(|(_, length)| length).sum();
         let varying = if position == 0 { nomsg_varying(transaction.call.as_ref(), call) } else { 0 };
-        chunks.push(new_chunk(ComparedChunkKind::Read(position.into(), varying_before), chunk, varying));
+        let kind = ComparedChunkKind::Read(position.into(), varying_before);
+        chunks.push(ComparedChunk { kind, segments: read.segments().map(compared_segment).collect(), varying });
     }
-    chunks.extend(transaction.write_chunks.iter().map(|chunk| new_chunk(ComparedChunkKind::Write, chunk, 0)));
+    let writes = transaction.write_chunks.iter();
+    chunks.extend(writes.map(|chunk| new_chunk(ComparedChunkKind::Write, &chunk.segments, 0)));
     let varying = nomsg_varying(transaction.reply.as_ref(), reply);
-    chunks.extend(transaction.reply_chunk.iter().map(|chunk| new_chunk(ComparedChunkKind::Reply, chunk, varying)));
-    chunks.extend(
-        transaction
-            .reply_read_chunks
-            .iter()
-            .map(|chunk| new_chunk(ComparedChunkKind::ReplyRead(chunk.position.unwrap_or(0).into()), chunk, 0)),
-    );
+    let reply_chunk = transaction.reply_chunk.iter();
+    chunks.extend(reply_chunk.map(|chunk| new_chunk(ComparedChunkKind::Reply, &chunk.segments, varying)));
+    let reply_reads = ReadList::new(&transaction.reply_read_chunks);
+    chunks.extend(reply_reads.positions().map(|read| ComparedChunk {
+        kind: ComparedChunkKind::ReplyRead(read.position().unwrap_or(0).into()),
+        segments: read.segments().map(compared_segment).collect(),
+        varying: 0,
+    }));
     chunks
 }
 

@@ -13,7 +13,8 @@ use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{PacketPositionInMessage, cm};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload};
 use nfsrdma_dissectors::rpcrdma::PrivateData;
-use nfsrdma_flow::chunk::ChunkKind;
+use nfsrdma_flow::chunk::{ChunkKind, ChunkSegment};
+use nfsrdma_flow::read_list::ReadList;
 use nfsrdma_flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
 use nfsrdma_flow::transaction_message_decoding::TransactionMessages;
 use nfsrdma_flow::{Flow, FrameContentKind, TransactionSlabKey, observe_segment};
@@ -536,9 +537,12 @@ fn completed(
 /// Returns `true` if a frame has the last bytes of a Call in a Position-Zero Read chunk (RFC 8166 section 3.5.3).
 fn completes_long_call(frame: &Frame<'_>, transaction: &Transaction) -> bool {
     let is_long = transaction.call.as_ref().is_some_and(CapturedMessage::is_nomsg);
-    let Some(chunk) = transaction.read_chunks.first().filter(|_| is_long) else { return false };
-    let is_whole =
-        chunk.segments.iter().all(|segment| segment.moved_coverage.total_bytes() == u64::from(segment.length));
-    let last = chunk.segments.iter().filter_map(|segment| segment.frames).map(|(_, last)| last).max();
-    is_whole && last == Some(frame.number)
+    if !is_long {
+        return false;
+    }
+    let reads = ReadList::new(&transaction.read_chunks);
+    let Some(chunks) = reads.position_zero() else { return false };
+    let is_whole = |segment: &ChunkSegment| segment.moved_coverage.total_bytes() == u64::from(segment.length);
+    let last = chunks.segments().filter_map(|segment| segment.frames).map(|(_, last)| last).max();
+    chunks.segments().all(is_whole) && last == Some(frame.number)
 }

@@ -1,5 +1,7 @@
 //! Performance: nothing is broken, but something costs time. One finding per connection.
 
+use nfsrdma_flow::read_list::ReadList;
+
 use super::prelude::*;
 
 /// Bytes of a segment in a Write list, and in a Read list with its Position and discriminant. RFC 8166 section 4.1.2.
@@ -61,10 +63,7 @@ fn threshold_would_save(message: &ConformanceMessage<'_>) -> Option<RuleVerdict>
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let transaction = message.transaction.transaction;
     let payload = match message.kind {
-        RpcMessageKind::Call => {
-            let mut chunks = transaction.read_chunks.iter();
-            chunks.find(|chunk| chunk.position == Some(0))?.offered_bytes()
-        }
+        RpcMessageKind::Call => ReadList::new(&transaction.read_chunks).position_zero()?.offered_bytes(),
         RpcMessageKind::Reply => transaction.reply_chunk.as_ref()?.returned_bytes()?,
     };
     let Some(threshold) = message.transaction.inline_threshold_bytes(message.sender()) else {

@@ -1,14 +1,15 @@
 //! Read chunks: RFC 8166 sections 3.4.3 to 3.4.5 and 3.5.3.
 
+use nfsrdma_flow::read_list::{PositionChunks, ReadList};
 use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 
 use super::prelude::*;
 
-/// Returns the Read chunks of a message that hold one data item each. One without bytes holds none: its item is inline
-/// (RFC 5667 section 5).
-fn item_chunks<'t>(message: &ConformanceMessage<'t>) -> impl Iterator<Item = &'t Chunk> + use<'t> {
-    let chunks = message.read_chunks().iter().filter(|chunk| chunk.offered_bytes() > 0 || chunk.is_cut);
-    chunks.filter(|chunk| chunk.position.is_some_and(|position| position > 0))
+/// Returns the Positions of the data items of a message, with the bytes that the chunks of each offer.
+fn item_positions(message: &ConformanceMessage<'_>) -> impl Iterator<Item = (u32, u64)> + Clone + use<> {
+    let reads = ReadList::new(message.read_chunks());
+    let items = reads.items().filter_map(|chunks| Some((chunks.position()?, chunks.offered_bytes())));
+    items.collect::<Vec<_>>().into_iter()
 }
 
 /// Returns `true` for a Read chunk that a Responder cannot use, so that it need not read it: the arguments have no data
@@ -21,15 +22,15 @@ fn is_unusable(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> bool {
         || view.has_eligible_arguments() == Some(false)
 }
 
-/// Returns the Position-Zero Read chunk of a message.
-fn long_chunk<'t>(message: &ConformanceMessage<'t>) -> Option<&'t Chunk> {
-    message.read_chunks().iter().find(|chunk| chunk.position == Some(0))
+/// Returns the number of bytes that the Position-Zero Read chunk of a message offers.
+fn long_chunk_bytes(message: &ConformanceMessage<'_>) -> Option<u64> {
+    ReadList::new(message.read_chunks()).position_zero().map(PositionChunks::offered_bytes)
 }
 
 /// Returns `true` if a Position in a Long Call belongs to a segment of the Position-Zero Read chunk: no data item is
 /// there, the rest of the payload is missing, and the segment is its end or no item lacks its data.
 fn is_long_segment(message: &ConformanceMessage<'_>, position: u32) -> bool {
-    let Some(long) = long_chunk(message).filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG)) else {
+    let Some(long_bytes) = long_chunk_bytes(message).filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG)) else {
         return false;
     };
     let view = message.transaction;
@@ -37,7 +38,7 @@ fn is_long_segment(message: &ConformanceMessage<'_>, position: u32) -> bool {
         return false;
     }
     let Some(items) = view.eligible_items(message.kind) else { return true };
-    let is_end = long.offered_bytes() == u64::from(position);
+    let is_end = long_bytes == u64::from(position);
     !items.is_cut() && items.at_position(position).is_none() && (is_end || items.items.is_empty())
 }
 
@@ -50,20 +51,20 @@ fn position_unaligned(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
 
 fn position_zero(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call())?;
-    long_chunk(message)?;
+    long_chunk_bytes(message)?;
     if message.is_proc(RdmaProc::RDMA_MSG) {
         let verdict = RuleVerdict::broken("Position zero in an RDMA_MSG, which has a payload".to_owned());
         return Some(verdict.with_severity(Severity::Warning).at_field(field_names::RPCORDMA_POSITION));
     }
-    let elsewhere = { item_chunks(message).filter_map(|chunk| chunk.position) }
-        .find(|position| is_long_segment(message, *position));
+    let mut positions = item_positions(message).map(|(position, _)| position);
+    let elsewhere = positions.find(|position| is_long_segment(message, *position));
     let fault = elsewhere.map(|position| format!("a segment of the Position-Zero Read chunk has Position {position}"));
     Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_POSITION))
 }
 
 fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call() && message.transaction.is_plain())?;
-    item_chunks(message).next()?;
+    item_positions(message).next()?;
     if message.transaction.has_eligible_arguments() == Some(false) {
         return None;
     }
@@ -76,7 +77,7 @@ fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict
         Some(_) if items.items.is_empty() => return Some(RuleVerdict::Unknown),
         _ => {}
     }
-    let mut positions = item_chunks(message).filter_map(|chunk| chunk.position);
+    let mut positions = item_positions(message).map(|(position, _)| position);
     // rpcrdma/position-unaligned judges other Positions.
     let stray = positions.find(|position| {
         position % 4 == 0 && items.at_position(*position).is_none() && !is_long_segment(message, *position)
@@ -94,10 +95,10 @@ fn check_item_lengths(
     is_kept: fn(chunk_bytes: u64, item_bytes: u32) -> bool,
 ) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call())?;
-    item_chunks(message).next()?;
+    let positions = item_positions(message);
+    positions.clone().next()?;
     let items = message.transaction.eligible_items(RpcMessageKind::Call)?;
-    let lengths = item_chunks(message)
-        .filter_map(|chunk| Some((chunk.offered_bytes(), items.at_position(chunk.position?)?.length)));
+    let lengths = positions.filter_map(|(position, bytes)| Some((bytes, items.at_position(position)?.length)));
     let verdict = RuleVerdict::of_items(lengths, |(chunk, item)| {
         let text =
             || format!("Read chunk of {}, data item of {}", CountWithNoun(chunk, "byte"), CountWithNoun(item, "byte"));
@@ -111,13 +112,19 @@ fn with_roundup(length: u32) -> u64 {
 }
 
 fn item_length(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
-    check_item_lengths(message, |chunk, item| chunk == u64::from(item) || chunk == with_roundup(item))
+    let verdict = check_item_lengths(message, |chunk, item| chunk == u64::from(item) || chunk == with_roundup(item))?;
+    // The peer of a client that appends the end of the Call to the chunk can decode it.
+    let has_tail = || message.is_proc(RdmaProc::RDMA_MSG) && message.transaction.transaction.has_call_tail();
+    Some(match verdict {
+        RuleVerdict::Broken(_) if has_tail() => verdict.with_severity(Severity::Info),
+        verdict => verdict,
+    })
 }
 
 fn roundup_left(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_MSG))?;
     let is_reduced = match message.kind {
-        RpcMessageKind::Call => item_chunks(message).next().is_some(),
+        RpcMessageKind::Call => item_positions(message).next().is_some(),
         RpcMessageKind::Reply => {
             let chunks = &message.transaction.transaction.write_chunks;
             chunks.iter().any(|chunk| chunk.returned_bytes().is_some_and(|bytes| bytes > 0))
@@ -139,7 +146,7 @@ fn roundup_left(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
 fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_proc(RdmaProc::RDMA_NOMSG))?;
     let (name, length) = match message.kind {
-        RpcMessageKind::Call => ("Position-Zero Read chunk", long_chunk(message)?.offered_bytes()),
+        RpcMessageKind::Call => ("Position-Zero Read chunk", long_chunk_bytes(message)?),
         RpcMessageKind::Reply => ("Reply chunk", message.reply_chunk_bytes()?),
     };
     Some(RuleVerdict::from_condition(length % 4 == 0, || {
@@ -194,7 +201,7 @@ fn not_eligible(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     let name = || operation_name(view);
     match message.kind {
         RpcMessageKind::Call => {
-            let mut positions = item_chunks(message).filter_map(|chunk| chunk.position);
+            let mut positions = item_positions(message).map(|(position, _)| position);
             positions.find(|position| !is_long_segment(message, *position))?;
             if !message.is_whole() {
                 return Some(RuleVerdict::Unknown);
@@ -330,7 +337,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.5.2",
         requirement: "A Read chunk is as long as its data item, with or without roundup.",
         explanation: "The Responder finds the next argument in the wrong place, or stores too much or too little data. \
-            Compare the length word of the item with the sum of the segments. Example: the length word of a WRITE is 4,096, \
+            Older Linux clients append the arguments after the data of a WRITE to its chunk, which Linux servers accept: an \
+            observation. Compare the length word of the item with the sum of the segments. Example: the length word of a WRITE is 4,096, \
             and the segments of its Read chunk are four bytes shorter: \"Read chunk of 4092 bytes, data item of 4096 \
             bytes\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],

@@ -5,6 +5,7 @@ use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::rpcrdma::WriteChunk;
 use nfsrdma_dissectors::xdr::roundup;
 use nfsrdma_flow::chunk::ChunkSegment;
+use nfsrdma_flow::read_list::ReadList;
 
 use super::prelude::*;
 use super::reply_chunk::reply_chunk_in_msg;
@@ -349,11 +350,13 @@ struct ChunkListComplexity {
 
 impl ChunkListComplexity {
     fn of(view: &ConformanceTransaction<'_>) -> Self {
-        let reads = &view.transaction.read_chunks;
+        let reads = ReadList::new(&view.transaction.read_chunks);
+        let written = view.transaction.write_chunks.iter().chain(&view.transaction.reply_chunk);
+        let segments = reads.positions().map(|chunks| chunks.segments().count());
         Self {
-            items: reads.iter().filter(|chunk| chunk.position != Some(0)).count(),
+            items: reads.items().count(),
             writes: view.transaction.write_chunks.len(),
-            segments: { view.offered_chunks() }.map(|chunk| chunk.segments.len()).max().unwrap_or(0),
+            segments: segments.chain(written.map(|chunk| chunk.segments.len())).max().unwrap_or(0),
         }
     }
 

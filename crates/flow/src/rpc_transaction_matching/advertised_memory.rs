@@ -8,7 +8,7 @@ use std::collections::hash_map::Entry;
 use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::connection_rpc_state::ConnectionRpcState;
-use crate::advertised_handles::{AdvertisedSegment, HandleSegments};
+use crate::advertised_handles::{AdvertisedSegment, HandleSegments, SegmentUse};
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution, RdmaMemoryRange};
 use crate::reliable_connection::UncapturedRdmaReadRange;
 use crate::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
@@ -66,7 +66,7 @@ impl ConnectionRpcState {
         let RdmaMemoryRange { handle, offset, length } = range;
         let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
         let (mut closed, mut begins_in) = (None, None);
-        for (key, at) in uses.candidates_at(offset) {
+        for AdvertisedSegment { key, segment_index: at, .. } in uses.candidates_at(offset) {
             let Some(entry) = transactions.get(key) else { continue };
             let Some(segment) = entry.segment_at(at).filter(|segment| segment.handle == handle) else {
                 continue;
@@ -96,22 +96,39 @@ impl ConnectionRpcState {
         is_new: impl Fn(PackedChunkSegmentOrdinal) -> bool,
     ) {
         let Some(entry) = transactions.get(key) else { return };
-        let is_open = |other: TransactionSlabKey| {
-            other == key || transactions.get(other).is_some_and(TrackedFlowTransaction::is_open)
-        };
         for (at, segment) in entry.segments().filter(|(at, _)| is_new(*at)) {
             let latest = AdvertisedSegment { key, segment_index: at, offset: segment.offset };
-            self.handles
-                .entry((entry.memory_side(at), segment.handle))
-                .and_modify(|uses| uses.add(latest, is_open))
-                .or_insert_with(|| HandleSegments::new(latest));
+            self.add_segment(transactions, (entry.memory_side(at), segment.handle), latest);
+        }
+    }
+
+    /// Adds a segment to the handle table.
+    fn add_segment(
+        &mut self,
+        transactions: &TrackedTransactionTable,
+        owner: (ConnectionSideAOrB, Handle),
+        segment: AdvertisedSegment,
+    ) {
+        let find_use = |other: &AdvertisedSegment| {
+            let entry = transactions.get(other.key)?;
+            let length = entry.segment_at(other.segment_index)?.length;
+            Some(SegmentUse { length, is_open: other.key == segment.key || entry.is_open() })
+        };
+        match self.handles.entry(owner) {
+            Entry::Occupied(mut uses) => {
+                let length = find_use(&segment).map_or(0, |new| new.length);
+                uses.get_mut().add(segment, length, find_use);
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(HandleSegments::new(segment));
+            }
         }
     }
 
     pub(super) fn remove_advertised_memory(&mut self, key: TransactionSlabKey, entry: &TrackedFlowTransaction) {
         for (at, segment) in entry.segments() {
             if let Entry::Occupied(mut uses) = self.handles.entry((entry.memory_side(at), segment.handle))
-                && uses.get_mut().remove(key, segment.offset)
+                && uses.get_mut().remove(AdvertisedSegment { key, segment_index: at, offset: segment.offset })
             {
                 uses.remove();
             }
@@ -158,7 +175,8 @@ impl ConnectionRpcState {
     ) -> Option<PackedChunkSegmentOrdinal> {
         let entry = transactions.get(key)?;
         let candidates = self.handles.get(&(side, handle))?.candidates_at(offset);
-        candidates.filter(|(other, next)| *other == key && next.is_in_chunk_of(at)).map(|(_, next)| next).find(|next| {
+        let of_chunk = candidates.filter(|other| other.key == key && other.segment_index.is_in_chunk_of(at));
+        of_chunk.map(|next| next.segment_index).find(|next| {
             let segment = entry.segment_at(*next);
             segment.is_some_and(|segment| segment.handle == handle && segment.contains_range(offset, 1))
         })

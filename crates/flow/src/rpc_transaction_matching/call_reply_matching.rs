@@ -3,8 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
-use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::rpc::{self, Program, RpcMessageKind, Xid};
+use nfsrdma_dissectors::rpc::{self, MsgType, Program, RpcMessageKind, Xid};
 use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::FxHashMap;
 
@@ -70,6 +69,9 @@ impl ConnectionRpcState {
         }
         transaction.call = Some(call);
         self.record_caller(context.sender, cursor);
+        if !summary.read_chunks.is_empty() || !summary.write_chunks.is_empty() || summary.reply_chunk.is_some() {
+            self.memory_owner.get_or_insert(context.sender);
+        }
         store_call_chunks(&mut transaction, summary, cursor, context.limits.keep_file_data);
         let key = self.open_transaction(context, transaction, reply_key);
         if is_xid_in_use {
@@ -120,6 +122,7 @@ impl ConnectionRpcState {
 
     /// Records which side sends Calls of NFS, MOUNT or NFSACL, if this Call is the first of them.
     pub(super) fn record_caller(&mut self, sender: ConnectionSideAOrB, call: Cursor<'_>) {
+        self.first_caller.get_or_insert(sender);
         if self.nfs_client_side.is_none()
             && let Some(Program::NFS | Program::MOUNT | Program::NFSACL) = call_program(call)
         {
@@ -373,9 +376,11 @@ fn shrink_map<K: Eq + Hash, V>(map: &mut FxHashMap<K, V>) {
     }
 }
 
+/// Returns the program of a Call, which the capture may cut behind it (RFC 5531 section 9).
 fn call_program(mut cursor: Cursor<'_>) -> Option<Program> {
-    let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-    message.call().map(|call| call.prog)
+    let (_xid, kind, version) = (cursor.word().ok()?, cursor.word().ok()?, cursor.word().ok()?);
+    let program = cursor.word().ok().map(Program)?;
+    (MsgType(kind) == MsgType::CALL && version == rpc::VERSION).then_some(program)
 }
 
 pub(super) fn empty_transaction(xid: Xid) -> Box<Transaction> {

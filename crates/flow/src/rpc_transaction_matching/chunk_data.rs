@@ -144,7 +144,7 @@ pub(super) fn record_payload(
 pub(super) fn record_read_request(
     context: &mut BorrowedFlowState<'_>,
     owner: RdmaAttribution,
-    length: u32,
+    (offset, length): (u64, u32),
     unknown: UndecodedReason,
 ) -> FrameContentKind {
     let Some((key, at)) = TransactionSlabKey::from_attribution(owner) else {
@@ -164,14 +164,14 @@ pub(super) fn record_read_request(
     if let Some(stall) = packet_meta.stall().filter(|_| !packet_meta.is_duplicate()) {
         record_chunk_stall(context, key, at, stall);
     }
-    if let Some((chunk, _)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
+    if let Some((chunk, index)) = context.transaction_table.get_mut(key).and_then(|entry| entry.segment(at)) {
         // A repeated RDMA Read request means that the responses were lost.
         let last = chunk.times.map(|(_, last)| last).filter(|_| packet_meta.was_already_accepted());
         if !packet_meta.is_captured_twice() {
             chunk.extend_times(packet_meta.time);
         }
         if !packet_meta.is_duplicate() {
-            chunk.requested_bytes = chunk.requested_bytes.saturating_add(length.into());
+            chunk.record_read_request(index, offset, length);
         }
         if let Some((since, entry)) = last.zip(context.transaction_table.get_mut(key)) {
             entry.transaction.record_stall(RetransmissionStall { since, until: packet_meta.time });

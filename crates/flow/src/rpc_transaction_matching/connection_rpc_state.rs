@@ -1,5 +1,7 @@
 //! State of the RPCs of one connection.
 
+use std::collections::hash_map::Entry;
+
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::memory_handle::Handle;
 use nfsrdma_dissectors::rpc::Xid;
@@ -58,6 +60,11 @@ pub(crate) struct ConnectionRpcState {
     pub(crate) has_cut_lists: bool,
     /// Side that sent the first NFS, MOUNT or NFSACL Call.
     pub(crate) nfs_client_side: Option<ConnectionSideAOrB>,
+    /// Side whose memory the peer writes, or that offered memory in a Call: callbacks seldom need any (RFC 8167 section
+    /// 5.3).
+    pub(super) memory_owner: Option<ConnectionSideAOrB>,
+    /// Side that sent the first Call.
+    pub(super) first_caller: Option<ConnectionSideAOrB>,
     /// Open and lingering Transactions, by the side that sends the Call and the XID.
     pub(super) transactions: FxHashMap<(ConnectionSideAOrB, Xid), TransactionSlabKey>,
     /// Advertised memory, by the side that owns it.
@@ -122,6 +129,8 @@ impl ConnectionRpcState {
             self.message_credits[own_side] = self.message_credits[own_side].merge(other.message_credits[other_side]);
         }
         self.nfs_client_side = self.nfs_client_side.or(other.nfs_client_side.map(side));
+        self.memory_owner = self.memory_owner.or(other.memory_owner.map(side));
+        self.first_caller = self.first_caller.or(other.first_caller.map(side));
         self.last_message_time = self.last_message_time.max(other.last_message_time);
         for ((other_side, xid), key) in other.transactions {
             let existing_key = *self.transactions.entry((side(other_side), xid)).or_insert(key);
@@ -129,8 +138,19 @@ impl ConnectionRpcState {
                 self.split_transactions.push((existing_key, key));
             }
         }
-        self.handles
-            .extend(other.handles.into_iter().map(|((other_side, handle), uses)| ((side(other_side), handle), uses)));
+        for ((other_side, handle), uses) in other.handles {
+            match self.handles.entry((side(other_side), handle)) {
+                Entry::Occupied(mut own) => own.get_mut().merge(uses),
+                Entry::Vacant(entry) => {
+                    entry.insert(uses);
+                }
+            }
+        }
+    }
+
+    /// Returns the side that is probably the client, if a snap length hides the programs of the Calls.
+    pub(crate) fn probable_client_side(&self) -> Option<ConnectionSideAOrB> {
+        self.nfs_client_side.or(self.memory_owner).or(self.first_caller)
     }
 
     pub(crate) fn checks(&self) -> ExaminedPacketCounts {

@@ -87,11 +87,11 @@ impl ConnectionRpcState {
         let uses = self.handles.get(&(context.sender.peer(), access.handle));
         let is_open =
             |key: TransactionSlabKey| context.transaction_table.get(key).is_some_and(TrackedFlowTransaction::is_open);
-        if let Some(key) = uses.and_then(|uses| uses.keys().find(|key| is_open(*key))) {
+        if let Some(key) = uses.and_then(|uses| uses.iter().map(|segment| segment.key).find(|key| is_open(*key))) {
             (RdmaAccessViolationReason::OutOfBounds, Some(key))
         } else if open(context.sender) > 0 && open(context.sender.peer()) == 0 {
             let own_uses = self.handles.get(&(context.sender, access.handle));
-            let key = own_uses.and_then(|uses| uses.keys().find(|key| is_open(*key)));
+            let key = own_uses.and_then(|uses| uses.iter().map(|segment| segment.key).find(|key| is_open(*key)));
             (RdmaAccessViolationReason::ByRequester, key)
         } else {
             (RdmaAccessViolationReason::NotOffered, None)

@@ -6,6 +6,7 @@
 use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::connection_rpc_state::ConnectionRpcState;
+use crate::advertised_handles::AdvertisedSegment;
 use crate::rdma_operation::ConnectionSideAOrB;
 use crate::transaction::Transaction;
 use crate::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
@@ -65,7 +66,8 @@ impl ConnectionRpcState {
         let mut found = Vec::new();
         for missing in missing_writes(entry) {
             let Some(uses) = self.handles.get(&(requester, missing.handle)) else { continue };
-            for (other, at) in uses.candidates_at(missing.end - 1) {
+            let candidates = uses.candidates_at(missing.end - 1);
+            for AdvertisedSegment { key: other, segment_index: at, .. } in candidates {
                 if (other, at) == (key, missing.segment) {
                     continue;
                 }

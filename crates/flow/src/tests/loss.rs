@@ -143,6 +143,27 @@ fn a_lost_first_packet_costs_its_own_bytes_wherever_its_rdma_write_belongs() {
 }
 
 /// The server may answer at any time: the packets of an RDMA Write wait for the Reply as long as the Call is in flight.
+/// InfiniBand Architecture Specification volume 1, section 9.7.2: PSNs are contiguous, so every other packet has its
+/// place.
+#[test]
+fn lost_firsts_of_all_writes_cost_their_bytes() {
+    let sinks = [memory(0xb1, 0x1000, 4096), memory(0xb2, 0x9000, 1500), memory(0xb3, 0x5000, 3000)];
+    let mut link = Link::new(17);
+    let mut frames = null(&mut link, 6);
+    frames.extend(link.send(Client, &read_call(7, 8596).write(&sinks)));
+    let mut firsts = Vec::new();
+    for sink in sinks {
+        firsts.push(frames.len() + 1);
+        frames.extend(link.write(Server, sink, &data(sink.length as usize)));
+    }
+    frames.extend(link.send(Server, &read_reply(7, 8596).write(&sinks)));
+    let outcome = run(&without(&frames, &firsts));
+    let transaction = outcome.transactions.iter().find(|one| one.xid.0 == 7).unwrap();
+    let missing: Vec<_> = transaction.missing_parts().iter().map(ToString::to_string).collect();
+    assert_eq!(missing, ["write:0:0-1023", "write:0:4096-5119", "write:0:5596-6619"]);
+    assert_eq!(outcome.undecoded(), []);
+}
+
 #[test]
 fn a_lost_first_packet_costs_its_own_bytes_however_late_the_reply_comes() {
     let mut link = Link::new(17);

@@ -86,6 +86,8 @@ pub(crate) struct Conversation {
     pub(crate) arguments: Vec<Item>,
     pub(crate) results: Vec<Item>,
     pub(crate) version: u32,
+    /// `true` if an operation fails, so that the server need not read the data of the following ones.
+    pub(crate) fails: bool,
     /// Write chunk with another length than its item: index, length of the chunk, length of the item.
     pub(crate) other_length: Option<(usize, usize, usize)>,
 }
@@ -139,16 +141,47 @@ impl Deed {
     }
 }
 
-/// Returns memory segments with unique handles.
-fn memory(dice: &mut Dice, handles: &mut u32, total: usize, segments: usize) -> Vec<Memory> {
+/// Memory of a client: a region for each segment, or one region for all.
+#[derive(Debug)]
+pub(crate) enum Region {
+    /// The handle used last.
+    Each(u32),
+    /// The handle of the region, and its first byte that is free. Buffers are used again after the end of the region.
+    One { handle: u32, free: u64 },
+}
+
+/// Length of the region of a client that has one for all its memory: room for many more segments than are in use.
+const REGION_BYTES: u64 = 64 << 20;
+
+impl Region {
+    fn allocate(&mut self, dice: &mut Dice, length: usize) -> (u32, u64) {
+        match self {
+            Self::Each(handle) => {
+                *handle += 1;
+                (*handle, ((dice.below(1 << 20) as u64) << 32) + dice.below(4096) as u64)
+            }
+            Self::One { handle, free } => {
+                if *free + length as u64 > REGION_BYTES {
+                    *free = 0;
+                }
+                let offset = *free + if dice.one_in(3) { 0 } else { dice.below(4096) as u64 };
+                // Segments without bytes have distinct offsets, too.
+                *free = offset + length.max(1) as u64;
+                (*handle, 0xffff_8880_0000_0000 + offset)
+            }
+        }
+    }
+}
+
+/// Returns memory segments.
+fn memory(dice: &mut Dice, handles: &mut Region, total: usize, segments: usize) -> Vec<Memory> {
     let mut left = total;
     let mut memory = Vec::new();
     for at in 0..segments {
         let length = if at + 1 == segments { left } else { (1 + dice.below(left.max(1))).min(left) };
         left -= length;
-        *handles += 1;
-        let offset = ((dice.below(1 << 20) as u64) << 32) + dice.below(4096) as u64;
-        memory.push(Memory { handle: *handles, offset, length: length as u32 });
+        let (handle, offset) = handles.allocate(dice, length);
+        memory.push(Memory { handle, offset, length: length as u32 });
     }
     memory
 }
@@ -280,8 +313,47 @@ pub(crate) fn procedure(version: u32, deed: &Deed) -> u32 {
     }
 }
 
+/// Permutes the entries of a Read list: those of one Position keep their order, and need not be consecutive (RFC 8166
+/// section 3.4.5). Returns the chunks, each with its Position.
+fn permute(dice: &mut Dice, dialect: Dialect, reads: Vec<(u32, Chunk)>, is_long: bool) -> Vec<(u32, Chunk)> {
+    // The order of the offsets is what a Long message of the prototype is recognized by.
+    if dice.one_in(3) || (is_long && dialect == Dialect::Prototype) {
+        return reads;
+    }
+    let mut entries = Vec::new();
+    let mut queues: Vec<_> = { reads.iter() }
+        .map(|(position, chunk)| {
+            let parts = chunk.memory.iter().zip(chunk.parts()).map(|(memory, part)| (*memory, part.to_vec()));
+            (*position, parts.collect::<std::collections::VecDeque<_>>())
+        })
+        .collect();
+    while !queues.is_empty() {
+        let at = dice.below(queues.len());
+        let (position, queue) = &mut queues[at];
+        match queue.pop_front() {
+            Some((memory, part)) => entries.push((*position, memory, part)),
+            None => drop(queues.swap_remove(at)),
+        }
+    }
+    // Version 2 has a list of its own for a Long Call.
+    if is_long && dialect == Dialect::Version2 {
+        entries.sort_by_key(|(position, ..)| *position > 0);
+    }
+    let mut chunks: Vec<(u32, Chunk)> = Vec::new();
+    for (position, memory, part) in entries {
+        match chunks.last_mut() {
+            Some((last, chunk)) if *last == position => {
+                chunk.memory.push(memory);
+                chunk.content.extend(part);
+            }
+            _ => chunks.push((position, Chunk { memory: vec![memory], content: part })),
+        }
+    }
+    chunks
+}
+
 impl Conversation {
-    pub(crate) fn roll(dice: &mut Dice, dialect: Dialect, xid: u32, handles: &mut u32) -> Self {
+    pub(crate) fn roll(dice: &mut Dice, dialect: Dialect, xid: u32, handles: &mut Region) -> Self {
         Self::roll_returning(ReturnedLength::Item, dice, dialect, xid, handles)
     }
 
@@ -292,7 +364,7 @@ impl Conversation {
         dice: &mut Dice,
         dialect: Dialect,
         xid: u32,
-        handles: &mut u32,
+        handles: &mut Region,
     ) -> Self {
         let version = [2, 3, 4, 4, 4][dice.below(5)];
         let count = if version == 4 { 1 + dice.below(6) } else { 1 };
@@ -303,6 +375,8 @@ impl Conversation {
             Some(failed) if version == 4 => failed + 1,
             _ => deeds.len(),
         };
+
+        let fails = deeds.iter().any(|deed| deed.is_result() && deed.result().is_none());
 
         // The Write list: RFC 8267 section 6.4.1. One chunk for each of the first results, possibly empty.
         let expected: Vec<_> = deeds.iter().filter(|deed| deed.is_result()).collect();
@@ -406,11 +480,21 @@ impl Conversation {
             reads.push((0, Chunk { memory, content: call.bytes.clone() }));
         }
         let in_chunks = argument_items.iter().filter(|item| item.way == Way::Chunk);
-        for (position, item) in call.positions.iter().zip(in_chunks) {
+        // Older Linux clients append the rest of the Call to the last chunk, behind the roundup of its item.
+        let has_tail = !is_long && dialect != Dialect::Prototype && call.last_cut < call.bytes.len() && dice.one_in(4);
+        let mut tail =
+            if has_tail && !call.positions.is_empty() { call.bytes.split_off(call.last_cut) } else { Vec::new() };
+        for (at, (position, item)) in call.positions.iter().zip(in_chunks).enumerate() {
             let segments = dialect.segments(dice);
-            let memory = memory(dice, handles, item.bytes.len(), segments);
-            reads.push((*position as u32, Chunk { memory, content: item.bytes.clone() }));
+            let mut content = item.bytes.clone();
+            if at + 1 == call.positions.len() && !tail.is_empty() {
+                content.resize(content.len() + fill(content.len()), 0);
+                content.append(&mut tail);
+            }
+            let memory = memory(dice, handles, content.len(), segments);
+            reads.push((*position as u32, Chunk { memory, content }));
         }
+        let reads = permute(dice, dialect, reads, is_long);
         for (position, chunk) in &reads {
             lists.reads.extend(chunk.memory.iter().map(|memory| (*position, *memory)));
         }
@@ -458,6 +542,7 @@ impl Conversation {
                 let memory = memory(dice, handles, item.bytes.len(), segments);
                 reply_reads.push((*position as u32, Chunk { memory, content: item.bytes.clone() }));
             }
+            reply_reads = permute(dice, dialect, reply_reads, is_long_reply);
         }
         // RFC 8166 section 4.3.2.2 and RFC 8267 section 6.4.1 define two forms of an unused chunk.
         let without_segments = dice.one_in(2);
@@ -477,7 +562,7 @@ impl Conversation {
             let in_chunks = items.iter().filter(|item| item.way == Way::Chunk);
             in_chunks.map(|item| item.bytes.len() + fill(item.bytes.len())).sum()
         };
-        let padding = call.bytes.len() + sent(&argument_items) - call.whole;
+        let padding = if has_padding { call.bytes.len() + sent(&argument_items) - call.whole } else { 0 };
         Self {
             xid,
             dialect,
@@ -494,6 +579,7 @@ impl Conversation {
             arguments: argument_items,
             results: result_items,
             version,
+            fails,
             other_length,
         }
     }

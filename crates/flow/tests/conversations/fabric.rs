@@ -30,6 +30,8 @@ pub(crate) struct Fabric {
     pub(crate) first_reply: Option<usize>,
     /// Indices of the first packets of multi-packet RDMA Writes.
     pub(crate) write_firsts: Vec<usize>,
+    /// Those of conversations that were alone on the connection, with the XID.
+    pub(crate) firsts_alone: Vec<(u32, Vec<usize>)>,
     /// Distinguishes connections between the same hosts, by client port and queue pairs.
     pub(crate) connection: u16,
 }
@@ -74,6 +76,7 @@ impl Fabric {
             frames: Vec::new(),
             first_reply: None,
             write_firsts: Vec::new(),
+            firsts_alone: Vec::new(),
             connection: 0,
         }
     }
@@ -276,6 +279,12 @@ impl Fabric {
     /// Sends a Congestion Notification Packet. Annex A17.9.3.
     pub(crate) fn notify_congestion(&mut self, from: Side) {
         self.packet(from, 0x81, 0, &[], &[0; 16]);
+    }
+
+    /// Takes back the frames from `at` on: they are lost before the capture point.
+    pub(crate) fn lose_from(&mut self, at: usize) -> Vec<Vec<u8>> {
+        self.write_firsts.retain(|first| *first < at);
+        self.frames.split_off(at)
     }
 
     /// Captures frame `at` again as a retransmission: with another identification of its IPv4 datagram.

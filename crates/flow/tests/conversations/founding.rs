@@ -68,7 +68,7 @@ impl Exchange {
         self.placed.iter().for_each(|(memory, bytes)| fabric.write(*memory, bytes));
         let reply = [header(XID, NfsRdmaPrototypeProc::Msg, &self.reply_lists), self.reply.bytes.clone()].concat();
         fabric.send(Side::Server, &reply);
-        let [transaction] = <[Transaction; 1]>::try_from(super::inspect(&fabric.frames, None)).unwrap();
+        let [transaction] = <[Transaction; 1]>::try_from(super::inspect(&fabric.frames, &[])).unwrap();
         transaction
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Writer {
     pub(crate) whole: usize,
     /// Positions in the unreduced message of the items sent in chunks.
     pub(crate) positions: Vec<usize>,
+    /// Length of the reduced message up to the last item sent in a chunk.
+    pub(crate) last_cut: usize,
     pub(crate) padding: Option<Padding>,
 }
 
@@ -62,6 +64,7 @@ impl Writer {
         match (way, self.padding) {
             (Way::Chunk, _) => {
                 self.positions.push(self.whole);
+                self.last_cut = self.bytes.len();
                 self.whole += bytes.len() + fill(bytes.len());
                 self
             }

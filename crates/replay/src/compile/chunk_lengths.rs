@@ -5,6 +5,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::XdrArray;
 use nfsrdma_flow::Transaction;
 use nfsrdma_flow::chunk::Chunk;
+use nfsrdma_flow::read_list::ReadList;
 use nfsrdma_flow::transaction::CapturedMessage;
 use nfsrdma_flow::transaction_message_decoding::{RpcStatus, RpcSummary};
 
@@ -34,10 +35,12 @@ impl CompiledChunkLengths {
         let segment_lengths = |chunk: &Chunk| chunk.segments.iter().map(|segment| segment.length).collect();
         let is_long = transaction.call.as_ref().is_some_and(CapturedMessage::is_nomsg);
         let mut lengths = Self::default();
-        for chunk in &transaction.read_chunks {
-            match chunk.position {
-                Some(0) if is_long => lengths.call = segment_lengths(chunk),
-                _ => lengths.reads.push(segment_lengths(chunk)),
+        // In the order of the data items.
+        for chunks in ReadList::new(&transaction.read_chunks).positions() {
+            let segments = chunks.segments().map(|segment| segment.length).collect();
+            match chunks.position() {
+                Some(0) if is_long => lengths.call = segments,
+                _ => lengths.reads.push(segments),
             }
         }
         lengths.writes = transaction.write_chunks.iter().map(segment_lengths).collect();

@@ -200,17 +200,10 @@ fn capture_completeness(
 ) -> MessageCaptureCompleteness {
     let Some(message) = transaction.message(kind) else { return MessageCaptureCompleteness::NOTHING };
     let is_whole = message.bytes.len() >= message.length && message.gaps.is_empty();
-    let length = match kind {
-        _ if !message.is_nomsg() => None,
-        RpcMessageKind::Call => {
-            transaction.read_chunks.iter().find(|chunk| chunk.position == Some(0)).map(|chunk| chunk.offered_bytes())
-        }
-        RpcMessageKind::Reply => transaction.reply_chunk.as_ref().and_then(|chunk| chunk.returned_bytes()),
-    };
-    let captured = messages.rpc_bytes(kind).map_or(0, |(bytes, _)| bytes.len() as u64);
-    let is_there = match length {
-        Some(length) => captured >= length,
-        None => !message.is_nomsg(),
-    };
+    // The message may be in a chunk, or its end.
+    let is_there = messages.cursor(kind).is_some_and(|rpc| {
+        let is_known = !message.is_nomsg() || rpc.length() > 0;
+        is_known && rpc.rest().len() >= rpc.remaining()
+    });
     if is_whole && is_there { MessageCaptureCompleteness::WHOLE } else { MessageCaptureCompleteness::PART }
 }

@@ -1,0 +1,116 @@
+//! Data items in Read chunks that the Responder needed, as its Reply proves.
+//!
+//! A Responder reads a chunk only if it needs the data: not after it refused the Call, not if an operation of a COMPOUND
+//! failed before, and not if no data item is at the Position (RFC 5667 section 4).
+
+use std::ops::Range;
+
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::field::{DataItemPlacement, DdpEligibleItem, FieldDefinition, FieldObserver, FieldValue};
+use nfsrdma_dissectors::nfs::{Procedure, v4};
+use nfsrdma_dissectors::rpc::{RpcMessageKind, RpcReplyStatus};
+use nfsrdma_dissectors::xdr::Cursor;
+
+use super::TransactionMessages;
+
+/// Data that the Responder needed from the Read list of a Call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NeededReads {
+    /// `true` if it needed the Position-Zero Read chunk: it decoded the Call.
+    is_call: bool,
+    /// Position and length in bytes of the data items that it needed; `None` if the messages do not tell which.
+    items: Option<Vec<(usize, u32)>>,
+}
+
+impl NeededReads {
+    /// Nothing is known to be needed.
+    pub(crate) const NONE: Self = Self { is_call: false, items: Some(Vec::new()) };
+
+    /// Returns the number of bytes needed of the chunks of a Position.
+    pub(crate) fn bytes_at(&self, position: Option<u32>, offered_bytes: u64) -> u64 {
+        let position = position.unwrap_or(0) as usize;
+        match &self.items {
+            _ if position == 0 && self.is_call => offered_bytes,
+            None => offered_bytes,
+            Some(items) => {
+                let item = items.iter().find(|(at, _)| *at == position);
+                item.map_or(0, |(_, length)| u64::from(*length).min(offered_bytes))
+            }
+        }
+    }
+}
+
+/// Collects the data items in Read chunks.
+#[derive(Default)]
+struct ReadItems(Vec<(usize, u32)>);
+
+impl<'a> FieldObserver<'a> for ReadItems {
+    fn is_enabled() -> bool {
+        false
+    }
+
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
+
+    fn leave(&mut self, _: usize) {}
+
+    fn eligible_item(&mut self, item: DdpEligibleItem) {
+        if item.placement == DataItemPlacement::ReadChunk {
+            self.0.push((item.position, item.length));
+        }
+    }
+
+    fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {}
+}
+
+impl TransactionMessages<'_> {
+    /// Returns the data that the Responder needed, as far as the Reply proves it.
+    pub(crate) fn needed_reads(&self) -> NeededReads {
+        let Some(Ok((Some(status), _))) = self.reply_header() else { return NeededReads::NONE };
+        NeededReads { is_call: true, items: self.needed_items(status) }
+    }
+
+    fn needed_items(&self, status: RpcReplyStatus) -> Option<Vec<(usize, u32)>> {
+        if !status.is_success() {
+            return Some(Vec::new());
+        }
+        let (procedure, arguments) = self.body(RpcMessageKind::Call)?;
+        let Some((_, results)) = self.body(RpcMessageKind::Reply) else { return Some(Vec::new()) };
+        match procedure {
+            Procedure::Compound => items_of_operations(arguments, results),
+            _ => items_of_arguments(procedure, arguments, results),
+        }
+    }
+}
+
+fn items_of_arguments(
+    procedure: Procedure,
+    mut arguments: Cursor<'_>,
+    results: Cursor<'_>,
+) -> Option<Vec<(usize, u32)>> {
+    let is_success = procedure.status(results).ok().flatten().is_some_and(|status| status.is_ok);
+    if !is_success || !procedure.has_eligible_items(RpcMessageKind::Call) {
+        return Some(Vec::new());
+    }
+    let mut items = ReadItems::default();
+    match procedure.arguments(&mut arguments, &mut items) {
+        Err(error) if error.is_cut() => None,
+        _ => Some(items.0),
+    }
+}
+
+/// Returns the items of the operations that succeeded; `None` if the capture ends within their arguments.
+fn items_of_operations(mut arguments: Cursor<'_>, mut results: Cursor<'_>) -> Option<Vec<(usize, u32)>> {
+    let mut items = ReadItems::default();
+    let Ok(reply) = v4::CompoundReply::decode(&mut results, &mut NullFieldObserver) else { return Some(items.0) };
+    let failed = u32::from(reply.head.status != v4::Nfsstat4::NFS4_OK);
+    let Ok(call) = v4::CompoundCall::decode(&mut arguments, &mut NullFieldObserver) else { return Some(items.0) };
+    let mut operations = call.operations();
+    for _ in 0..reply.count().saturating_sub(failed) {
+        match operations.read_next(&mut items, drop) {
+            Some(Ok(())) => {}
+            Some(Err(stop)) if stop.error.is_cut() => return None,
+            Some(Err(_)) | None => break,
+        }
+    }
+    Some(items.0)
+}
