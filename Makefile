@@ -97,11 +97,12 @@ damage: ## Damage each capture at each packet: lost, exchanged and first packets
 	NFSRDMA_FULL=1 $(CARGO) test --release --locked -p nfsrdma-conformance --test captures
 
 .PHONY: replaytests
-replaytests: ## Test replay in full size: 100,000 edited traces, each fault of the proxy three times, 100 killed runs
+replaytests: ## Test replay in full size: edited traces, faults of the proxy, killed runs, statuses of the set-up
 	@.ci/setup build
 	NFSRDMA_EDITED_TRACES=100000 NFSRDMA_INSPECT_PROXY=full NFSRDMA_KILLED_RUNS=100 \
+	    NFSRDMA_CLIENT_STATUSES=full \
 	    $(CARGO) test --profile tests --locked --test it -- --nocapture --test-threads 1 \
-	    transport::edited_traces transport::proxy_faults transport::killed_runs
+	    transport::edited_traces transport::proxy_faults transport::killed_runs transport::client_statuses
 
 .PHONY: fmt
 fmt: ## Format the code

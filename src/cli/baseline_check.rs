@@ -32,7 +32,7 @@ use super::replay::server_regression_check::check_against_server;
 use super::replay::step_selection::StepSelectionArgs;
 use super::replay::target_server_options::{DEFAULT_TIMEOUT_SECONDS, ReplayServerArgs, parse_percent, parse_seconds};
 use super::rpcrdma_dialect::CaptureDialectArgs;
-use super::standard_streams::{report_error, write_error};
+use super::standard_streams::{report_error, with_capture, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
 use crate::output::baseline_report::{
     BaselineCheckOutcome, BaselineCheckSummary, BaselineDifferences, BaselineReportWriter, CaptureBaselineCheckResult,
@@ -61,9 +61,10 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
 /// differ from the capture. See docs/ci.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  a \
-    capture differs from its baseline, or a server from the capture\n  2  usage error, missing baseline or read \
-    error\n  3  insufficient coverage: less than --min-coverage, final check failed, or interrupted; or --remove \
-    was refused\n  4  server unreachable\n  6  protocol error by this program\n"))]
+    capture differs from its baseline, or a server from the capture\n  2  usage error, missing baseline, read \
+    error, or the server refused to prepare a directory\n  3  insufficient coverage: less than --min-coverage, final \
+    check failed, or interrupted; or --remove was refused\n  4  server unreachable or busy\n  6  protocol error by \
+    this program\n"))]
 pub(super) struct BaselineCheckArgs {
     /// Capture files
     #[arg(required = true, value_hint = ValueHint::FilePath)]
@@ -221,7 +222,7 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
         // A write error ends the command; a read error is an outcome.
         let outcome = match outcome {
             Err(error) if error.is::<io::Error>() => return Err(error),
-            Err(error) => BaselineCheckOutcome::Unreadable(error.to_string()),
+            Err(error) => BaselineCheckOutcome::Unreadable(with_capture(&name, &error.to_string())),
             Ok(outcome) => outcome,
         };
         checks.push(CaptureBaselineCheckResult { file: name, outcome, time: start.elapsed() });

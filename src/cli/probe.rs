@@ -27,8 +27,9 @@ const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export      
 /// Connect to a server and show the negotiated parameters (private data, inline thresholds, credits), the latency of
 /// NULL, the NFS versions with their limits, and the exports. Nothing is changed on the server.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the server replied\n  \
-    2  usage error\n  4  server unreachable, unreadable replies, or requested version not supported\n  6  protocol error by this program\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the requested version \
+    was probed, or with no version in the URL at least one\n  2  usage error\n  4  server unreachable, a call not \
+    answered, unreadable replies, or no results for the requested version\n  6  protocol error by this program\n"))]
 pub(super) struct ProbeArgs {
     #[arg(
         long,
@@ -108,9 +109,10 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
             args.server.host, probe.unreadable
         ));
     }
-    Ok(if probe.missing_version_message.is_none() && probe.unreadable == 0 {
-        ExitStatus::Done
-    } else {
-        ExitStatus::Unreachable
-    })
+    let failed_versions = probe.failed_versions(args.server.version);
+    for failed in &failed_versions {
+        report_error(format_args!("{}: {failed}", args.server.host));
+    }
+    let is_complete = probe.missing_version_message.is_none() && probe.unreadable == 0 && failed_versions.is_empty();
+    Ok(if is_complete { ExitStatus::Done } else { ExitStatus::Unreachable })
 }

@@ -19,6 +19,11 @@ pub(super) fn report_error(error: impl fmt::Display) {
     let _ = writeln!(io::stderr(), "{NAME}: {}", escape::display_line(error));
 }
 
+/// Returns an error message that begins with the name of its capture.
+pub(super) fn with_capture(capture: &str, error: &str) -> String {
+    if error.starts_with(capture) { error.to_owned() } else { format!("{capture}: {error}") }
+}
+
 /// Returns `true` if the reader of the output closed it, as `head` does.
 pub(super) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let is_closed = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;

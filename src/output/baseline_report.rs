@@ -113,7 +113,8 @@ pub fn difference_line(difference: &Difference, to: &str) -> String {
 }
 
 impl BaselineReportWriter<'_> {
-    /// Writes a line per capture followed by its differences, and finally the number of captures by outcome.
+    /// Writes the differences of each capture, then a line per capture, and finally the number of captures by outcome.
+    /// The line of a single capture comes before its differences.
     ///
     /// # Errors
     /// Returns an error if writing fails.
@@ -122,6 +123,13 @@ impl BaselineReportWriter<'_> {
         let name =
             self.checks.iter().map(|check| columns(&escape::escape_line(&check.file))).max().unwrap_or(0).min(48);
         let (mut same, mut blessed, mut different, mut without_baseline, mut unreadable) = (0, 0, 0, 0, 0);
+        let is_alone = self.checks.len() == 1;
+        for check in self.checks.iter().filter(|_| !is_alone) {
+            if let BaselineCheckOutcome::Different(differences) = &check.outcome {
+                writeln!(to, "{}", StyledText(styles.header, escape::escape_line(&check.file)))?;
+                self.differences(to, differences)?;
+            }
+        }
         for check in self.checks {
             let file = escape::escape_line(&check.file);
             let of_summary = |summary: &BaselineCheckSummary| {
@@ -147,8 +155,20 @@ impl BaselineReportWriter<'_> {
                 BaselineCheckOutcome::Different(differences) => {
                     different += 1;
                     let count = PluralCount(differences.total(), "difference");
-                    writeln!(to, "{:<8}  {file:<name$}  {count}", StyledText(styles.error, "DIFFERS"))?;
-                    self.differences(to, differences)?;
+                    let extent = of_summary(&differences.summary);
+                    // Counts of the capture follow from those that have a frame.
+                    let shown = differences.tally.first.differences();
+                    let has_frame =
+                        |difference: &&Difference| frame_of(&difference.a).or(frame_of(&difference.b)).is_some();
+                    let first = shown.iter().find(has_frame).or(shown.first()).filter(|_| !is_alone);
+                    let first = first.map_or_else(String::new, |first| {
+                        format!("; first: {}", difference_line(first, self.screen.glyphs.to))
+                    });
+                    let extent = if is_alone { String::new() } else { format!(" in {extent}") };
+                    writeln!(to, "{:<8}  {file:<name$}  {count}{extent}{first}", StyledText(styles.error, "DIFFERS"))?;
+                    if is_alone {
+                        self.differences(to, differences)?;
+                    }
                 }
                 BaselineCheckOutcome::NoBaseline(_) => {
                     without_baseline += 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v3::Fsinfo3Resok;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
-use nfsrdma_replay::probe::{Nfs4ProbeReport, ProbedChannelLimits, ProbedExports, ServerProbeReport};
+use nfsrdma_replay::probe::{Nfs4ProbeReport, ProbeFailure, ProbedChannelLimits, ProbedExports, ServerProbeReport};
 use nfsrdma_rpc::NegotiatedRpcRdmaParameters;
 use nfsrdma_rpc::url::ServerUrl;
 use serde::Serialize;
@@ -72,14 +72,14 @@ impl Report for ProbeReportView<'_> {
             writeln!(to, "{}", StyledText(styles.header, "NFSv3"))?;
             match v3 {
                 Ok(v3) => self.v3(to, v3)?,
-                Err(error) => self.line(to, "unknown", error)?,
+                Err(failure) => self.line(to, "unknown", &failure.text)?,
             }
         }
         for (minor, v4) in &self.probe.v4 {
             writeln!(to, "{}", StyledText(styles.header, format!("NFSv4.{minor}")))?;
             match v4 {
                 Ok(v4) => self.v4(to, v4)?,
-                Err(error) => self.line(to, "unknown", error)?,
+                Err(failure) => self.line(to, "unknown", &failure.text)?,
             }
         }
         match &self.probe.exports {
@@ -252,10 +252,10 @@ fn rdma_object(rdma: &NegotiatedRpcRdmaParameters, probe: &ServerProbeReport) ->
     }
 }
 
-fn v3_object(result: &Result<Fsinfo3Resok, String>) -> impl Serialize {
+fn v3_object(result: &Result<Fsinfo3Resok, ProbeFailure>) -> impl Serialize {
     json_object! {
         #[serde(flatten)]
-        error: result.as_ref().err().map(|error| json_object! { error: error }),
+        error: result.as_ref().err().map(|failure| json_object! { error: &failure.text }),
         #[serde(flatten)]
         limits: result.as_ref().ok().map(|v3| {
             json_object! {
@@ -272,11 +272,11 @@ fn v3_object(result: &Result<Fsinfo3Resok, String>) -> impl Serialize {
     }
 }
 
-fn v4_object(minor: u32, result: &Result<Nfs4ProbeReport, String>) -> impl Serialize {
+fn v4_object(minor: u32, result: &Result<Nfs4ProbeReport, ProbeFailure>) -> impl Serialize {
     json_object! {
         minor_version: minor,
         #[serde(flatten)]
-        error: result.as_ref().err().map(|error| json_object! { error: error }),
+        error: result.as_ref().err().map(|failure| json_object! { error: &failure.text }),
         #[serde(flatten)]
         found: result.as_ref().ok().map(capabilities_object),
     }

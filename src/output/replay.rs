@@ -26,20 +26,13 @@ use super::style::StyledText;
 use super::units::{HumanDuration, HumanSize, PluralCount};
 use crate::escape;
 use printable_report::{
-    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames, reason_text,
-    similar_steps, synthesized_text, tree_differences, unchecked_paths,
+    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, difference_text,
+    frames, mismatch_title, reason_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
 use verdict::{ReplayVerdict, ReplayVerdictSeverity};
 
 /// Maximum number of differences shown per step.
 const MAX_SHOWN_DIFFERENCES: usize = 4;
-fn difference_text(difference: &Difference) -> String {
-    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
-    let path = if difference.path.is_empty() { difference.kind.word() } else { &difference.path };
-    let times = if difference.count > 1 { format!(" ({} times)", difference.count) } else { String::new() };
-    format!("{path}: recorded {}, live {}{times}", value(&difference.a.value), value(&difference.b.value))
-}
-
 fn first_frames(because: &StepOutcomeReasonCount) -> String {
     let frames: Vec<_> =
         because.first.iter().map(|step| step.frames.iter().find(|frame| **frame > 0).copied().unwrap_or(0)).collect();
@@ -74,6 +67,7 @@ fn mismatch_objects(mismatches: &[StepMismatch]) -> impl Serialize {
                 call_frame: mismatch.step.frames[0],
                 reply_frame: mismatch.step.frames[1],
                 operation: &*mismatch.operation,
+                file: mismatch.file.as_deref(),
                 differences: JsonArray(move || mismatch.differences.iter().map(difference_object)),
                 similar_steps: mismatch.similar_steps,
                 first_similar: JsonArray(move || mismatch.first_similar.iter().map(similar_object)),
@@ -188,8 +182,9 @@ impl Report for PrintableReplayReport<'_> {
         if !self.report.steps.mismatches.is_empty() {
             writeln!(to, "\n{}", StyledText(styles.header, "mismatched"))?;
             for mismatch in &self.report.steps.mismatches {
-                let StepMismatch { step, copy, operation, differences, .. } = mismatch;
-                writeln!(to, "  {operation}, {}", copy_frames(step, *copy))?;
+                let StepMismatch { step, copy, differences, .. } = mismatch;
+                let title = escape::display_line(format_args!("{}", mismatch_title(mismatch)));
+                writeln!(to, "  {title}, {}", copy_frames(step, *copy))?;
                 if let Some(similar) = similar_steps(mismatch) {
                     writeln!(to, "    {similar}")?;
                 }
@@ -397,7 +392,8 @@ impl PrintableReplayReport<'_> {
             let mut lines = Vec::new();
             for mismatch in mismatches.take(junit::MAX_SHOWN_DIFFERENCES) {
                 for difference in mismatch.differences.iter().take(MAX_SHOWN_DIFFERENCES) {
-                    lines.push(format!("{}: {}", frames(&mismatch.step), difference_text(difference)));
+                    let file = mismatch.file.as_ref().map_or_else(String::new, |file| format!("{file}, "));
+                    lines.push(format!("{file}{}: {}", frames(&mismatch.step), difference_text(difference)));
                 }
             }
             let failure = (mismatched > 0).then(|| failure(format!("{mismatched} of {total} steps differ"), lines));
@@ -421,6 +417,21 @@ impl PrintableReplayReport<'_> {
 }
 
 impl ReplayReportOrRefusal<'_> {
+    /// Writes one line per outcome: verdict, capture, coverage, and the first difference with its path.
+    ///
+    /// # Errors
+    /// Returns an error if writing fails.
+    pub fn summary_lines(outcomes: &[Self], is_shown: impl Fn(&Self) -> bool, to: &mut impl Write) -> io::Result<()> {
+        for outcome in outcomes.iter().filter(|outcome| is_shown(outcome)) {
+            let line = match outcome {
+                Self::Report(view) => view.summary_line(),
+                Self::Refused { trace, error } => format!("{:<10}  {trace}  {error}", "ERROR"),
+            };
+            writeln!(to, "{}", escape::display_line(format_args!("{line}")))?;
+        }
+        Ok(())
+    }
+
     /// Writes several outcomes as one page of HTML.
     ///
     /// # Errors

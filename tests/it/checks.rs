@@ -103,6 +103,28 @@ fn a_changed_value_is_named_at_its_frame() {
     assert!(text.ends_with("1 capture: 1 differs\n"), "{text}");
 }
 
+/// Verdict, coverage and first difference of each capture come last; each error names its capture.
+#[test]
+fn several_captures_end_with_one_line_each() {
+    let folder = blessed("several");
+    folder.write("same.pcap", &captures::bytes("rxe-v42-deleg"));
+    ends(&run(&folder.0, &["--bless", "same.pcap"]), 0);
+    folder.write("other.pcap", &captures::bytes("rxe-v42-deleg"));
+    let frame = damage(&folder);
+    let output = run(&folder.0, &["trace.pcap", "same.pcap", "other.pcap"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let lines: Vec<_> = text.lines().collect();
+    let [.., differs, same, error, summary] = lines[..] else { panic!("{text}") };
+    assert_eq!(lines.first(), Some(&"trace.pcap"));
+    let expected = format!(" in 37 Transactions; first: frame {frame}: NFS 4.2 ");
+    assert!(differs.starts_with("DIFFERS   trace.pcap  ") && differs.contains(&expected), "{differs}");
+    assert_eq!(same, "same      same.pcap   37 Transactions");
+    assert_eq!(error.trim_end(), "ERROR     other.pcap");
+    assert_eq!(summary, "3 captures: 1 unchanged, 1 differs, 1 without a baseline");
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("nfsrdma-inspect: other.pcap"));
+}
+
 /// RFC 8881 section 16.2.3: a Reply with NFS4_OK has a result for each operation. Here the count of a Reply is one less
 /// than its results, so that the last one belongs to nothing.
 #[test]

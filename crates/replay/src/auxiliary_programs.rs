@@ -120,7 +120,8 @@ pub fn query_port_mapper(
     };
     let connection = tcp.connect(&target).map_err(|error| with_context(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
-    let mut rpc_client = RpcClient::new(&mut tcp, connection, root_credential(), xid, target.options.timeout);
+    let mut rpc_client = RpcClient::new(&mut tcp, connection, root_credential(), xid, target.options.timeout)
+        .with_reconnect_after_close(&target);
     let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
     let getport = v2::Procedure::GETPORT;
     let port = rpc_client.call(

@@ -10,7 +10,7 @@ mod coded_reasons;
 pub mod auxiliary_programs;
 pub mod compile;
 pub mod containment;
-mod nfs4_session_operations;
+mod nfs4;
 pub mod probe;
 pub mod reply_size;
 pub mod run;

@@ -72,6 +72,8 @@ pub struct RpcClient<'t, F = ()> {
     filter: F,
     /// Target of the replacement connection after connection loss or a timeout; `None` if the Call fails then.
     target: Option<ConnectTarget>,
+    /// `true` if a Call without Reply is sent again on another connection, too.
+    reconnects_after_timeout: bool,
     /// Time from which on Calls fail; `None` for never.
     deadline: Option<Instant>,
     /// Flag from which on Calls fail.
@@ -234,6 +236,7 @@ impl<'t> RpcClient<'t> {
             undecodable_replies: 0,
             filter: (),
             target: None,
+            reconnects_after_timeout: true,
             deadline: None,
             interruption: None,
         }
@@ -251,6 +254,7 @@ impl<'t> RpcClient<'t> {
             last_latency: self.last_latency,
             undecodable_replies: self.undecodable_replies,
             target: self.target,
+            reconnects_after_timeout: self.reconnects_after_timeout,
             deadline: self.deadline,
             interruption: self.interruption,
         }
@@ -262,6 +266,11 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// resends the Call unchanged, with the same XID.
     pub fn with_reconnect(self, target: &ConnectTarget) -> Self {
         Self { target: Some(target.clone()), ..self }
+    }
+
+    /// Makes Calls survive connection loss, but not a timeout.
+    pub fn with_reconnect_after_close(self, target: &ConnectTarget) -> Self {
+        Self { target: Some(target.clone()), reconnects_after_timeout: false, ..self }
     }
 
     /// Makes Calls fail with [`RpcCallError::DeadlineExceeded`] from this time on.
@@ -374,7 +383,11 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 Err(RpcCallError::Timeout(_)) if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) => {
                     return Err(RpcCallError::DeadlineExceeded);
                 }
-                Err(RpcCallError::Timeout(_)) if timeout_count < MAX_TIMEOUT_RETRIES => timeout_count += 1,
+                Err(RpcCallError::Timeout(_))
+                    if self.reconnects_after_timeout && timeout_count < MAX_TIMEOUT_RETRIES =>
+                {
+                    timeout_count += 1;
+                }
                 _ => return result,
             }
             if !self.reconnect()? {

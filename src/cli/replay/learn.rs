@@ -69,7 +69,7 @@ pub(super) fn run(args: &ToleranceLearningArgs) -> Result<ExitStatus> {
         None => std::io::stdout().lock().write_all(text.as_bytes()).map_err(write_error)?,
     }
     for replay in &runs {
-        replay.report_problems(0.0);
+        replay.report_problems(None, 0.0);
     }
     let is_own = runs.iter().any(|replay| exit_status(&replay.report, 0.0) == ExitStatus::OwnFault);
     Ok(if is_own { ExitStatus::OwnFault } else { ExitStatus::Done })

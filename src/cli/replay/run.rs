@@ -1,5 +1,6 @@
 //! `replay run`: replays a trace against a server and shows the report.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,7 +27,7 @@ use super::step_selection::{StepSelection, StepSelectionArgs};
 use super::target_server_options::{ReplayServerArgs, open_trace, parse_percent};
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::progress::ProgressLine;
-use crate::cli::standard_streams::{print_report, report_error};
+use crate::cli::standard_streams::{print_report, report_error, with_capture};
 use crate::cli::terminal_capabilities::{self, ColorChoice};
 use crate::interrupt::ShutdownSignalRegistration;
 use crate::output::replay::printable_report::{PrintableReplayReport, ReplayReportOrRefusal};
@@ -53,8 +54,9 @@ pub(super) const EXAMPLES: &str =
 /// step ends in one state: matched, tolerated (by a rule), mismatched, substituted, skipped or unreplayable.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  \
-    replies or files differ, or the server violated the protocol\n  2  usage error, invalid trace or unusable \
-    directory\n  3  too little verified: less than --min-coverage, final check incomplete, interrupted, or --max-time\n  4  server unreachable\n  6  protocol error by this program\n"))]
+    replies or files differ, or the server violated the protocol\n  2  usage error, invalid trace, unusable \
+    directory, or the server refused to prepare it\n  3  too little verified: less than --min-coverage, final check \
+    incomplete, interrupted, or --max-time\n  4  server unreachable or busy\n  6  protocol error by this program\n"))]
 pub(in crate::cli) struct ReplayRunArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]
@@ -407,7 +409,7 @@ pub(super) fn run_and_report(
         print_report(run_args.format, &view)?;
     }
     pages.write(&[ReplayReportOrRefusal::Report(Box::new(view))], started)?;
-    replay.report_problems(run_args.min_coverage);
+    replay.report_problems(None, run_args.min_coverage);
     replay.check_recording(&run_args.reports)?;
     Ok(replay.exit_status(run_args.min_coverage))
 }
@@ -448,27 +450,32 @@ impl FinishedReplay {
         }
     }
 
-    /// Reports faults of this program, and reasons why the result is incomplete.
-    pub(super) fn report_problems(&self, min_coverage: f64) {
+    /// Reports faults of this program, and reasons why the result is incomplete. Each line begins with the name of the
+    /// capture, if that is given.
+    pub(super) fn report_problems(&self, capture: Option<&str>, min_coverage: f64) {
+        let report_error = |error: &dyn fmt::Display| {
+            let error = error.to_string();
+            report_error(capture.map_or_else(|| error.clone(), |capture| with_capture(capture, &error)));
+        };
         if let Some(shortfall) = self.report.shortfall(min_coverage)
             && exit_status(&self.report, min_coverage) == ExitStatus::Uncovered
             && !self.report.end.is_interrupted
         {
-            report_error(shortfall);
+            report_error(&shortfall);
         }
         if let Some(limit) = self.report.end.limit {
             let seconds = limit.as_secs_f64();
-            report_error(format!("the run was stopped after {seconds} s; --max-time changes the limit"));
+            report_error(&format!("the run was stopped after {seconds} s; --max-time changes the limit"));
         }
         if let Some(reason) = &self.report.end.unreachable {
-            report_error(format!("{reason}; the run was aborted"));
+            report_error(&format!("{reason}; the run was aborted"));
         }
         if let Some(reason) = &self.report.end.silent_program {
-            report_error(format!("{reason}; its calls were not replayed"));
+            report_error(&format!("{reason}; its calls were not replayed"));
         }
-        self.not_removed.iter().for_each(report_error);
+        self.not_removed.iter().for_each(|error| report_error(error));
         for line in own_error_lines(&self.report.protocol.own) {
-            report_error(line);
+            report_error(&line);
         }
     }
 }

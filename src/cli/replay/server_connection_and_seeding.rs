@@ -332,13 +332,12 @@ impl ReplayServerArgs {
         client: ContainmentCheckedRpcClient<'l>,
         copy: &ReplayClientCopyIdentity,
     ) -> Result<Nfs4Client<'l>, ReplayStartError> {
-        let minors: &[u32] = match self.server.version {
-            Some(NfsVersion::V4(0)) => &[0],
-            Some(NfsVersion::V4(1)) => &[1],
-            _ => &[2, 1, 0],
+        let minors = match self.server.version {
+            Some(NfsVersion::V4(minor)) => vec![minor],
+            _ => vec![2, 1, 0],
         };
         let name = format!("{} {} {}", env!("CARGO_PKG_NAME"), copy.tag, copy.number);
-        Nfs4Client::new(client, &name, minors).map_err(|problem| self.refusal(&problem))
+        Nfs4Client::new(client, &name, &minors).map_err(|problem| self.refusal(&problem))
     }
 
     /// Creates or finds the tree, and marks the directory before and after.
@@ -376,6 +375,10 @@ impl ReplayServerArgs {
             SeedError::Server(_, problem @ (FileServerClientError::Call(_) | FileServerClientError::Busy(..))) => {
                 self.refusal(problem)
             }
+            SeedError::Server(_, problem) if problem.blames_client() => ReplayStartError::Unreachable(
+                format!("{}: {error}", self.server),
+                TransportErrorResponsibility::Program,
+            ),
             SeedError::Trace(_) => ReplayStartError::Usage(anyhow!("{}: {error}", path.display())),
             _ => ReplayStartError::Usage(anyhow!("{}: {error}", self.server)),
         })
@@ -397,6 +400,10 @@ impl ReplayServerArgs {
             FileServerClientError::Call(error) => {
                 ReplayStartError::Unreachable(format!("{}: {error}", self.server.host), error.blame())
             }
+            FileServerClientError::Refused(..) if problem.blames_client() => ReplayStartError::Unreachable(
+                format!("{}: {problem}", self.server),
+                TransportErrorResponsibility::Program,
+            ),
             FileServerClientError::Refused(..) => ReplayStartError::Usage(anyhow!("{}: {problem}", self.server)),
         }
     }

@@ -1,5 +1,6 @@
 //! `check --server`: compiles, seeds and replays captures, and compares the Replies with the recorded ones.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
@@ -10,12 +11,13 @@ use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::seed::SeedMode;
 
 use super::compile;
-use super::run::{FinishedReplay, ReplayRunOptionArgs, seed_and_run};
+use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
 use super::server_connection_and_seeding::ReplayStartError;
 use super::target_server_options::ReplayServerArgs;
 use crate::cli::exit_status::ExitStatus;
-use crate::cli::standard_streams::{print_report, report_error};
+use crate::cli::standard_streams::{print_report, report_error, with_capture, write_error};
 use crate::output::replay::printable_report::ReplayReportOrRefusal;
+use crate::output::settings::ReportFormat;
 
 pub(in crate::cli) fn check_against_server(
     files: &[PathBuf],
@@ -31,15 +33,18 @@ pub(in crate::cli) fn check_against_server(
     let mut replays: Vec<(String, Result<FinishedReplay, String>)> = Vec::new();
     let mut exit = ExitStatus::Done;
     for file in files {
-        let outcome = compile::compile_to_scratch(file, memory, dialect)
-            .map_err(ReplayStartError::from)
-            .and_then(|trace| seed_and_run(trace.path(), inputs, server, run_args, SeedMode::Make));
         let name = file.to_string_lossy().into_owned();
+        let mut scratch = None;
+        let outcome =
+            compile::compile_to_scratch(file, memory, dialect).map_err(ReplayStartError::from).and_then(|trace| {
+                scratch = Some(trace.path().display().to_string());
+                seed_and_run(trace.path(), inputs, server, run_args, SeedMode::Make)
+            });
         match outcome {
             Ok(replay) => {
-                replay.report_problems(run_args.min_coverage);
+                replay.report_problems(Some(&name), run_args.min_coverage);
                 if let Err(error) = replay.check_recording(&run_args.reports) {
-                    report_error(error);
+                    report_error(with_capture(&name, &error.to_string()));
                     exit = more_severe(exit, ExitStatus::Failed);
                 }
                 let status = replay.exit_status(run_args.min_coverage);
@@ -55,8 +60,10 @@ pub(in crate::cli) fn check_against_server(
                 }
             }
             Err(start_error) => {
+                // The user knows the capture, not its compiled trace.
                 let error = start_error.to_string();
-                report_error(&error);
+                let error = scratch.map_or_else(|| error.clone(), |trace| error.replace(&trace, &name));
+                report_error(with_capture(&name, &error));
                 exit = more_severe(exit, start_error.exit_status());
                 replays.push((name, Err(error)));
                 if matches!(start_error, ReplayStartError::Interrupted(_)) {
@@ -72,6 +79,19 @@ pub(in crate::cli) fn check_against_server(
         })
         .collect();
     pages.write(&outcomes, started)?;
+    if files.len() > 1 && run_args.format == ReportFormat::Text {
+        let is_shown = |outcome: &ReplayReportOrRefusal<'_>| match outcome {
+            ReplayReportOrRefusal::Report(view) => {
+                !run_args.quiet || exit_status(view.report, run_args.min_coverage) != ExitStatus::Done
+            }
+            ReplayReportOrRefusal::Refused { .. } => true,
+        };
+        let mut to = std::io::stdout().lock();
+        if !run_args.quiet {
+            writeln!(to).map_err(write_error)?;
+        }
+        ReplayReportOrRefusal::summary_lines(&outcomes, is_shown, &mut to).map_err(write_error)?;
+    }
     Ok(exit)
 }
 

@@ -14,8 +14,8 @@ use nfsrdma_replay::run::report::{
 use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 
 use super::printable_report::{
-    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames, reason_text,
-    similar_steps, synthesized_text, tree_differences, unchecked_paths,
+    PrintableReplayReport, ReplayReportOrRefusal, STATES_WITH_REASONS, content_text, copy_frames, frames,
+    mismatch_title, reason_text, similar_steps, synthesized_text, tree_differences, unchecked_paths,
 };
 use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use crate::output::junit::XmlText;
@@ -252,7 +252,7 @@ fn mismatches(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
             to,
             r#"<tbody><tr><th scope="rowgroup" rowspan="{}">{}<br><small>{}{similar}</small></th>"#,
             shown_count.max(1) + usize::from(count > shown_count),
-            HtmlText(&mismatch.operation),
+            HtmlText(&mismatch_title(mismatch)),
             copy_frames(&mismatch.step, mismatch.copy)
         )?;
         for (at, difference) in mismatch.differences.iter().take(shown_count).enumerate() {

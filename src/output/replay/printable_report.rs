@@ -1,5 +1,6 @@
 //! Replay report with the texts that its formats share.
 
+use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_replay::run::FinalStepState;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
@@ -7,6 +8,7 @@ use nfsrdma_replay::run::report::{EarlyRunEnd, ReplayReport, StepIdWithFrames, S
 use nfsrdma_replay::seed::SeedCounts;
 use nfsrdma_rpc::url::ServerUrl;
 
+use super::verdict::{ReplayVerdict, ReplayVerdictSeverity};
 use crate::output::style::TerminalProfile;
 use crate::output::units::{HumanSize, PluralCount};
 
@@ -75,6 +77,57 @@ impl PrintableReplayReport<'_> {
             ("unanswered", self.report.callbacks.unanswered),
             ("dropped values", self.report.dropped_values),
         ]
+    }
+}
+
+impl PrintableReplayReport<'_> {
+    /// Returns verdict, capture, coverage, and the first difference with its path.
+    pub(super) fn summary_line(&self) -> String {
+        let verdict = ReplayVerdict::of(self.report, self.min_coverage);
+        let word = match verdict.severity {
+            ReplayVerdictSeverity::Good => "ok",
+            ReplayVerdictSeverity::Incomplete => "INCOMPLETE",
+            ReplayVerdictSeverity::Bad => "DIFFERS",
+        };
+        let report = self.report;
+        let steps = format!("{} of {} replayed", report.replayed(), PluralCount(report.chosen(), "step"));
+        let files = report.tree_check.as_ref().map_or_else(
+            || "no final check".to_owned(),
+            |check| format!("{:.0}% of the final check", (check.coverage() * 100.0).floor()),
+        );
+        let first = self.first_difference().map_or_else(String::new, |first| format!("; first: {first}"));
+        format!("{word:<10}  {}  {}; {steps}, {files}{first}", self.trace, verdict.text)
+    }
+
+    /// Describes the first difference: of a step, of the protocol, or of a file.
+    fn first_difference(&self) -> Option<String> {
+        let report = self.report;
+        let step = report.steps.mismatches.first().map(|mismatch| {
+            let difference = mismatch.differences.first().map_or_else(String::new, difference_text);
+            format!("{}, {}: {difference}", mismatch_title(mismatch), copy_frames(&mismatch.step, mismatch.copy))
+        });
+        let protocol = || report.protocol.own.first().or_else(|| report.protocol.violations.keys().next()).cloned();
+        let file = || {
+            let (path, difference) = tree_differences(report.tree_check.as_ref()?).next()?;
+            Some(format!("{path}: {difference}"))
+        };
+        step.or_else(protocol).or_else(file)
+    }
+}
+
+/// Describes a difference of a reply.
+pub(super) fn difference_text(difference: &Difference) -> String {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+    let path = if difference.path.is_empty() { difference.kind.word() } else { &difference.path };
+    let times = if difference.count > 1 { format!(" ({} times)", difference.count) } else { String::new() };
+    format!("{path}: recorded {}, live {}{times}", value(&difference.a.value), value(&difference.b.value))
+}
+
+/// Returns the operation of a mismatched step, with its file or directory if known.
+pub(super) fn mismatch_title(mismatch: &StepMismatch) -> String {
+    match &mismatch.file {
+        Some(file) => format!("{} of {file}", mismatch.operation),
+        None => mismatch.operation.clone(),
     }
 }
 

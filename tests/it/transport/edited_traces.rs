@@ -134,7 +134,7 @@ fn base() -> Base {
         Nfs4Client::new(ContainmentCheckedRpcClient::new(line, &mut all), str::from_utf8(VICTIM).unwrap(), &[2])
             .unwrap();
     let stateid = client.open(&victim, 1, 3).unwrap();
-    let ClientidAndSessionState::Session { clientid, id: session, .. } = client.hand_over() else {
+    let Some(ClientidAndSessionState::Session { clientid, id: session, .. }) = client.hand_over() else {
         panic!("no session")
     };
     let handles: Vec<Vec<u8>> = vec![root, victim, other, home, nameless];

@@ -47,15 +47,20 @@ impl Ganesha {
     /// Starts a server with the export `/export`. Returns `None` with a message if it is not installed or may not
     /// serve.
     pub(super) fn start(has_v3: bool) -> Option<Self> {
-        Self::start_in(None, has_v3)
+        Self::start_in(None, has_v3, false)
     }
 
     /// Starts an NFSv4 server in a Kerberos realm that also accepts AUTH_SYS.
     pub(super) fn start_secure(realm: &Realm) -> Option<Self> {
-        Self::start_in(Some(realm), false)
+        Self::start_in(Some(realm), false, false)
     }
 
-    fn start_in(realm: Option<&Realm>, has_v3: bool) -> Option<Self> {
+    /// Starts an NFSv4 server with a grace period of five seconds after each start.
+    pub(super) fn start_with_grace_period() -> Option<Self> {
+        Self::start_in(None, false, true)
+    }
+
+    fn start_in(realm: Option<&Realm>, has_v3: bool, has_grace_period: bool) -> Option<Self> {
         let Some(program) = find("ganesha.nfsd") else {
             skip_without("ganesha.nfsd");
             return None;
@@ -80,6 +85,10 @@ impl Ganesha {
         fs::create_dir_all(folder.join("export")).expect("a folder for the export");
         fs::create_dir_all(folder.join("recovery")).expect("a folder for the server's state");
         let mut settings = settings(&folder, plugins, port, mount_port, if has_v3 { "3,4" } else { "4" });
+        if has_grace_period {
+            let grace = "Graceless = false; Grace_Period = 5; Lease_Lifetime = 5;";
+            settings = settings.replace("Graceless = true;", grace);
+        }
         if let Some(realm) = realm {
             settings = settings.replace("SecType = sys;", "SecType = sys,krb5,krb5i,krb5p;");
             settings += &format!(

@@ -4,8 +4,14 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4::{CompoundCall, Operation};
+use nfsrdma_dissectors::rpc::RpcMsg;
+use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::{DisconnectReason, RpcClientTransport, RpcClientTransportEvent};
 use serde_json::Value;
@@ -13,6 +19,9 @@ use serde_json::Value;
 use super::client::{Client, content, every_length, many_nulls, target};
 use super::ganesha::Ganesha;
 use super::program::{compiled, program};
+use super::proxy::injected_faults::FaultInjector;
+use super::proxy::{Proxy, record, send};
+use crate::captures;
 use crate::schema::{assert_keeps, validator};
 
 fn probe(arguments: &[&str]) -> Output {
@@ -47,6 +56,53 @@ fn many_calls_in_flight_on_several_connections() {
     let mut tcp = TcpTransport::new();
     for _ in 0..3 {
         assert_eq!(many_nulls(&mut tcp, &target(server.port), 5000, 64), 64);
+    }
+}
+
+/// Forwards calls to a server, and restarts it when it has granted the first lock.
+fn forward_until_lock(mut client: TcpStream, server: &Mutex<Ganesha>, was_restarted: &AtomicBool) {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", server.lock().unwrap().port)) else { return };
+    while let Ok(Some(call)) = record(&mut client) {
+        let mut cursor = Cursor::new(&call[..]);
+        let is_lock = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).is_ok()
+            && CompoundCall::decode(&mut cursor, &mut NullFieldObserver).is_ok_and(|compound| {
+                compound.operations().map_while(Result::ok).any(|args| args.number() == Operation::LOCK)
+            });
+        let Ok(Some(reply)) = send(&mut stream, &call).and_then(|()| record(&mut stream)) else { return };
+        if send(&mut client, &reply).is_err() {
+            return;
+        }
+        // The status follows the header of an accepted reply: RFC 5531 section 9.
+        if is_lock && reply.get(24..28) == Some(&[0; 4]) && !was_restarted.swap(true, Ordering::Relaxed) {
+            return server.lock().unwrap().restart();
+        }
+    }
+}
+
+/// RFC 7530 section 9.1.7: NFS4ERR_GRACE advances the seqid of each owner of a LOCK. During its grace period,
+/// nfs-ganesha 4.3 advances that of the open-owner alone: its log has "expected seqid" 2 for the 28th LOCK.
+#[test]
+fn ganesha_that_forgets_seqids_is_blamed() {
+    let Some(server) = Ganesha::start_with_grace_period() else { return };
+    let (server, was_restarted) = (Mutex::new(server), Arc::new(AtomicBool::new(false)));
+    let has_restarted = Arc::clone(&was_restarted);
+    let proxy =
+        Proxy::of(FaultInjector::honest(), move |client, _| forward_until_lock(client, &server, &was_restarted));
+    let url = format!("tcp://127.0.0.1:{}/export?vers=4.0", proxy.port);
+    let capture = captures::path("rxe-v40");
+    let arguments = ["replay", capture.to_str().unwrap(), "-T", "json", "--order", "serial", "--server", &url];
+    let output = program(&arguments);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(has_restarted.load(Ordering::Relaxed), "{said}");
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["own_faults"], serde_json::json!([]), "{said}");
+    assert_eq!((report["recovered"].as_u64(), report["reclaimed"].as_u64()), (Some(1), Some(2)), "{report:#}");
+    let violations: Vec<_> = report["violations"].as_object().unwrap().keys().collect();
+    assert_eq!(output.status.code(), Some(if violations.is_empty() { 0 } else { 1 }), "{said}");
+    if let [violation] = violations[..] {
+        let expected = "NFS4ERR_BAD_SEQID to NFS 4.0 LOCK: its seqids follow those of the calls before, but the server \
+                        has not counted one that it answered with NFS4ERR_GRACE (RFC 7530 section 9.1.7)";
+        assert_eq!(violation, expected);
     }
 }
 
@@ -143,26 +199,28 @@ fn an_unsupported_version_is_reported_with_exit_code_4() {
     assert_eq!(found["absent"], "NFSv3: not supported; the server has 4");
 }
 
-/// Returns the result of `probe` for a server that gives this answer to everything.
+/// Returns the result of `probe` for a server that gives this answer to everything. Without an answer it closes each
+/// connection.
 fn code_and_error(answer: &[u8]) -> (Option<i32>, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut answer = answer.to_vec();
-    let server = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
-        let mut mark = [0; 4];
-        while stream.read_exact(&mut mark).is_ok() && !answer.is_empty() {
-            let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
-            stream.read_exact(&mut call).unwrap();
-            // A Reply has the XID of its Call after the record mark.
-            if answer.starts_with(&[0x80]) {
-                answer[4..8].copy_from_slice(&call[..4]);
+    let answer = answer.to_vec();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut answer) = (stream.unwrap(), answer.clone());
+            let mut mark = [0; 4];
+            while stream.read_exact(&mut mark).is_ok() && !answer.is_empty() {
+                let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+                stream.read_exact(&mut call).unwrap();
+                // A Reply has the XID of its Call after the record mark.
+                if answer.starts_with(&[0x80]) {
+                    answer[4..8].copy_from_slice(&call[..4]);
+                }
+                stream.write_all(&answer).unwrap();
             }
-            stream.write_all(&answer).unwrap();
         }
     });
     let output = probe(&["--timeout", "5", "--server", &format!("tcp://127.0.0.1:{port}/")]);
-    server.join().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(said.lines().count(), 1, "{said}");
     (output.status.code(), said)

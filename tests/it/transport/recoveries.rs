@@ -6,7 +6,7 @@ use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 
 use nfsrdma_dissectors::nfs::v4::Operation;
-use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
+use nfsrdma_mock_server::server::{MockDelegationPolicy, MockRefusal, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::trace::ReplayTraceReader;
@@ -227,6 +227,27 @@ fn rfc7530_section_9_6_2_after_a_restart_nfs_4_0_reclaims_under_the_owners_next_
             report.recovery.recovered
         );
         assert!(because(&report, "server-restarted") >= 8, "{:#?}", report.steps.reasons);
+    }
+}
+
+/// RFC 7530 section 9.1.7: NFS4ERR_GRACE advances the seqids of both owners of a LOCK. A server that advances only one
+/// is wrong when it answers NFS4ERR_BAD_SEQID to the next.
+#[test]
+fn rfc7530_section_9_1_7_bad_seqid_after_grace_is_violation() {
+    let work = Work::of("rxe-v40", 4, "grace");
+    for forgets_lock_owner in [false, true] {
+        // The first LOCK that the captured server granted.
+        let refusal = MockRefusal { forgets_lock_owner, ..MockRefusal::once("LOCK", 10_013, 6) };
+        let (report, _) = replayed_on(&work, [], |server| server.refusal = Some(refusal));
+        assert_eq!(report.protocol.own, Vec::<String>::new());
+        assert!(report.delayed >= 1, "{}", report.delayed);
+        let violations: Vec<_> = report.protocol.violations.keys().map(String::as_str).collect();
+        let expected = "NFS4ERR_BAD_SEQID to NFS 4.0 LOCK: its seqids follow those of the calls before, but the server \
+                        has not counted one that it answered with NFS4ERR_GRACE (RFC 7530 section 9.1.7)";
+        assert_eq!(violations, if forgets_lock_owner { vec![expected] } else { Vec::new() });
+        assert_eq!(report.mismatched() > 0, forgets_lock_owner);
+        let files: Vec<_> = report.steps.mismatches.iter().filter_map(|mismatch| mismatch.file.as_deref()).collect();
+        assert_eq!(files.first().copied(), forgets_lock_owner.then_some("/data/w/s100"), "{files:?}");
     }
 }
 

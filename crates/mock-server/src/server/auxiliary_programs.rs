@@ -38,7 +38,7 @@ pub(super) fn port_mapper(
 }
 
 pub(super) fn mount(
-    server: &MockServer,
+    server: &mut MockServer,
     number: u32,
     cursor: &mut Cursor<'_>,
     buffers: &mut MockReplyBuffers<'_>,
@@ -49,7 +49,8 @@ pub(super) fn mount(
         mount::Args::MNT(args) => {
             let mut names = args.dirpath.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
             let directory = names.try_fold(MockFileTree::ROOT, |directory, name| server.tree.lookup(directory, name));
-            let results = match directory {
+            let refused = server.refused_status(mount::Procedure::MNT.name());
+            let results = match refused.map_or(directory, |status| Err(MockNfsError(status))) {
                 Ok(id) => StatusUnion::Ok(Mountres3Ok {
                     fhandle: Opaque(&handle(id)[..]),
                     auth_flavors: XdrArray::from(&[MountAuthFlavor::AUTH_SYS][..]),

@@ -9,6 +9,7 @@ use super::file_tree::MockFileTree;
 use super::filehandle::handle;
 use super::nfs_error::MockNfsError;
 use super::nlm_lock::MockNlmLock;
+use super::refusal::MockRefusal;
 use super::v4::state::MockNfs4State;
 
 /// The server: one file tree, and the state of its NFSv4 clients.
@@ -38,6 +39,8 @@ pub struct MockServer {
     pub exceeded: u64,
     /// Port of MOUNT and NLM, as the port mapper reports it; 0 if they are not available.
     pub port: u16,
+    /// The refusal of an operation, if any.
+    pub refusal: Option<MockRefusal>,
     /// The fault injector, if any.
     pub fault_injector: Option<MockFaultInjector>,
     /// `true` if a connection must be bound to a session before SEQUENCE, as with SP4_MACH_CRED. RFC 8881 section
@@ -76,6 +79,11 @@ impl MockServer {
     /// Returns `true` if files and directories equal those of another server, except for times.
     pub fn has_same_files(&self, other: &Self) -> bool {
         !self.tree.is_changed_since(&other.tree)
+    }
+
+    /// Returns the status with which this execution of an operation is refused.
+    pub(super) fn refused_status(&mut self, operation: Option<&str>) -> Option<u32> {
+        self.refusal.as_mut()?.next_status(operation?)
     }
 
     /// Restarts: files stay, and NFSv4 client state is lost, but may be reclaimed until the grace period ends. RFC 8881

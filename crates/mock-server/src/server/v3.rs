@@ -6,6 +6,7 @@ use nfsrdma_dissectors::nfs::v3::*;
 use nfsrdma_dissectors::rpc::AcceptStat;
 use nfsrdma_dissectors::xdr::{Cursor, Ddp, DdpText, Opaque, Text, Void, Xdr, XdrLinkedList};
 
+use super::fault_injection::words_after;
 use super::file_object::{MockDirectory, MockObject, MockObjectContent};
 use super::file_tree::MockFileTree;
 use super::filehandle::{MockFileId, handle};
@@ -113,6 +114,12 @@ pub(super) fn call(
     buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
     let args = Args::decode(Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)?;
+    let name = Procedure(number).name();
+    if let Some(status) = server.refused_status(name) {
+        buffers.encoder.word(status);
+        (0..words_after(name.unwrap_or_default())).for_each(|_| buffers.encoder.word(0));
+        return Ok(());
+    }
     match &args {
         Args::NULL(_) => Results::NULL(Void).encode(buffers.encoder),
         Args::CREATE(args) => make(server, &args.r#where, buffers, |tree, directory| {

@@ -21,7 +21,9 @@ use nfsrdma_rpc::{
     RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind, TransportCredits, TransportKind,
 };
 
+use crate::nfs4::backoff::Backoff;
 use crate::root_credential;
+use crate::seed::file_server_client::{FileServerClientError, NfsOperationFailure};
 
 pub use mount::{MountError, MountedExport, ProbedExports, probe_mount as mount};
 pub use v4::{Nfs4ProbeReport, Nfs4ServerIdentity, ProbedChannelLimits, ProbedSessionLimits};
@@ -58,13 +60,52 @@ pub struct ServerProbeReport {
     pub missing_version_message: Option<String>,
     /// The limits of NFSv3 in bytes (RFC 1813 section 3.3.19), if available and requested: maximum, preferred size and
     /// recommended multiple of READ and WRITE, preferred size of READDIR. Or the reason that there are none.
-    pub v3: Option<Result<Fsinfo3Resok, String>>,
+    pub v3: Option<Result<Fsinfo3Resok, ProbeFailure>>,
     /// The results of each requested minor version of NFSv4; or the reason that there are none.
-    pub v4: Vec<(u32, Result<Nfs4ProbeReport, String>)>,
+    pub v4: Vec<(u32, Result<Nfs4ProbeReport, ProbeFailure>)>,
     /// The exports according to MOUNT; or the reason that there are none. `None` if NFSv3 was not probed.
     pub exports: Option<Result<ProbedExports, String>>,
     /// Number of NFS Replies that could not be decoded.
     pub unreadable: u64,
+}
+
+/// The reason that a version of NFS has no results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeFailure {
+    /// What failed, and what to do.
+    pub text: String,
+    /// `true` if a server has answered: NFS or MOUNT with a status.
+    pub is_answer: bool,
+}
+
+impl std::fmt::Display for ProbeFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl From<FileServerClientError> for ProbeFailure {
+    fn from(error: FileServerClientError) -> Self {
+        let is_answer = matches!(error, FileServerClientError::Refused(..));
+        Self { text: error.to_string(), is_answer }
+    }
+}
+
+impl ServerProbeReport {
+    /// Returns a line for each version whose probe makes the whole fail: the requested one without results, one whose
+    /// calls were not answered, and all if none has results.
+    pub fn failed_versions(&self, requested: Option<NfsVersion>) -> Vec<String> {
+        let v3 = self.v3.iter().map(|result| (NfsVersion::V3, result.as_ref().err()));
+        let v4 = self.v4.iter().map(|(minor, result)| (NfsVersion::V4(*minor), result.as_ref().err()));
+        let results: Vec<_> = v3.chain(v4).collect();
+        if results.is_empty() && self.missing_version_message.is_none() {
+            return vec!["the server has neither NFSv3 nor NFSv4".to_owned()];
+        }
+        let has_results = results.iter().any(|(_, failure)| failure.is_none());
+        let failed = results.into_iter().filter_map(|(version, failure)| Some((version, failure?)));
+        let failed = failed.filter(|(_, failure)| requested.is_some() || !has_results || !failure.is_answer);
+        failed.map(|(version, failure)| format!("NFSv{version}: {failure}")).collect()
+    }
 }
 
 /// The latency of consecutive NULL Calls.
@@ -145,7 +186,6 @@ pub fn probe(
 ) -> Result<ServerProbeReport, ProbeError> {
     let (ProbeConnection { client: mut line, address, versions }, abandoned) =
         connect_for_probe(transport, url, options)?;
-    let connection = line.connection;
     let server = || format!("{} ({address})", url.host);
     let newest = versions.iter().max().copied().unwrap_or(4);
     let null = null_time(&mut line, newest, options.timeout).map_err(|error| ProbeError::Call(server(), error))?;
@@ -155,18 +195,23 @@ pub fn probe(
     if versions.contains(&3) && is_requested(NfsVersion::V3) {
         let (probed_exports, mounted) = mount::probe_mount(url, address, options);
         exports = Some(probed_exports);
-        let mounted = mounted.map_err(|error| error.to_string());
+        let mounted = mounted.map_err(|error| ProbeFailure {
+            text: error.to_string(),
+            is_answer: matches!(error, MountError::Refused(..)),
+        });
         v3 = Some(mounted.and_then(|mounted| probe_v3(&mut line, &mounted.root)));
     }
     let mut v4 = Vec::new();
     if versions.contains(&4) {
         for minor in (0..=2).filter(|minor| is_requested(NfsVersion::V4(*minor))) {
-            v4.push((minor, v4::probe_v4(&mut line, minor, &url.export)));
+            v4.push((minor, v4::probe_v4(&mut line, minor, &url.export).map_err(ProbeFailure::from)));
         }
     }
 
     let message = url.version.and_then(|requested| absent(requested, &versions, &v4));
     let unreadable = line.undecodable_replies;
+    // It may have replaced the first one.
+    let connection = line.connection;
     let transport = line.transport();
     let credits = transport.credits(connection);
     let counts = transport.counts(connection).copied().unwrap_or_default();
@@ -211,12 +256,15 @@ fn connect_for_probe<'t>(
         let (connection, address) = connect(transport, url, options).map_err(ProbeError::Transport)?;
         let server = || format!("{} ({address})", url.host);
         let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42 ^ abandoned << 12);
-        let mut client = RpcClient::new(&mut *transport, connection, root_credential(), xid, options.timeout);
-        let error = match versions(&mut client) {
+        let target = ConnectTarget { address, name: url.host.clone(), options: options.clone() };
+        let mut client = new_client(&mut *transport, connection, &target, xid);
+        let outcome = versions(&mut client);
+        let connection = client.connection;
+        let error = match outcome {
             Ok(versions) => {
                 // New XIDs, as a server may cache the Replies of the earlier ones.
                 let xid = Xid(xid.0.wrapping_add(16));
-                let client = RpcClient::new(transport, connection, root_credential(), xid, options.timeout);
+                let client = new_client(transport, connection, &target, xid);
                 return Ok((ProbeConnection { client, address, versions }, abandoned));
             }
             Err(error) => error,
@@ -237,8 +285,22 @@ fn connect_for_probe<'t>(
     }
 }
 
+fn new_client<'t>(
+    transport: &'t mut dyn RpcClientTransport,
+    connection: RpcClientConnectionId,
+    target: &ConnectTarget,
+    xid: Xid,
+) -> RpcClient<'t> {
+    RpcClient::new(transport, connection, root_credential(), xid, target.options.timeout)
+        .with_reconnect_after_close(target)
+}
+
 /// Returns the message for a requested version that is not available.
-fn absent(requested: NfsVersion, versions: &[u32], v4: &[(u32, Result<Nfs4ProbeReport, String>)]) -> Option<String> {
+fn absent(
+    requested: NfsVersion,
+    versions: &[u32],
+    v4: &[(u32, Result<Nfs4ProbeReport, ProbeFailure>)],
+) -> Option<String> {
     let number = match requested {
         NfsVersion::V3 => 3,
         NfsVersion::V4(_) => 4,
@@ -246,8 +308,8 @@ fn absent(requested: NfsVersion, versions: &[u32], v4: &[(u32, Result<Nfs4ProbeR
     let supported: Vec<String> = versions.iter().map(u32::to_string).collect();
     let supported = supported.join(" and ");
     let mismatch = Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH.to_string();
-    let is_mismatch = |report: &(u32, Result<Nfs4ProbeReport, String>)| {
-        report.1.as_ref().is_err_and(|error| error.contains(&mismatch))
+    let is_mismatch = |report: &(u32, Result<Nfs4ProbeReport, ProbeFailure>)| {
+        report.1.as_ref().is_err_and(|failure| failure.text.contains(&mismatch))
     };
     match requested {
         _ if !versions.contains(&number) => Some(format!("NFSv{requested}: not supported; the server has {supported}")),
@@ -315,18 +377,37 @@ fn null_time(client: &mut RpcClient<'_>, version: u32, max_time: Duration) -> Re
 }
 
 /// Queries the limits of a file system in NFSv3 with FSINFO. RFC 1813 section 3.3.19.
-fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, String> {
+fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, ProbeFailure> {
     let arguments = v3::Args::FSINFO(v3::Fsroot3Args { fsroot: Opaque(root) });
-    let result = client.call(
-        &SynchronousProcedureCall::new(Program::NFS, 3, v3::Procedure::FSINFO.0, FSINFO),
-        |encoder| arguments.encode(encoder),
-        |cursor| {
-            Ok(match v3::Results::decode(v3::Procedure::FSINFO, cursor, &mut NullFieldObserver)? {
-                v3::Results::FSINFO(StatusUnion::Ok(limits)) => Ok(limits),
-                v3::Results::FSINFO(failed) => Err(format!("FSINFO: {}", failed.status())),
-                _ => Err("FSINFO: another result".into()),
-            })
-        },
-    );
-    result.unwrap_or_else(|error| Err(format!("FSINFO: {error}")))
+    let mut backoff = Backoff::default();
+    loop {
+        let result = client.call(
+            &SynchronousProcedureCall::new(Program::NFS, 3, v3::Procedure::FSINFO.0, FSINFO),
+            |encoder| arguments.encode(encoder),
+            |cursor| {
+                Ok(match v3::Results::decode(v3::Procedure::FSINFO, cursor, &mut NullFieldObserver)? {
+                    v3::Results::FSINFO(StatusUnion::Ok(limits)) => Ok(limits),
+                    v3::Results::FSINFO(failed) => Err(failed.status()),
+                    _ => Err(v3::Nfsstat3::NFS3ERR_SERVERFAULT),
+                })
+            },
+        );
+        let name = v3::Procedure::FSINFO.to_string();
+        let failure = match result {
+            Ok(Ok(limits)) => return Ok(limits),
+            Ok(Err(v3::Nfsstat3::NFS3ERR_JUKEBOX)) => match backoff.next_wait() {
+                Some(wait) => {
+                    std::thread::sleep(wait);
+                    continue;
+                }
+                None => {
+                    let reason = NfsOperationFailure::V3(v3::Nfsstat3::NFS3ERR_JUKEBOX);
+                    FileServerClientError::Busy(name, reason, backoff.waited_seconds())
+                }
+            },
+            Ok(Err(status)) => FileServerClientError::Refused(name, NfsOperationFailure::V3(status)),
+            Err(error) => return Err(ProbeFailure { text: format!("{name}: {error}"), is_answer: false }),
+        };
+        return Err(failure.into());
+    }
 }

@@ -62,7 +62,7 @@ impl fmt::Display for MountError {
             ),
             Self::Refused(path, status) => match advice_for_status(Nfsstat4(status.0)) {
                 Some(advice) => write!(f, "{advice} (MNT {path}: {status})"),
-                None => write!(f, "MNT {path}: {status}"),
+                None => write!(f, "MNT {path}: {status}; see the server's log"),
             },
             Self::Unreachable(reason) => f.write_str(reason),
         }
@@ -80,7 +80,8 @@ pub fn probe_mount(url: &ServerUrl, server: SocketAddr, options: &ConnectOptions
         let target = ConnectTarget { address, name: url.host.clone(), options: options.clone() };
         let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
         let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(port));
-        let mut client = RpcClient::new(&mut tcp, connection, root_credential(), xid, options.timeout);
+        let mut client = RpcClient::new(&mut tcp, connection, root_credential(), xid, options.timeout)
+            .with_reconnect_after_close(&target);
         exports_and_root(&mut client, url, port)
     });
     outcome.unwrap_or_else(|error| (Err(error.clone()), Err(MountError::Unreachable(error))))

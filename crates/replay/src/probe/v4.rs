@@ -1,17 +1,19 @@
 //! Probe of a minor version of NFSv4: limits of the file system, root entries, and from 4.1 on session limits.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, ChannelAttrs4, CreateSessionFlags, DestroyClientid4Args, DestroySession4Args,
-    ExchangeId4Resok, ExchangeIdFlags, Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4, Readdir4Args, Results,
-    Sessionid4, words_for_bits,
+    Args, Attribute, Attributes, Bitmap4, ChannelAttrs4, CreateSessionFlags, ExchangeId4Resok, ExchangeIdFlags,
+    Getattr4Args, Lookup4Args, NfsFtype4, Nfsstat4, Operation, Readdir4Args, Results, words_for_bits,
 };
-use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Text, Void};
-use nfsrdma_rpc::synchronous_client::{RpcClient, SynchronousProcedureCall};
+use nfsrdma_rpc::synchronous_client::RpcClient;
 
-use crate::nfs4_session_operations::{channel, create_session, exchange_id, read_results, sequence};
-use crate::reply_size::ReplySizeUpperBound;
+use crate::nfs4::caller::Caller;
+use crate::nfs4::client::Client;
+use crate::nfs4::operations::channel;
+use crate::seed::file_server_client::{FileServerClientError, FileServerClientResult};
 
 /// Maximum length in bytes of each part of a directory listing.
 const LISTING: u32 = 8 << 10;
@@ -92,100 +94,53 @@ impl From<&ChannelAttrs4<'_>> for ProbedChannelLimits {
     }
 }
 
-/// The client of a probe, with its session from NFSv4.1 on.
-struct Nfs4Probe<'l, 't> {
-    line: &'l mut RpcClient<'t>,
+/// The client of a probe, with a session from NFSv4.1 on.
+struct Nfs4Probe<'l, 't>(Caller<&'l mut RpcClient<'t>>);
+
+pub(super) fn probe_v4(
+    rpc: &mut RpcClient<'_>,
     minor: u32,
-    session: Option<ProbeSession>,
-}
-
-struct ProbeSession {
-    id: Sessionid4,
-    /// sa_sequenceid of the last Call.
-    sequence: u32,
-}
-
-pub(super) fn probe_v4(client: &mut RpcClient<'_>, minor: u32, export: &str) -> Result<Nfs4ProbeReport, String> {
+    export: &str,
+) -> Result<Nfs4ProbeReport, FileServerClientError> {
     let mut report = Nfs4ProbeReport::default();
-    let mut probe = Nfs4Probe { line: client, minor, session: None };
-    if minor == 0 {
-        return probe.read_file_system(export, &mut report).map(|()| report);
-    }
-    let (clientid, sequence, server) = probe.exchange_id()?;
-    report.server = Some(server);
-    let outcome = probe.create_session(clientid, sequence).and_then(|limits| {
-        report.session = Some(limits);
-        probe.read_file_system(export, &mut report)
-    });
-    // A failure is harmless: the state expires with its lease.
-    if let Some(session) = probe.session.take() {
-        let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: session.id });
-        let _ = probe.run(&[destroy], |_| Some(()));
-    }
-    let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
-    let _ = probe.run(&[destroy], |_| Some(()));
+    let client = match minor {
+        0 => Client::stateless(),
+        _ => {
+            let name = format!("{} probe {} 4.{minor}", crate::PROGRAM, std::process::id());
+            let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+            let channels = [(1024, 1024), (16, 16)].map(|(operations, slots)| {
+                channel(REQUESTED_SESSION_BYTES, REQUESTED_SESSION_BYTES, operations, slots)
+            });
+            Client::new(&name, started.to_be_bytes(), &[minor]).with_channels(channels)
+        }
+    };
+    let mut probe = Nfs4Probe(Caller::new(rpc, client));
+    let outcome = probe.establish(&mut report).and_then(|()| probe.read_file_system(export, &mut report));
+    probe.0.destroy();
     outcome.map(|()| report)
 }
 
 impl Nfs4Probe<'_, '_> {
-    /// Executes operations, in the session if there is one; the first failed one is the error.
-    fn run<T>(
-        &mut self,
-        operations: &[Args<'_>],
-        mut read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> Result<T, String> {
-        let mut compound = Vec::with_capacity(operations.len() + 1);
-        if let Some(session) = &mut self.session {
-            session.sequence += 1;
-            compound.push(sequence(session.id, session.sequence, false));
-        }
-        compound.extend_from_slice(operations);
-        let size = ReplySizeUpperBound::for_compound(&compound);
-        let procedure = SynchronousProcedureCall::new(Program::NFS, 4, 1, 0);
-        let procedure = size.apply_to(&procedure);
-        let outcome = self.line.compound(self.minor, &compound, &procedure, |reply| read_results(reply, &mut read));
-        match outcome.map_err(|error| error.to_string())? {
-            Ok(value) => value.ok_or_else(|| "the results end before the one that was asked for".to_owned()),
-            Err((Some(operation), status)) => Err(format!("{operation}: {status}")),
-            Err((None, status)) => Err(status.to_string()),
-        }
-    }
-
-    fn exchange_id(&mut self) -> Result<(u64, u32, Nfs4ServerIdentity), String> {
-        let owner = format!("{} probe {} 4.{}", crate::PROGRAM, std::process::id(), self.minor);
-        let verifier =
-            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
-        self.run(&[exchange_id(&owner, verifier.to_be_bytes())], |results| match results {
-            Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| (ok.eir_clientid, ok.eir_sequenceid, server(ok))),
-            _ => None,
-        })
-    }
-
-    fn create_session(&mut self, clientid: u64, sequence: u32) -> Result<ProbedSessionLimits, String> {
-        let channels = [(1024, 1024), (16, 16)]
-            .map(|(operations, slots)| channel(REQUESTED_SESSION_BYTES, REQUESTED_SESSION_BYTES, operations, slots));
-        let create = create_session(clientid, sequence, channels);
-        let (id, limits) = self.run(&[create], |results| match results {
-            Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
-                let limits = ProbedSessionLimits {
+    fn establish(&mut self, report: &mut Nfs4ProbeReport) -> FileServerClientResult<()> {
+        self.0.establish(|results| match results {
+            Results::EXCHANGE_ID(outcome) => report.server = outcome.ok().map(|ok| server(ok)),
+            Results::CREATE_SESSION(outcome) => {
+                report.session = outcome.ok().map(|ok| ProbedSessionLimits {
                     fore: (&ok.csr_fore_chan_attrs).into(),
                     back: (&ok.csr_back_chan_attrs).into(),
                     is_persistent: ok.csr_flags.contains(CreateSessionFlags::CREATE_SESSION4_FLAG_PERSIST),
-                };
-                (ok.csr_sessionid, limits)
-            }),
-            _ => None,
-        })?;
-        self.session = Some(ProbeSession { id, sequence: 0 });
-        Ok(limits)
+                });
+            }
+            _ => {}
+        })
     }
 
-    fn read_file_system(&mut self, export: &str, report: &mut Nfs4ProbeReport) -> Result<(), String> {
+    fn read_file_system(&mut self, export: &str, report: &mut Nfs4ProbeReport) -> FileServerClientResult<()> {
         self.read_limits(export, report)?;
         self.read_root(report)
     }
 
-    fn read_limits(&mut self, export: &str, report: &mut Nfs4ProbeReport) -> Result<(), String> {
+    fn read_limits(&mut self, export: &str, report: &mut Nfs4ProbeReport) -> FileServerClientResult<()> {
         let mask = words_for_bits([
             Attributes::LEASE_TIME,
             Attributes::MAXFILESIZE,
@@ -195,7 +150,10 @@ impl Nfs4Probe<'_, '_> {
         let mut operations = walk(export);
         operations.push(Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&mask[..]) }));
         let mut names_found = 0;
-        let outcome = self.run(&operations, |results| {
+        let outcome = self.0.run(&Operation::GETATTR, &operations, &[], |results| {
+            if matches!(results, Results::PUTROOTFH(_)) {
+                names_found = 0;
+            }
             names_found += usize::from(matches!(results, Results::LOOKUP(_)));
             let Results::GETATTR(outcome) = results else { return None };
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
@@ -210,15 +168,17 @@ impl Nfs4Probe<'_, '_> {
             Some(())
         });
         match outcome {
-            Err(error) if error.starts_with(&format!("{}: ", enumerator_names::LOOKUP)) => {
-                Err(walk_error(export, names_found, &error))
+            Err(FileServerClientError::Refused(operation, reason))
+                if operation.starts_with(enumerator_names::LOOKUP) =>
+            {
+                Err(FileServerClientError::Refused(failed_walk(export, names_found, reason.status()), reason))
             }
             outcome => outcome,
         }
     }
 
     /// Reads the root's entries, up to the maximum number.
-    fn read_root(&mut self, report: &mut Nfs4ProbeReport) -> Result<(), String> {
+    fn read_root(&mut self, report: &mut Nfs4ProbeReport) -> FileServerClientResult<()> {
         let mask = words_for_bits([Attributes::TYPE]);
         let (mut cookie, mut cookieverf) = (0, [0; 8]);
         loop {
@@ -230,7 +190,8 @@ impl Nfs4Probe<'_, '_> {
                 attr_request: Bitmap4::from(&mask[..]),
             });
             let root = &mut report.root;
-            let (last, verifier, eof) = self.run(&[Args::PUTROOTFH(Void), readdir], |results| {
+            let operations = [Args::PUTROOTFH(Void), readdir];
+            let (last, verifier, eof) = self.0.run(&Operation::READDIR, &operations, &[], |results| {
                 let Results::READDIR(outcome) = results else { return None };
                 let ok = outcome.ok()?;
                 let mut last = None;
@@ -283,9 +244,9 @@ fn walk(export: &str) -> Vec<Args<'_>> {
     operations
 }
 
-/// Returns the error of a walk to the export whose LOOKUP fails after `names_found` names.
-fn walk_error(export: &str, names_found: usize, error: &str) -> String {
+/// Returns what failed in a walk to the export whose LOOKUP fails after `names_found` names.
+fn failed_walk(export: &str, names_found: usize, status: Option<Nfsstat4>) -> String {
     let path: String = names(export).take(names_found + 1).flat_map(|name| ["/", name]).collect();
-    let no = if error.ends_with(&Nfsstat4::NFS4ERR_NOENT.to_string()) { "no " } else { "" };
-    format!("{no}{path}: {error}")
+    let no = if status == Some(Nfsstat4::NFS4ERR_NOENT) { "no " } else { "" };
+    format!("{no}{path}: {}", Operation::LOOKUP)
 }

@@ -99,12 +99,14 @@ impl ExpectedFinalTree {
         let rpc_client = transport.rpc_client(connection, xid, containment, target, Instant::now() + live.max_duration);
         let mut files: Box<dyn VersionIndependentNfsClient + '_> = match &live.seeded.supported {
             None => Box::new(Nfs3Client::new(rpc_client, live.seeded.root.clone())),
-            Some(_) => match Nfs4Client::new(rpc_client, &format!("{} {tag} walk", crate::PROGRAM), &[2, 1, 0]) {
-                Ok(files) => Box::new(files),
-                Err(problem) => {
-                    return FinalTreeCheckReport { failed: Some(problem.to_string()), ..report };
+            Some(_) => {
+                let name = format!("{} {tag} walk", crate::PROGRAM);
+                let minors = live.seeded.minor_version.map_or_else(|| vec![2, 1, 0], |minor| vec![minor]);
+                match Nfs4Client::new(rpc_client, &name, &minors) {
+                    Ok(files) => Box::new(files),
+                    Err(problem) => return FinalTreeCheckReport { failed: Some(problem.to_string()), ..report },
                 }
-            },
+            }
         };
         files.limit_io(live.seeded.io);
         let mut checker = FinalTreeChecker {

@@ -3,9 +3,11 @@
 //! A filehandle, stateid, client ID or session ID of the capture is never sent: a Call with a variable without a value
 //! is not sent at all, so that no object of the captured server, should it be the same, is affected by accident.
 
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::universal_address;
 use rustc_hash::FxHashMap;
 
+use crate::nfs4::remedy::advances_seqid;
 use crate::seed::file_server_client::SessionLimits;
 use crate::trace::step::{SubstitutableMessageSlot, TraceSlotValueKind};
 use crate::trace::value_substitution::MessageSlotValueSource;
@@ -85,6 +87,16 @@ impl LiveServerSession {
     }
 }
 
+/// Last seqid of an owner that the server must have counted. RFC 7530 section 9.1.7.
+#[derive(Clone, Copy, Debug)]
+struct OwnerSeqid {
+    seqid: u32,
+    /// Status of the operation that had it.
+    status: Nfsstat4,
+    /// `true` if a later call was given up: it is unknown whether the server has counted its seqid.
+    is_doubtful: bool,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct LiveVariableValues {
     names: Vec<Option<Box<[u8]>>>,
@@ -93,7 +105,7 @@ pub(super) struct LiveVariableValues {
     /// Last seqid of a stateid, by its variable.
     stateid_seqids: FxHashMap<u32, u32>,
     /// Last seqid of an owner, by `true` for lock-owners and its variable.
-    owner_seqids: FxHashMap<(bool, u32), u32>,
+    owner_seqids: FxHashMap<(bool, u32), OwnerSeqid>,
     /// Next csa_sequence of a client ID.
     create_sequences: FxHashMap<u32, u32>,
     /// Tag that makes client owners of this run distinct from those of others: at most 16 characters.
@@ -209,7 +221,7 @@ impl LiveVariableValues {
 
     /// Returns the next seqid of an owner: `true` for a lock-owner, and its variable.
     pub(super) fn next_seqid(&self, owner: (bool, u32)) -> u32 {
-        self.owner_seqids.get(&owner).map_or(1, |last| last.wrapping_add(1))
+        self.owner_seqids.get(&owner).map_or(1, |last| last.seqid.wrapping_add(1))
     }
 
     /// Replaces a session, keeping its limits.
@@ -299,14 +311,38 @@ impl LiveVariableValues {
 
     /// Updates the seqid of an owner after an operation with this status.
     pub(super) fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
-        if increments_seqid(status) {
-            self.owner_seqids.insert((is_lock, owner), seqid);
+        let status = Nfsstat4(status);
+        if advances_seqid(status) {
+            self.owner_seqids.insert((is_lock, owner), OwnerSeqid { seqid, status, is_doubtful: false });
         }
+    }
+
+    /// Records that a call with these seqids was given up.
+    pub(super) fn mark_owners_doubtful(&mut self, seqids: &[(bool, u32, u32, u32)]) {
+        for (is_lock, owner, _, seqid) in seqids {
+            let last = OwnerSeqid { seqid: seqid.wrapping_sub(1), status: Nfsstat4::NFS4_OK, is_doubtful: true };
+            self.owner_seqids.entry((*is_lock, *owner)).or_insert(last).is_doubtful = true;
+        }
+    }
+
+    /// Returns the first error that the server must have counted, but has not, if it answers NFS4ERR_BAD_SEQID to an
+    /// operation with these seqids of its owners. `None` if the operation may deserve the status.
+    pub(super) fn uncounted_error(&self, operation: u32, seqids: &[(bool, u32, u32, u32)]) -> Option<Nfsstat4> {
+        let mut error = None;
+        for (is_lock, owner, _, seqid) in seqids.iter().filter(|(_, _, at, _)| *at == operation) {
+            // The server does not check the seqid of an unknown owner: RFC 7530 section 9.1.9.
+            let Some(last) = self.owner_seqids.get(&(*is_lock, *owner)) else { continue };
+            if last.is_doubtful || last.seqid.wrapping_add(1) != *seqid {
+                return None;
+            }
+            error = error.or(Some(last.status).filter(|status| *status != Nfsstat4::NFS4_OK));
+        }
+        error
     }
 
     fn owner_seqid(&mut self, is_lock: bool, slot: &SubstitutableMessageSlot, captured: &[u8]) -> u32 {
         let last = self.owner_seqids.get(&(is_lock, slot.variable));
-        let seqid = last.map_or(leading_number(captured).unwrap_or(1), |last| last.wrapping_add(1));
+        let seqid = last.map_or(leading_number(captured).unwrap_or(1), |last| last.seqid.wrapping_add(1));
         self.counts.seqids.push((is_lock, slot.variable, slot.operation, seqid));
         seqid
     }
@@ -320,12 +356,6 @@ impl LiveVariableValues {
 
 fn leading_number(value: &[u8]) -> Option<u32> {
     value.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
-}
-
-/// Returns `true` if an operation with this status increments the seqid. RFC 7530 section 9.1.7.
-fn increments_seqid(status: u32) -> bool {
-    // STALE_CLIENTID, STALE_STATEID, BAD_STATEID, BAD_SEQID, BADXDR, RESOURCE, NOFILEHANDLE, MOVED.
-    !matches!(status, 10_022 | 10_023 | 10_025 | 10_026 | 10_036 | 10_018 | 10_020 | 10_019)
 }
 
 impl MessageSlotValueSource for LiveVariableValues {
@@ -468,6 +498,23 @@ mod tests {
             let (is_lock, owner, _, seqid) = values.counts.seqids[0];
             values.update_owner_seqid(is_lock, owner, seqid, status);
         }
+    }
+
+    /// RFC 7530 section 9.1.7: GRACE is not among the errors that leave the seqid. A call without a reply leaves it
+    /// open.
+    #[test]
+    fn bad_seqid_after_grace_blames_server() {
+        let mut values = LiveVariableValues::new("t");
+        let lock = |seqid| [(false, 1, 1, 50 + seqid), (true, 2, 1, seqid)];
+        values.update_owner_seqid(false, 1, 50, 0);
+        values.update_owner_seqid(true, 2, 0, 0);
+        assert_eq!(values.uncounted_error(1, &lock(1)), None, "no error so far");
+        values.update_owner_seqid(false, 1, 51, 10_013);
+        values.update_owner_seqid(true, 2, 1, 10_013);
+        assert_eq!(values.uncounted_error(1, &lock(2)), Some(Nfsstat4::NFS4ERR_GRACE));
+        assert_eq!(values.uncounted_error(1, &lock(1)), None, "not the next one");
+        values.mark_owners_doubtful(&lock(2));
+        assert_eq!(values.uncounted_error(1, &lock(2)), None, "a call was given up");
     }
 
     #[test]

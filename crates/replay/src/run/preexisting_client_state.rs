@@ -127,7 +127,8 @@ pub(super) fn create_missing_state(
             files.destroy_session();
         }
         match files.hand_over() {
-            ClientidAndSessionState::Session { clientid, create_sequence, id, sequence, slots, limits } => {
+            None => {}
+            Some(ClientidAndSessionState::Session { clientid, create_sequence, id, sequence, slots, limits }) => {
                 for variable in &missing.sessions {
                     values.set_value(*variable, &id);
                     let session = LiveServerSession::with_used_slot(slots, sequence).with_limits(limits, limits);
@@ -138,7 +139,7 @@ pub(super) fn create_missing_state(
                     values.set_create_sequence(*variable, create_sequence);
                 }
             }
-            ClientidAndSessionState::Client { clientid, .. } => {
+            Some(ClientidAndSessionState::Client { clientid }) => {
                 for variable in &missing.clientids {
                     values.set_value(*variable, &clientid.to_be_bytes());
                 }

@@ -8,6 +8,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
+use crate::nfs4::remedy::blames_client;
 use crate::seed::file_server_client::SessionLimits;
 
 /// Maximum number of operations of a COMPOUND that are read.
@@ -220,19 +221,7 @@ impl ReplyStatusesAndSessionGrants {
     }
 
     pub(super) fn client_error_name(&self) -> Option<&'static str> {
-        let is_client_error = |status: &Nfsstat4| {
-            matches!(
-                *status,
-                Nfsstat4::NFS4ERR_BAD_SEQID
-                    | Nfsstat4::NFS4ERR_BADSESSION
-                    | Nfsstat4::NFS4ERR_BADSLOT
-                    | Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION
-                    | Nfsstat4::NFS4ERR_SEQ_MISORDERED
-                    | Nfsstat4::NFS4ERR_SEQ_FALSE_RETRY
-                    | Nfsstat4::NFS4ERR_BADXDR
-            )
-        };
-        self.statuses.iter().copied().map(Nfsstat4).find(is_client_error).and_then(Nfsstat4::name)
+        self.statuses.iter().copied().map(Nfsstat4).find(|status| blames_client(*status)).and_then(Nfsstat4::name)
     }
 }
 

@@ -6,6 +6,7 @@ use nfsrdma_dissectors::nfs::v3::Nfsstat3;
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
+use crate::nfs4::remedy::blames_client;
 use crate::trace::file_format::TraceFileType;
 
 /// A live filehandle.
@@ -19,8 +20,8 @@ pub type FileServerClientResult<T> = Result<T, FileServerClientError>;
 pub enum FileServerClientError {
     /// The server refused the operation, or its results are of no use.
     Refused(String, NfsOperationFailure),
-    /// The server kept asking for a delay: operation and total seconds waited.
-    Busy(String, u64),
+    /// The server kept asking for a delay: operation, status, and total seconds waited.
+    Busy(String, NfsOperationFailure, u64),
     /// The Call failed.
     Call(RpcCallError),
 }
@@ -28,13 +29,16 @@ pub enum FileServerClientError {
 impl fmt::Display for FileServerClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(operation, reason) => match reason.status().and_then(advice_for_status) {
-                Some(advice) => write!(f, "{advice} ({operation}: {reason})"),
+            Self::Refused(operation, reason) => match reason.status().map(advice_for_status) {
+                Some(Some(advice)) => write!(f, "{advice} ({operation}: {reason})"),
+                Some(None) => write!(f, "{operation}: {reason}; see the server's log"),
                 None => write!(f, "{operation}: {reason}"),
             },
-            Self::Busy(operation, seconds) => {
-                write!(f, "{operation}: server busy for {seconds} s (DELAY, GRACE or JUKEBOX); check its state")
-            }
+            Self::Busy(operation, status, seconds) => write!(
+                f,
+                "{operation}: {status} for {seconds} s: the server is busy or in its grace period; check its state and \
+                 try again"
+            ),
             Self::Call(error) => error.fmt(f),
         }
     }
@@ -44,16 +48,21 @@ impl std::error::Error for FileServerClientError {}
 
 impl FileServerClientError {
     /// Creates the error for results that are of no use.
-    pub(super) fn unusable(operation: impl fmt::Display, description: &str) -> Self {
+    pub(crate) fn unusable(operation: impl fmt::Display, description: &str) -> Self {
         Self::Refused(operation.to_string(), NfsOperationFailure::UnusableResults(description.into()))
     }
 
-    pub(super) fn without_requested_item(operation: impl fmt::Display) -> Self {
+    pub(crate) fn without_requested_item(operation: impl fmt::Display) -> Self {
         Self::unusable(operation, "results without the requested item")
     }
 
+    /// Returns `true` if the server says that this program has broken the protocol.
+    pub fn blames_client(&self) -> bool {
+        self.status().is_some_and(blames_client)
+    }
+
     /// Returns the status with which the server refused the operation.
-    pub(super) fn status(&self) -> Option<Nfsstat4> {
+    pub(crate) fn status(&self) -> Option<Nfsstat4> {
         match self {
             Self::Refused(_, reason) => reason.status(),
             Self::Busy(..) | Self::Call(_) => None,
@@ -134,6 +143,19 @@ pub fn advice_for_status(status: Nfsstat4) -> Option<&'static str> {
         }
         Nfsstat4::NFS4ERR_WRONGSEC => {
             "the export requires security other than AUTH_SYS: allow sec=sys for this machine"
+        }
+        Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH => {
+            "the server does not have this minor version: omit ?vers=, or name another; `probe` lists them"
+        }
+        Nfsstat4::NFS4ERR_CLID_INUSE => "another principal uses the client's name: try again after the lease time",
+        Nfsstat4::NFS4ERR_STALE | Nfsstat4::NFS4ERR_BADHANDLE | Nfsstat4::NFS4ERR_FHEXPIRED => {
+            "the object or its export was removed or replaced: check the export, and try again"
+        }
+        Nfsstat4::NFS4ERR_RESOURCE | Nfsstat4::NFS4ERR_TOOSMALL => {
+            "the server lacks resources, or offers too small sizes: see its log and its configuration"
+        }
+        status if blames_client(status) => {
+            "the server says that this program broke the protocol: capture the connection, and report it"
         }
         _ => return None,
     })
@@ -399,6 +421,11 @@ pub trait VersionIndependentNfsClient {
         let mut is_empty = true;
         self.list_next_names(directory, &mut ReaddirPosition::default(), &mut |_| is_empty = false)?;
         Ok(is_empty)
+    }
+
+    /// Returns the minor version of NFSv4 in use; `None` for NFSv3.
+    fn minor_version(&self) -> Option<u32> {
+        None
     }
 
     /// Releases the server state of this client where possible, and closes its connection.

@@ -145,6 +145,8 @@ pub struct SeededTree {
     pub directories: FxHashSet<u32>,
     /// Words of the `supported_attrs` bitmap of the file system; `None` in NFSv3.
     pub supported: Option<Vec<u32>>,
+    /// Minor version of NFSv4 with which the tree was made or found; `None` in NFSv3.
+    pub minor_version: Option<u32>,
     /// Maximum sizes of a READ and a WRITE in the file system.
     pub io: IoLimits,
     /// Paths below the root that represent the captured mounts, none below another. No NFSv3 step can change them or
@@ -349,6 +351,7 @@ pub fn seed(
         // In NFSv4 a step can change the contents of the root.
         mounts: if supported.is_none() { topmost_paths(&seeder.mounts) } else { Vec::new() },
         supported,
+        minor_version: seeder.files.minor_version(),
         io,
         squashed_owner,
         nameless_fileids: seeder.nameless_fileids,

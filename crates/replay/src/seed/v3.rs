@@ -18,11 +18,8 @@ use super::file_server_client::{
     VersionIndependentNfsClient,
 };
 use crate::containment::ContainmentCheckedRpcClient;
+use crate::nfs4::backoff::Backoff;
 use crate::reply_size::ReplySizeUpperBound;
-
-/// Maximum number of attempts when the server asks for a delay, and the delay. RFC 1813 section 2.6: NFS3ERR_JUKEBOX.
-const MAX_JUKEBOX_RETRIES: u32 = 120;
-const JUKEBOX_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// An NFSv3 client. Needs only the first filehandle from the server.
 pub struct Nfs3Client<'t> {
@@ -50,7 +47,8 @@ impl<'t> Nfs3Client<'t> {
             data,
             ..SynchronousProcedureCall::new(Program::NFS, 3, number.0, 0)
         });
-        for _ in 0..MAX_JUKEBOX_RETRIES {
+        let mut backoff = Backoff::default();
+        loop {
             let (status, value) = self.rpc.call(
                 &procedure,
                 |encoder| arguments.encode(encoder),
@@ -64,15 +62,24 @@ impl<'t> Nfs3Client<'t> {
                 Nfsstat3::NFS3_OK => {
                     return value.ok_or_else(|| FileServerClientError::without_requested_item(number));
                 }
-                Nfsstat3::NFS3ERR_JUKEBOX => std::thread::sleep(JUKEBOX_RETRY_INTERVAL),
+                // RFC 1813 section 2.6.
+                Nfsstat3::NFS3ERR_JUKEBOX => match backoff.next_wait() {
+                    Some(wait) => std::thread::sleep(wait),
+                    None => {
+                        let seconds = backoff.waited_seconds();
+                        return Err(FileServerClientError::Busy(
+                            number.to_string(),
+                            NfsOperationFailure::V3(status),
+                            seconds,
+                        ));
+                    }
+                },
                 status => {
                     let reason = NfsOperationFailure::V3(status);
                     return Err(FileServerClientError::Refused(number.to_string(), reason));
                 }
             }
         }
-        let seconds = u64::from(MAX_JUKEBOX_RETRIES) * JUKEBOX_RETRY_INTERVAL.as_secs();
-        Err(FileServerClientError::Busy(number.to_string(), seconds))
     }
 
     fn setattr(&mut self, object: &[u8], new_attributes: Sattr3) -> FileServerClientResult<()> {

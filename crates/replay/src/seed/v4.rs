@@ -3,36 +3,26 @@
 use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Attribute, Attributes, Bitmap4, CbClient4, Clientid4, Close4Args, Create4Args, Createhow4, Createtype4,
-    DestroyClientid4Args, DestroySession4Args, ExchangeIdFlags, Fattr4, Getattr4Args, Link4Args, Lookup4Args, Mode4,
-    Netaddr4, NfsClientId4, NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args,
-    OpenOwner4, OpenRflags, Openflag4, Opentype4, Operation, Read4Args, Readdir4Args, ReclaimComplete4Args,
-    Remove4Args, Results, Setattr4Args, Setclientid4Args, SetclientidConfirm, ShareAccess, ShareDeny, StableHow4,
-    Stateid4, UniversalAddress, Write4Args, mask_and_values, words_for_bits,
+    Args, Attribute, Attributes, Bitmap4, Close4Args, Create4Args, Createhow4, Createtype4, Fattr4, Getattr4Args,
+    Link4Args, Lookup4Args, Mode4, NfsFtype4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
+    OpenRflags, Openflag4, Opentype4, Operation, Read4Args, Readdir4Args, Remove4Args, Results, Setattr4Args,
+    ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args, mask_and_values, words_for_bits,
 };
-use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
 use nfsrdma_rpc::PayloadContentLocation;
-use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 
 use super::file_server_client::{
     FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
-    LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes, ReaddirPosition, SessionLimits,
-    VersionIndependentNfsClient,
+    LiveObjectAttributes, NewObjectKind, ObjectVersionAttributes, ReaddirPosition, VersionIndependentNfsClient,
 };
 use crate::containment::ContainmentCheckedRpcClient;
-use crate::nfs4_session_operations::{channel, create_session, exchange_id, read_results, sequence};
-use crate::reply_size::ReplySizeUpperBound;
+use crate::nfs4::caller::Caller;
+use crate::nfs4::client::Client;
 
-/// Maximum number of times that the client state is re-established.
-const MAX_RENEWALS: u32 = 16;
+pub use crate::nfs4::client::ClientidAndSessionState;
 
 /// The verifier of the client, which does not restart.
 const VERIFIER: [u8; 8] = [7; 8];
-
-/// Maximum number of retries when the server asks for a delay, and the delay.
-const MAX_DELAY_RETRIES: u32 = 120;
-const DELAY_RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// The anonymous stateid, which represents no open. RFC 8881 section 8.2.3.
 const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
@@ -41,89 +31,33 @@ const ANONYMOUS: Stateid4 = Stateid4 { seqid: 0, other: [0; 12] };
 /// and attributes.
 const MESSAGE_OVERHEAD_BYTES: u32 = 2048;
 
-/// The client state at the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientidAndSessionState {
-    /// NFSv4.0.
-    Client {
-        /// The clientid.
-        clientid: u64,
-        /// Last seqid of its only open owner.
-        seqid: u32,
-    },
-    /// NFSv4.1 and later.
-    Session {
-        /// The clientid.
-        clientid: u64,
-        /// Next csa_sequence of the clientid.
-        create_sequence: u32,
-        /// The session ID.
-        id: [u8; 16],
-        /// sa_sequenceid of the last Call on slot 0.
-        sequence: u32,
-        /// Number of slots granted.
-        slots: u32,
-        /// Limits of a Call.
-        limits: SessionLimits,
-    },
-}
-
 /// An NFSv4 client.
 pub struct Nfs4Client<'t> {
-    rpc: ContainmentCheckedRpcClient<'t>,
-    /// Name of the client, as sent to the server.
-    name: String,
-    minor: u32,
-    state: ClientidAndSessionState,
-    /// Number of times that the server lost the client state.
-    renewals: u32,
-    /// Number of open owners before the current one.
-    open_owner_number: u32,
+    caller: Caller<ContainmentCheckedRpcClient<'t>>,
     io: IoLimits,
 }
 
 impl<'t> Nfs4Client<'t> {
-    /// Registers at the server as a client with this name, with the first of `minors` that succeeds.
+    /// Registers at the server as a client with this name, with the first of `minors` that the server has.
     ///
     /// # Errors
-    /// Returns an error if the server refuses all minor versions, or does not answer.
+    /// Returns an error if the server has none of the minor versions, refuses, or does not answer.
     pub fn new(mut rpc: ContainmentCheckedRpcClient<'t>, name: &str, minors: &[u32]) -> FileServerClientResult<Self> {
         rpc.add_client_identity(name);
-        let mut last_error = None;
-        for minor in minors {
-            match register(&mut rpc, *minor, name, None) {
-                Ok(state) => {
-                    let mut client = Self {
-                        rpc,
-                        name: name.to_owned(),
-                        minor: *minor,
-                        state,
-                        renewals: 0,
-                        open_owner_number: 0,
-                        io: IoLimits::default(),
-                    };
-                    client.reclaim_complete()?;
-                    return Ok(client);
-                }
-                Err(FileServerClientError::Call(error)) if error.is_final() => return Err(error.into()),
-                Err(error) => last_error = Some(error),
-            }
-        }
-        Err(last_error.unwrap_or_else(|| FileServerClientError::unusable("NFSv4", "no minor version to try")))
+        let caller = Caller::new(rpc, Client::new(name, VERIFIER, minors));
+        let mut client = Self { caller, io: IoLimits::default() };
+        client.caller.establish(|_| {})?;
+        Ok(client)
     }
 
     /// Destroys the session; the client ID stays confirmed. RFC 8881 section 18.37.
     pub fn destroy_session(&mut self) {
-        if let ClientidAndSessionState::Session { id, .. } = self.state {
-            let destroy = Args::DESTROY_SESSION(DestroySession4Args { dsa_sessionid: id });
-            // State that is not released ends with its lease.
-            let _ = run(&mut self.rpc, self.minor, &Operation::DESTROY_SESSION, &[destroy], &[], |_| Some(()));
-        }
+        self.caller.destroy_session();
     }
 
-    /// Returns the client state, for another component to continue with.
-    pub fn hand_over(self) -> ClientidAndSessionState {
-        self.state
+    /// Returns the client state, for another component to continue with; `None` if the server has just lost it.
+    pub fn hand_over(self) -> Option<ClientidAndSessionState> {
+        self.caller.client.established()
     }
 
     /// Opens a file by its filehandle (RFC 8881 section 18.16.4, CLAIM_FH). `access` is 1 for reading, 2 for writing, 3
@@ -132,9 +66,9 @@ impl<'t> Nfs4Client<'t> {
     /// # Errors
     /// Returns an error if the server refuses or does not answer, and in NFSv4.0, which has no such claim.
     pub fn open(&mut self, file: &[u8], owner: u32, access: u32) -> FileServerClientResult<Stateid4> {
-        let ClientidAndSessionState::Session { .. } = self.state else {
+        if self.caller.client.minor() == 0 {
             return Err(FileServerClientError::unusable(Operation::OPEN, "NFSv4.0 opens by name alone"));
-        };
+        }
         let open = Args::OPEN(Open4Args {
             seqid: 0,
             share_access: ShareAccess(if access & 3 == 0 { 3 } else { access & 3 }),
@@ -154,79 +88,9 @@ impl<'t> Nfs4Client<'t> {
         name: &dyn fmt::Display,
         operations: &[Args<'_>],
         data: &[PayloadContentLocation<'_>],
-        mut read: impl FnMut(&Results<'_>) -> Option<T>,
-    ) -> FileServerClientResult<T> {
-        let mut retries = 0;
-        while retries < MAX_DELAY_RETRIES {
-            match self.run_once(name, operations, data, &mut read) {
-                Err(error) if error.status().is_some_and(is_delay) => {
-                    retries += 1;
-                    std::thread::sleep(DELAY_RETRY_INTERVAL);
-                    // The seqid of the owner in the operation must change before a retry.
-                    if self.minor == 0 && operations.iter().any(|operation| matches!(operation, Args::OPEN(_))) {
-                        return Err(error);
-                    }
-                }
-                Err(error) if error.status().is_some_and(is_client_unknown) && self.renewals < MAX_RENEWALS => {
-                    self.renew()?;
-                    // In NFSv4.0 the operations themselves contain the clientid.
-                    if self.minor == 0 {
-                        return Err(error);
-                    }
-                }
-                // The Call was resent, but the server had executed it without caching the Reply (RFC 8881 section
-                // 15.1.10.3).
-                Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => retries += 1,
-                result => return result,
-            }
-        }
-        let seconds = u64::from(MAX_DELAY_RETRIES) * DELAY_RETRY_INTERVAL.as_secs();
-        Err(FileServerClientError::Busy(name.to_string(), seconds))
-    }
-
-    /// Registers again at a server that has restarted or lost the session. RFC 8881 section 8.4.2.
-    fn renew(&mut self) -> FileServerClientResult<()> {
-        self.renewals += 1;
-        let registered = match self.state {
-            ClientidAndSessionState::Session { clientid, create_sequence, .. } => Some((clientid, create_sequence)),
-            ClientidAndSessionState::Client { .. } => None,
-        };
-        self.state = register(&mut self.rpc, self.minor, &self.name, registered)?;
-        match self.reclaim_complete() {
-            // The server had not lost the client: RFC 8881 section 18.51.3.
-            Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_COMPLETE_ALREADY) => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Tells the server that there is nothing to reclaim.
-    fn reclaim_complete(&mut self) -> FileServerClientResult<()> {
-        if self.minor == 0 {
-            return Ok(());
-        }
-        let operation = Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false });
-        self.run(&Operation::RECLAIM_COMPLETE, &[operation], &[], |_| Some(()))
-    }
-
-    fn run_once<T>(
-        &mut self,
-        name: &dyn fmt::Display,
-        operations: &[Args<'_>],
-        data: &[PayloadContentLocation<'_>],
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> FileServerClientResult<T> {
-        let mut compound = Vec::with_capacity(operations.len() + 1);
-        if let ClientidAndSessionState::Session { id, sequence: last, .. } = &mut self.state {
-            *last += 1;
-            // The Replies of operations that change something are cached, so that a resent Call is not executed twice.
-            // Other Replies are too long to cache.
-            let is_kept = |operation: &Args<'_>| {
-                !matches!(operation, Args::READ(_) | Args::READDIR(_) | Args::READLINK(_) | Args::GETATTR(_))
-            };
-            compound.push(sequence(*id, *last, operations.iter().all(is_kept)));
-        }
-        compound.extend_from_slice(operations);
-        run(&mut self.rpc, self.minor, name, &compound, data, read)
+        self.caller.run(name, operations, data, read)
     }
 
     fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileServerClientResult<()> {
@@ -236,101 +100,83 @@ impl<'t> Nfs4Client<'t> {
         self.run(&Operation::SETATTR, &[putfh(object), set], &[], |_| Some(()))
     }
 
-    fn next_seqid(&mut self) -> u32 {
-        match &mut self.state {
-            ClientidAndSessionState::Client { seqid, .. } => {
-                *seqid += 1;
-                *seqid
-            }
-            ClientidAndSessionState::Session { .. } => 0,
-        }
-    }
-
-    /// Creates a file. Retries if the server asks for a delay or loses the client state.
+    /// Creates a file with OPEN, and closes it.
     fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> FileServerClientResult<LiveFilehandle> {
-        let (mut retries, mut losses) = (0, 0);
-        loop {
-            match self.create_file_once(directory, name, mode) {
-                // The next attempt uses the next seqid of the owner (RFC 7530 section 9.1.7).
-                Err(error) if error.status().is_some_and(is_delay) && retries < MAX_DELAY_RETRIES => retries += 1,
-                // A resent Call may have advanced the seqid twice, so a new owner is used.
-                Err(error) if error.status().is_some_and(is_state_lost) && losses < MAX_RENEWALS => {
-                    losses += 1;
-                    if let ClientidAndSessionState::Client { seqid, .. } = &mut self.state {
-                        (*seqid, self.open_owner_number) = (0, self.open_owner_number + 1);
-                    }
-                    if let Some(created) = self.lookup(directory, name)? {
-                        return Ok(created);
-                    }
-                }
-                result => return result,
-            }
-        }
-    }
-
-    fn create_file_once(&mut self, directory: &[u8], name: &[u8], mode: u32) -> FileServerClientResult<LiveFilehandle> {
-        let clientid = match self.state {
-            ClientidAndSessionState::Client { clientid, .. } => clientid,
-            ClientidAndSessionState::Session { .. } => 0,
-        };
         let (mask, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
-        let attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
-        let seqid = self.next_seqid();
-        let owner = format!("seed {}", self.open_owner_number);
-        let open = Args::OPEN(Open4Args {
-            seqid,
-            share_access: ShareAccess::OPEN4_SHARE_ACCESS_WRITE,
-            share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
-            owner: OpenOwner4 { clientid, owner: Opaque(owner.as_bytes()) },
-            openhow: Openflag4::Create(Createhow4::Guarded(attributes)),
-            claim: OpenClaim4::Null(Text(name)),
-        });
-        let (mut opened, mut handle) = (None, Vec::new());
-        self.run(&Operation::OPEN, &[putfh(directory), open, Args::GETFH(Void)], &[], |results| {
-            match results {
-                Results::OPEN(outcome) => {
-                    let ok = outcome.ok()?;
-                    opened = Some((ok.stateid.clone(), ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)));
-                }
-                Results::GETFH(outcome) => handle = outcome.ok()?.object.0.to_vec(),
-                _ => {}
-            }
-            Some(())
-        })?;
-        let Some((mut stateid, must_confirm)) = opened else { return Ok(handle) };
-        if must_confirm {
-            let seqid = self.next_seqid();
-            let confirm = OpenConfirm4Args { open_stateid: stateid.clone(), seqid };
-            self.run(&Operation::OPEN_CONFIRM, &[putfh(&handle), Args::OPEN_CONFIRM(confirm)], &[], |results| {
-                if let Results::OPEN_CONFIRM(outcome) = results {
-                    stateid = outcome.ok()?.open_stateid.clone();
+        loop {
+            self.caller.establish(|_| {})?;
+            let owner = self.caller.client.open_owner();
+            let owner_name = format!("seed {}", owner.number);
+            let attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
+            let open = Args::OPEN(Open4Args {
+                seqid: owner.seqid,
+                share_access: ShareAccess::OPEN4_SHARE_ACCESS_WRITE,
+                share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+                owner: OpenOwner4 { clientid: owner.clientid, owner: Opaque(owner_name.as_bytes()) },
+                openhow: Openflag4::Create(Createhow4::Guarded(attributes)),
+                claim: OpenClaim4::Null(Text(name)),
+            });
+            let (mut opened, mut handle) = (None, Vec::new());
+            let operations = [putfh(directory), open, Args::GETFH(Void)];
+            let outcome = self.caller.attempt(&Operation::OPEN, &operations, &[], |results| {
+                match results {
+                    Results::OPEN(outcome) => {
+                        let ok = outcome.ok()?;
+                        opened = Some((ok.stateid.clone(), ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)));
+                    }
+                    Results::GETFH(outcome) => handle = outcome.ok()?.object.0.to_vec(),
+                    _ => {}
                 }
                 Some(())
             })?;
+            if outcome.is_none() {
+                // It may have been executed, or only GETFH has failed.
+                match self.lookup(directory, name)? {
+                    Some(created) => handle = created,
+                    None => continue,
+                }
+            }
+            let Some((mut stateid, must_confirm)) = opened else { return Ok(handle) };
+            if must_confirm {
+                let confirmed = self.run_with_seqid(Operation::OPEN_CONFIRM, owner.number, &handle, |seqid| {
+                    Args::OPEN_CONFIRM(OpenConfirm4Args { open_stateid: stateid.clone(), seqid })
+                })?;
+                let Some(confirmed) = confirmed else { return Ok(handle) };
+                stateid = confirmed;
+            }
+            self.run_with_seqid(Operation::CLOSE, owner.number, &handle, |seqid| {
+                Args::CLOSE(Close4Args { seqid, open_stateid: stateid.clone() })
+            })?;
+            return Ok(handle);
         }
-        let seqid = self.next_seqid();
-        let close = Args::CLOSE(Close4Args { seqid, open_stateid: stateid });
-        self.run(&Operation::CLOSE, &[putfh(&handle), close], &[], |_| Some(()))?;
-        Ok(handle)
     }
-}
 
-/// Returns `true` if the server has lost the client or its session.
-fn is_client_unknown(status: Nfsstat4) -> bool {
-    matches!(status, Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION | Nfsstat4::NFS4ERR_STALE_CLIENTID)
-}
-
-/// Returns `true` if the server has lost the client's state, or expects another seqid of its owner.
-fn is_state_lost(status: Nfsstat4) -> bool {
-    is_client_unknown(status)
-        || matches!(
-            status,
-            Nfsstat4::NFS4ERR_STALE_STATEID | Nfsstat4::NFS4ERR_BAD_STATEID | Nfsstat4::NFS4ERR_BAD_SEQID
-        )
-}
-
-fn is_delay(status: Nfsstat4) -> bool {
-    matches!(status, Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE)
+    /// Runs OPEN_CONFIRM or CLOSE of an open of this owner with the owner's next seqid. Returns the stateid, or `None`
+    /// if the open is lost, together with its owner.
+    fn run_with_seqid<'a>(
+        &mut self,
+        operation: Operation,
+        owner: u32,
+        file: &'a [u8],
+        arguments: impl Fn(u32) -> Args<'a>,
+    ) -> FileServerClientResult<Option<Stateid4>> {
+        loop {
+            self.caller.establish(|_| {})?;
+            let current = self.caller.client.open_owner();
+            if current.number != owner {
+                return Ok(None);
+            }
+            let operations = [putfh(file), arguments(current.seqid)];
+            let stateid = self.caller.attempt(&operation, &operations, &[], |results| match results {
+                Results::OPEN_CONFIRM(outcome) => outcome.ok().map(|ok| ok.open_stateid.clone()),
+                Results::CLOSE(outcome) => outcome.ok().map(|ok| ok.open_stateid.clone()),
+                _ => None,
+            })?;
+            if stateid.is_some() {
+                return Ok(stateid);
+            }
+        }
+    }
 }
 
 fn putfh(handle: &[u8]) -> Args<'_> {
@@ -442,9 +288,9 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
     }
 
     fn limit_io(&mut self, limits: IoLimits) {
-        let (request, response) = match &self.state {
-            ClientidAndSessionState::Session { limits, .. } => (limits.request_bytes, limits.response_bytes),
-            ClientidAndSessionState::Client { .. } => (u32::MAX, u32::MAX),
+        let (request, response) = match self.caller.client.established() {
+            Some(ClientidAndSessionState::Session { limits, .. }) => (limits.request_bytes, limits.response_bytes),
+            _ => (u32::MAX, u32::MAX),
         };
         self.io = IoLimits {
             read_bytes: limits.read_bytes.min(response.saturating_sub(MESSAGE_OVERHEAD_BYTES).max(1)),
@@ -543,92 +389,12 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         })
     }
 
+    fn minor_version(&self) -> Option<u32> {
+        Some(self.caller.client.minor())
+    }
+
     fn close(&mut self) {
-        self.destroy_session();
-        if let ClientidAndSessionState::Session { clientid, .. } = self.state {
-            let destroy = Args::DESTROY_CLIENTID(DestroyClientid4Args { dca_clientid: clientid });
-            let _ = run(&mut self.rpc, self.minor, &Operation::DESTROY_CLIENTID, &[destroy], &[], |_| Some(()));
-        }
-        self.rpc.disconnect();
+        self.caller.destroy();
+        self.caller.rpc.disconnect();
     }
-}
-
-/// Runs operations. The first failure is the error; otherwise returns the last value that `read` extracted.
-fn run<T>(
-    rpc: &mut ContainmentCheckedRpcClient<'_>,
-    minor: u32,
-    name: &dyn fmt::Display,
-    operations: &[Args<'_>],
-    data: &[PayloadContentLocation<'_>],
-    mut read: impl FnMut(&Results<'_>) -> Option<T>,
-) -> FileServerClientResult<T> {
-    let size = ReplySizeUpperBound::for_compound(operations);
-    let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
-    let result = rpc.compound(minor, operations, &size.apply_to(&procedure), |reply| read_results(reply, &mut read))?;
-    match result {
-        Ok(Some(value)) => Ok(value),
-        Ok(None) => Err(FileServerClientError::without_requested_item(name)),
-        Err((_, status)) => Err(FileServerClientError::Refused(name.to_string(), NfsOperationFailure::V4(status))),
-    }
-}
-
-/// Registers a client, and from NFSv4.1 on creates a session. `registered` has the client ID and the next csa_sequence
-/// of a client that was registered under this name before. RFC 7530 section 9.1.1, RFC 8881 section 2.4.
-fn register(
-    rpc: &mut ContainmentCheckedRpcClient<'_>,
-    minor: u32,
-    name: &str,
-    registered: Option<(Clientid4, u32)>,
-) -> FileServerClientResult<ClientidAndSessionState> {
-    if minor == 0 {
-        return set_clientid(rpc, name);
-    }
-    let exchange = exchange_id(name, VERIFIER);
-    let (clientid, sequence) = run(rpc, minor, &Operation::EXCHANGE_ID, &[exchange], &[], |results| match results {
-        Results::EXCHANGE_ID(outcome) => outcome.ok().map(|ok| {
-            // RFC 8881 section 18.35.3: eir_sequenceid of a confirmed client is ignored.
-            let is_confirmed = ok.eir_flags.contains(ExchangeIdFlags::EXCHGID4_FLAG_CONFIRMED_R);
-            let registered = registered.filter(|(clientid, _)| is_confirmed && *clientid == ok.eir_clientid);
-            registered.unwrap_or((ok.eir_clientid, ok.eir_sequenceid))
-        }),
-        _ => None,
-    })?;
-    let channels = [channel(2 << 20, 4096, 64, 16), channel(4096, 4096, 64, 16)];
-    let create = create_session(clientid, sequence, channels);
-    run(rpc, minor, &Operation::CREATE_SESSION, &[create], &[], |results| match results {
-        Results::CREATE_SESSION(outcome) => outcome.ok().map(|ok| {
-            let channel = &ok.csr_fore_chan_attrs;
-            let limits = SessionLimits {
-                request_bytes: channel.ca_maxrequestsize,
-                response_bytes: channel.ca_maxresponsesize,
-                operations: channel.ca_maxoperations,
-            };
-            let (id, slots) = (ok.csr_sessionid, channel.ca_maxrequests);
-            let create_sequence = sequence.wrapping_add(1);
-            ClientidAndSessionState::Session { clientid, create_sequence, id, sequence: 0, slots, limits }
-        }),
-        _ => None,
-    })
-}
-
-fn set_clientid(
-    rpc: &mut ContainmentCheckedRpcClient<'_>,
-    name: &str,
-) -> FileServerClientResult<ClientidAndSessionState> {
-    let set = Args::SETCLIENTID(Setclientid4Args {
-        client: NfsClientId4 { verifier: VERIFIER, id: Opaque(name.as_bytes()) },
-        callback: CbClient4 {
-            cb_program: Program::NFS_CB.0,
-            cb_location: Netaddr4 { na_r_netid: Text(b"tcp"), na_r_addr: UniversalAddress(Text(b"0.0.0.0.0.0")) },
-        },
-        callback_ident: 1,
-    });
-    let (clientid, verifier) = run(rpc, 0, &Operation::SETCLIENTID, &[set], &[], |results| match results {
-        Results::SETCLIENTID(outcome) => outcome.ok().map(|ok| (ok.clientid, ok.setclientid_confirm)),
-        _ => None,
-    })?;
-    let confirm = SetclientidConfirm { clientid, setclientid_confirm: verifier };
-    let confirm = Args::SETCLIENTID_CONFIRM(confirm);
-    run(rpc, 0, &Operation::SETCLIENTID_CONFIRM, &[confirm], &[], |_| Some(()))?;
-    Ok(ClientidAndSessionState::Client { clientid, seqid: 0 })
 }

@@ -189,7 +189,7 @@ pub(super) fn status(reply: &MockReply) -> Option<u32> {
 
 /// Returns the number of words after the status of a failed NFSv3 procedure, all of which can mean absent attributes.
 /// RFC 1813 section 3.3.
-fn words_after(operation: &str) -> usize {
+pub(in super::super) fn words_after(operation: &str) -> usize {
     use v3::Procedure as P;
     match v3::Procedure::from_name(operation) {
         Some(P::GETATTR) => 0,

@@ -10,6 +10,8 @@ mod faulty_execution;
 mod message_field_locations;
 mod server_fault;
 
+pub(super) use message_field_locations::words_after;
+
 pub use fault_catalog::all;
 pub use fault_injector::MockFaultInjector;
 pub use server_fault::{MockFieldMutation, MockFieldPath, MockFileTreeFault, MockServerFault, MockServerFaultKind};

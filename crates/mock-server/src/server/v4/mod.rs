@@ -70,6 +70,14 @@ pub(super) fn call(
             count += 1;
             let operation = args.number();
             compound.body.word(operation.0);
+            if let Some(refused) = server.refused_status(operation.name()) {
+                if let (0, Some(refusal)) = (minor, &server.refusal) {
+                    refusal.count_seqids(&args, &mut server.state);
+                }
+                status = Nfsstat4(refused);
+                encode_failure(operation, status, &mut compound.body);
+                break;
+            }
             let cached = clients::check_position(&compound, &args, index, call.count())
                 .and_then(|()| clients::sequence(server, &mut compound, &args, &mut slot));
             let outcome = match cached {
@@ -116,6 +124,11 @@ fn encode_failure(operation: Operation, status: Nfsstat4, body: &mut Encoder) {
     match operation {
         Operation::SETATTR => {
             Results::SETATTR(Setattr4Res { status, attrsset: Bitmap4::default() }).encode(body);
+        }
+        // The client that uses the name: a netid and an address, both empty. RFC 7530 section 16.33.
+        Operation::SETCLIENTID if status == Nfsstat4::NFS4ERR_CLID_INUSE => {
+            status.encode(body);
+            (0..2).for_each(|_| body.word(0));
         }
         // LOCK and LOCKT have encoded the conflicting lock themselves.
         Operation::LOCK | Operation::LOCKT if status == Nfsstat4::NFS4ERR_DENIED => {}

@@ -329,7 +329,12 @@ fn lock(
             let open_state = state.opens.get(&open).ok_or(Nfsstat4::NFS4ERR_BAD_STATEID)?;
             let (client, open_owner) = (open_state.client, open_state.owner.clone());
             state.check_seqid(compound.minor, client, &open_owner, new.open_seqid)?;
-            state.check_seqid(compound.minor, client, new.lock_owner.owner.0, new.lock_seqid)?;
+            let checked = state.check_seqid(compound.minor, client, new.lock_owner.owner.0, new.lock_seqid);
+            if checked.is_err() {
+                // NFS4ERR_BAD_SEQID advances no owner: RFC 7530 section 9.1.7.
+                state.advance_seqid(client, open_owner, new.open_seqid.wrapping_sub(1));
+            }
+            checked?;
             (open, client, new.lock_owner.owner.0.to_vec())
         }
         Locker4::Existing(existing) => {

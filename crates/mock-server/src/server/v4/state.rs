@@ -79,8 +79,8 @@ pub(super) struct MockCachedReply {
 
 #[derive(Clone, Debug)]
 pub(in super::super) struct MockOpen {
-    pub(super) client: u64,
-    pub(super) owner: Vec<u8>,
+    pub(in super::super) client: u64,
+    pub(in super::super) owner: Vec<u8>,
     pub(super) file: MockFileId,
     pub(super) access: u32,
     pub(super) deny: u32,
@@ -193,6 +193,11 @@ impl MockNfs4State {
         let other = self.new_stateid_other(b"dele");
         self.delegations.insert(other, client);
         Stateid4 { seqid: 1, other }
+    }
+
+    /// Records the seqid of an owner.
+    pub(in super::super) fn advance_seqid(&mut self, client: u64, owner: Vec<u8>, seqid: u32) {
+        self.seqids.insert((client, owner), seqid);
     }
 
     /// Checks that the seqid of an owner is the next in NFSv4.0: RFC 7530 section 9.1.7.

@@ -48,7 +48,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !self.verification.unchecked_replies.is_behind() {
             self.verification.pending_variables.clear();
         }
-        self.report.steps.count(entry.id, entry.description.title(), outcome);
+        self.count_step(&entry, outcome);
         let late_differences = self.verification.checker.take_late_differences(false);
         if !late_differences.is_empty() {
             self.report.steps.apply_late_differences(late_differences);
@@ -139,6 +139,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(slot) = entry.call.counts.slot {
             self.retire_slot(slot);
         }
+        self.call_builder.values.mark_owners_doubtful(&entry.call.counts.seqids);
         if let (Some(tree), Some(step)) = (&mut self.verification.expected_tree, entry.step.trace_step()) {
             tree.mark_uncertain(&step, &entry.description);
         }

@@ -11,7 +11,7 @@
 use std::io::{Read, Seek};
 use std::time::Instant;
 
-use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Sessionid4, ShareAccess, Stateid4};
+use nfsrdma_dissectors::nfs::v4::{Clientid4, Nfsstat4, Operation, Sessionid4, ShareAccess, Stateid4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{CallTag, RpcClientConnectionId, TransportReply};
@@ -33,6 +33,7 @@ use super::scheduler::RETRY_DELAY;
 use super::send_result::NonStepCallSubmitResult;
 use super::step_window::{RECOVERY_INDEX, StepWindowEntry, call_tag};
 use crate::containment::ContainmentCheckedTransport;
+use crate::nfs4::remedy::{Remedy, remedy};
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 
 enum RecoveryProgress {
@@ -490,6 +491,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         self.call_builder.count_recovery_sequences(&mut reclaim, call, &reply);
         let status = reply.status();
+        let is_first = call.has_sequence() && reclaim.session.is_some() && reply.statuses.len() == 1;
+        let remedy = remedy(Some(if is_first { Operation::SEQUENCE } else { call.operation() }), status);
         match status {
             Nfsstat4::NFS4_OK => {
                 reclaim.tries = 0;
@@ -505,29 +508,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     reclaim.calls.push_front(RecoveryCall::ReturnDelegation { open, delegation, seqid });
                 }
             }
-            Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE
-                if reclaim.tries < self.context.options.max_delay_retries =>
-            {
+            _ if remedy == Remedy::Wait && reclaim.tries < self.context.options.max_delay_retries => {
                 reclaim.tries += 1;
                 reclaim.retry_at = Some(Instant::now() + RETRY_DELAY * reclaim.tries.min(10));
                 self.report.delayed += 1;
             }
             // The server does not know the client either.
-            Nfsstat4::NFS4ERR_STALE_CLIENTID
-                if matches!(call, RecoveryCall::CreateSession(_)) && !reclaim.is_client_lost =>
+            _ if remedy == Remedy::NewClient
+                && matches!(call, RecoveryCall::CreateSession(_))
+                && !reclaim.is_client_lost =>
             {
                 self.call_builder.plan_recovery(&mut reclaim);
             }
-            Nfsstat4::NFS4ERR_STALE_CLIENTID
-            | Nfsstat4::NFS4ERR_STALE_STATEID
-            | Nfsstat4::NFS4ERR_BADSESSION
-            | Nfsstat4::NFS4ERR_DEADSESSION
-                if !reclaim.is_return =>
-            {
+            _ if matches!(remedy, Remedy::NewClient | Remedy::NewSession) && !reclaim.is_return => {
                 self.call_builder.plan_recovery(&mut reclaim);
                 return self.continue_unless_repeated(reclaim);
             }
-            Nfsstat4::NFS4ERR_COMPLETE_ALREADY if call == RecoveryCall::ReclaimComplete => {
+            _ if remedy == Remedy::Ignore => {
                 reclaim.calls.pop_front();
             }
             _ if reclaim.is_return => {

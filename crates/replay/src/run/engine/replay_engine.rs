@@ -110,8 +110,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let (Some(step), true) = (entry.step.trace_step(), is_executed) {
             self.verification.mark_objects_uncertain(&entry, &step, &state);
         }
-        self.report.steps.count(entry.id, entry.description.title(), state);
+        self.count_step(&entry, state);
         self.scheduler.release(window_index, entry);
+    }
+
+    /// Counts a step in its final state. A mismatch gets the path of the file of its last operation that has one.
+    pub(super) fn count_step(&mut self, entry: &StepWindowEntry, outcome: StepOutcome) {
+        let is_mismatch = matches!(outcome, StepOutcome::Mismatched(_));
+        self.report.steps.count(entry.id, entry.description.title(), outcome);
+        if is_mismatch && let Some(tree) = &self.verification.expected_tree {
+            let file = entry.description.files.iter().rev().find_map(|file| tree.path(*file));
+            self.report.steps.name_file(entry.id, file);
+        }
     }
 
     /// Frees a live slot and wakes the steps that wait for it.

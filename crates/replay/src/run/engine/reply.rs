@@ -350,7 +350,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_false_error = matches!(fault, Some(SEQ_MISORDERED))
             && entry.resend.count == 0
             && entry.call.counts.slot.is_some_and(|slot| self.call_builder.values.is_slot_certain(slot));
-        if is_false_error && recorded.client_error_name().is_none() {
+        let last_operation = outcome.statuses.len().saturating_sub(1) as u32;
+        let uncounted_error = self.call_builder.values.uncounted_error(last_operation, &entry.call.counts.seqids);
+        if fault.is_some()
+            && fault == Nfsstat4::NFS4ERR_BAD_SEQID.name()
+            && entry.resend.count == 0
+            && recorded.client_error_name().is_none()
+            && let Some(error) = uncounted_error
+        {
+            self.report.protocol.count_violation(format!(
+                "{} to {}: its seqids follow those of the calls before, but the server has not counted one that \
+                 it answered with {error} (RFC 7530 section 9.1.7)",
+                Nfsstat4::NFS4ERR_BAD_SEQID,
+                entry.description.title()
+            ));
+            // What follows may follow from it.
+            self.call_builder.values.mark_owners_doubtful(&entry.call.counts.seqids);
+        } else if is_false_error && recorded.client_error_name().is_none() {
             self.report.protocol.count_violation(format!(
                 "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
             ));

@@ -45,19 +45,26 @@ pub(in crate::run) enum RecoveryCall {
 }
 
 impl RecoveryCall {
-    pub(in crate::run) fn name(self) -> &'static str {
-        let operation = match self {
+    pub(in crate::run) fn operation(self) -> Operation {
+        match self {
             Self::ExchangeId => Operation::EXCHANGE_ID,
             Self::CreateSession(_) => Operation::CREATE_SESSION,
             Self::Setclientid => Operation::SETCLIENTID,
             Self::SetclientidConfirm(_) => Operation::SETCLIENTID_CONFIRM,
-            Self::Open(_) => return "OPEN with CLAIM_PREVIOUS",
+            Self::Open(_) => Operation::OPEN,
             Self::OpenConfirm(..) => Operation::OPEN_CONFIRM,
-            Self::Lock(..) => return "LOCK with reclaim",
+            Self::Lock(..) => Operation::LOCK,
             Self::ReturnDelegation { .. } | Self::ReturnHeldDelegation(..) => Operation::DELEGRETURN,
             Self::ReclaimComplete => Operation::RECLAIM_COMPLETE,
-        };
-        operation.name().unwrap_or_default()
+        }
+    }
+
+    pub(in crate::run) fn name(self) -> &'static str {
+        match self {
+            Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
+            Self::Lock(..) => "LOCK with reclaim",
+            call => call.operation().name().unwrap_or_default(),
+        }
     }
 
     /// Returns `true` if a SEQUENCE precedes the operation from NFSv4.1 on.

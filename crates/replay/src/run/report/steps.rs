@@ -53,6 +53,8 @@ pub struct StepMismatch {
     pub copy: u32,
     /// Title of the operation.
     pub operation: String,
+    /// Path of its file or directory below the captured root, if known.
+    pub file: Option<String>,
     /// Differences of the Reply.
     pub differences: Vec<Difference>,
     /// Number of similar steps after this one.
@@ -134,6 +136,13 @@ impl StepResultsOfRun {
         if let StepOutcome::Mismatched(differences) = outcome {
             let operation = operation.to_owned();
             self.keep_mismatch(StepMismatch { step, operation, differences, ..Default::default() });
+        }
+    }
+
+    /// Stores the path of the file of a mismatched step, if that is the first of its group.
+    pub fn name_file(&mut self, step: StepIdWithFrames, file: Option<String>) {
+        if let Some(mismatch) = self.mismatches.iter_mut().rev().find(|mismatch| mismatch.step == step) {
+            mismatch.file = file;
         }
     }
 

@@ -1,0 +1,109 @@
+//! What a status asks of a client. RFC 7530 section 13, RFC 8881 section 15.1.
+
+use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
+
+/// What a client does about a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Nothing: the operation has failed.
+    Nothing,
+    /// The purpose of the operation is fulfilled.
+    Ignore,
+    /// Wait, and send the operation again.
+    Wait,
+    /// Send the operation again as another request: the server executed it, but did not cache its reply.
+    Resend,
+    /// Create a session again.
+    NewSession,
+    /// Register the client again, and create what depends on it.
+    NewClient,
+    /// Continue under another open-owner, whose seqid is not in doubt.
+    NewOwner,
+    /// Register under the next lower minor version.
+    LowerMinorVersion,
+}
+
+/// Returns the remedy for a status of an operation; `None` for one of a COMPOUND without results.
+pub(crate) fn remedy(operation: Option<Operation>, status: Nfsstat4) -> Remedy {
+    match (operation, status) {
+        (_, Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE) => Remedy::Wait,
+        (_, Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => Remedy::Resend,
+        // The server had not lost the client: RFC 8881 section 18.51.3.
+        (Some(Operation::RECLAIM_COMPLETE), Nfsstat4::NFS4ERR_COMPLETE_ALREADY) => Remedy::Ignore,
+        (_, Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH) => Remedy::LowerMinorVersion,
+        // The server has another csa_sequence, or has forgotten the client ID: RFC 8881 section 18.36.3.
+        (Some(Operation::CREATE_SESSION), Nfsstat4::NFS4ERR_SEQ_MISORDERED)
+        | (
+            _,
+            Nfsstat4::NFS4ERR_STALE_CLIENTID | Nfsstat4::NFS4ERR_EXPIRED | Nfsstat4::NFS4ERR_STALE_STATEID,
+        ) => Remedy::NewClient,
+        (
+            _,
+            Nfsstat4::NFS4ERR_BADSESSION
+            | Nfsstat4::NFS4ERR_DEADSESSION
+            | Nfsstat4::NFS4ERR_BADSLOT
+            | Nfsstat4::NFS4ERR_BAD_HIGH_SLOT
+            | Nfsstat4::NFS4ERR_SEQ_MISORDERED
+            | Nfsstat4::NFS4ERR_SEQ_FALSE_RETRY
+            // The connection that creates a session is bound to it: RFC 8881 section 18.36.3.
+            | Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION,
+        ) => Remedy::NewSession,
+        (_, Nfsstat4::NFS4ERR_BAD_SEQID | Nfsstat4::NFS4ERR_BAD_STATEID | Nfsstat4::NFS4ERR_OLD_STATEID) => {
+            Remedy::NewOwner
+        }
+        _ => Remedy::Nothing,
+    }
+}
+
+/// Returns `true` if an operation with this status advances the seqid of its owner. RFC 7530 section 9.1.7.
+pub(crate) fn advances_seqid(status: Nfsstat4) -> bool {
+    !matches!(
+        status,
+        Nfsstat4::NFS4ERR_STALE_CLIENTID
+            | Nfsstat4::NFS4ERR_STALE_STATEID
+            | Nfsstat4::NFS4ERR_BAD_STATEID
+            | Nfsstat4::NFS4ERR_BAD_SEQID
+            | Nfsstat4::NFS4ERR_BADXDR
+            | Nfsstat4::NFS4ERR_RESOURCE
+            | Nfsstat4::NFS4ERR_NOFILEHANDLE
+            | Nfsstat4::NFS4ERR_MOVED
+    )
+}
+
+/// Returns `true` if a status says that this program has broken the protocol: the remedies are exhausted.
+pub(crate) fn blames_client(status: Nfsstat4) -> bool {
+    matches!(
+        status,
+        Nfsstat4::NFS4ERR_BAD_SEQID
+            | Nfsstat4::NFS4ERR_BADSESSION
+            | Nfsstat4::NFS4ERR_BADSLOT
+            | Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION
+            | Nfsstat4::NFS4ERR_SEQ_MISORDERED
+            | Nfsstat4::NFS4ERR_SEQ_FALSE_RETRY
+            | Nfsstat4::NFS4ERR_BADXDR
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All statuses of the list at the end of RFC 7530 section 9.1.7, and three that are not in it.
+    #[test]
+    fn rfc7530_section_9_1_7_statuses_keep_seqid() {
+        let keeping = [10_022, 10_023, 10_025, 10_026, 10_036, 10_018, 10_020, 10_019];
+        assert!(keeping.iter().all(|status| !advances_seqid(Nfsstat4(*status))));
+        let advancing = [Nfsstat4::NFS4_OK, Nfsstat4::NFS4ERR_GRACE, Nfsstat4::NFS4ERR_DENIED];
+        assert!(advancing.into_iter().all(advances_seqid));
+    }
+
+    #[test]
+    fn remedy_depends_on_operation() {
+        let misordered = |operation| remedy(Some(operation), Nfsstat4::NFS4ERR_SEQ_MISORDERED);
+        assert_eq!(misordered(Operation::SEQUENCE), Remedy::NewSession);
+        assert_eq!(misordered(Operation::CREATE_SESSION), Remedy::NewClient);
+        let complete = |operation| remedy(Some(operation), Nfsstat4::NFS4ERR_COMPLETE_ALREADY);
+        assert_eq!(complete(Operation::RECLAIM_COMPLETE), Remedy::Ignore);
+        assert_eq!(complete(Operation::LOOKUP), Remedy::Nothing);
+    }
+}

@@ -1,0 +1,429 @@
+//! Each status at each operation that the program itself sends: in set-up, prologue, final check and probe, for NFSv3,
+//! 4.0, 4.1 and 4.2, on the mock server over TCP. The same for connections that are closed at a call.
+//!
+//! A sample is tried; with `NFSRDMA_CLIENT_STATUSES=full` everything, with `NFSRDMA_CLIENT_STATUSES=7` every seventh
+//! case.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4::{CompoundCall, Nfsstat4};
+use nfsrdma_dissectors::nfs::{mount, v3};
+use nfsrdma_dissectors::rpc::{Program, RpcMsg};
+use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_mock_server::server::{MockRefusal, MockReply, MockServer};
+
+use super::program::{Passing, program};
+use super::proxy::injected_faults::FaultInjector;
+use super::proxy::{Proxy, record, send};
+use crate::captures;
+
+/// Time limit of a run: none waits for anything but a server that asks for it once.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// Version, capture, and the frames of it that are replayed: files with content exist before, and others are made.
+const VERSIONS: [(&str, &str, [u32; 2]); 4] = [
+    ("3", "rxe-v3", [480, 1090]),
+    ("4.0", "rxe-v40", [545, 1160]),
+    ("4.1", "rxe-v41", [528, 1142]),
+    ("4.2", "rxe-v42", [500, 1140]),
+];
+
+/// A call of NFS or MOUNT, as the server received it.
+#[derive(Clone, Debug)]
+struct SeenCall {
+    connection: u32,
+    program: Program,
+    version: u32,
+    minor: Option<u32>,
+    operations: Vec<&'static str>,
+}
+
+/// A call before or after whose execution the connection is closed.
+#[derive(Clone, Copy, Debug)]
+struct Closing {
+    call: usize,
+    is_executed: bool,
+}
+
+#[derive(Default)]
+struct Watched {
+    server: MockServer,
+    connections: u32,
+    calls: Vec<SeenCall>,
+    closing: Option<Closing>,
+}
+
+fn seen(connection: u32, message: &[u8]) -> Option<SeenCall> {
+    let mut cursor = Cursor::new(message);
+    let header = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    let call = header.call()?;
+    let mut seen = SeenCall { connection, program: call.prog, version: call.vers, minor: None, operations: Vec::new() };
+    match (call.prog, call.vers, call.proc) {
+        (_, _, 0) => {}
+        (Program::NFS, 4, _) => {
+            let compound = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+            seen.minor = Some(compound.head.minorversion);
+            seen.operations =
+                compound.operations().map_while(Result::ok).filter_map(|args| args.number().name()).collect();
+        }
+        (Program::NFS, 3, number) => seen.operations.extend(v3::Procedure(number).name()),
+        (Program::MOUNT, 3, number) => seen.operations.extend(mount::v3::Procedure(number).name()),
+        _ => {}
+    }
+    Some(seen)
+}
+
+/// Serves a watched server, with NFS and its auxiliary programs on one port.
+fn serve(watched: &Arc<Mutex<Watched>>) -> Proxy {
+    let behind = Arc::clone(watched);
+    let proxy = Proxy::of(FaultInjector::honest(), move |mut client, _| {
+        let connection = {
+            let mut watched = behind.lock().unwrap();
+            watched.connections += 1;
+            watched.connections
+        };
+        while let Ok(Some(call)) = record(&mut client) {
+            let reply = {
+                let mut reply = MockReply::default();
+                let mut watched = behind.lock().unwrap();
+                let number = watched.calls.len();
+                watched.calls.extend(seen(connection, &call));
+                let closing = watched.closing.filter(|closing| closing.call == number);
+                if closing.is_some() {
+                    watched.closing = None;
+                }
+                if closing.is_none_or(|closing| closing.is_executed) {
+                    watched.server.connection = connection.into();
+                    watched.server.call(Cursor::new(&call), &mut reply);
+                }
+                // The number of results follows the status of the COMPOUND and its tag, which is empty.
+                let reply = reply.complete_message();
+                let count = reply.get(32..36).map(|bytes| u32::from_be_bytes(bytes.try_into().unwrap()));
+                if let Some(seen) = watched.calls.get_mut(number).filter(|seen| seen.minor.is_some()) {
+                    seen.operations.truncate(count.map_or(0, |count| count as usize));
+                }
+                if closing.is_some() {
+                    return;
+                }
+                reply
+            };
+            if send(&mut client, &reply).is_err() {
+                return;
+            }
+        }
+    });
+    watched.lock().unwrap().server.port = proxy.port;
+    proxy
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    Replay,
+    Probe,
+}
+
+struct Outcome {
+    code: i32,
+    output: String,
+    errors: String,
+    calls: Vec<SeenCall>,
+    refused: u64,
+    is_closed: bool,
+}
+
+/// Runs the program against a new server.
+fn run(
+    task: Task,
+    version: &str,
+    trace: &str,
+    refusal: Option<MockRefusal>,
+    closing: Option<Closing>,
+    what: &dyn fmt::Display,
+) -> Outcome {
+    let mut server = MockServer::default();
+    (server.refusal, server.confirms_owners) = (refusal, true);
+    let watched = Arc::new(Mutex::new(Watched { server, closing, ..Watched::default() }));
+    let proxy = serve(&watched);
+    let url = format!("tcp://127.0.0.1:{0}/?vers={version}&rpcbindport={0}", proxy.port);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+    match task {
+        Task::Replay => command.args(["replay", "run", trace, "--order", "serial", "--timeout", "5"]),
+        Task::Probe => command.args(["probe"]),
+    };
+    command.args(["--server", &url]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let started = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if started.elapsed() > TIME_LIMIT {
+            child.kill().unwrap();
+            panic!("{version} {what}: no end within {} s", TIME_LIMIT.as_secs());
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    let output = child.wait_with_output().unwrap();
+    let watched = watched.lock().unwrap();
+    Outcome {
+        code: output.status.code().unwrap_or(-1),
+        output: String::from_utf8(output.stdout).unwrap(),
+        errors: String::from_utf8(output.stderr).unwrap(),
+        calls: watched.calls.clone(),
+        refused: watched.server.refusal.as_ref().map_or(0, |refusal| refusal.refused),
+        is_closed: closing.is_some() && watched.closing.is_none(),
+    }
+}
+
+/// Returns a trace of some frames of a capture.
+fn trace_of(capture: &str, [from, to]: [u32; 2], test: &str) -> Passing {
+    let part = Passing::new(&format!("{test}-{capture}-{from}.pcapng"));
+    let trace = Passing::new(&format!("{test}-{capture}-{from}.trace"));
+    let path = captures::path(capture);
+    let frames = format!("frame.number > {from} && frame.number < {to}");
+    let arguments = ["-q", "--summary", "none", "-r", path.to_str().unwrap(), "-Y", &frames, "-w", part.name()];
+    let written = program(&arguments);
+    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
+    let compiled = program(&["replay", "compile", "-q", part.name(), "-o", trace.name()]);
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    assert!(fs::metadata(trace.name()).unwrap().len() > 0);
+    trace
+}
+
+/// Returns the operations that the program itself sends in each phase, with the number of earlier executions.
+fn occasions(task: Task, version: &str, calls: &[SeenCall]) -> Vec<(&'static str, &'static str, u64)> {
+    let is_file_access = |call: &&SeenCall| call.program == Program::NFS && !call.operations.is_empty();
+    let first = calls.iter().find(is_file_access).map_or(0, |call| call.connection);
+    let last = calls.iter().rev().find(is_file_access).map_or(0, |call| call.connection);
+    let second = calls.iter().filter(is_file_access).map(|call| call.connection).find(|number| *number > first);
+    let mut phases = BTreeMap::from([(first, "set-up"), (last, "final check")]);
+    // The captured clients exist before the first frame.
+    if let Some(second) = second.filter(|_| version != "3" && version != "4.0" && task == Task::Replay) {
+        phases.entry(second).or_insert("prologue");
+    }
+    let (mut counts, mut found) = (BTreeMap::<&str, u64>::new(), Vec::new());
+    let mut have = BTreeSet::new();
+    for call in calls {
+        let phase = match (task, call.program) {
+            (Task::Probe, _) => Some("probe"),
+            (_, Program::MOUNT) => Some("set-up"),
+            _ => phases.get(&call.connection).copied(),
+        };
+        // The server knows no EXPORT, and the result of UMNT does not matter.
+        let operations = call.operations.iter().filter(|name| call.program == Program::NFS || **name == "MNT");
+        for operation in operations {
+            let count = counts.entry(operation).or_default();
+            if let Some(phase) = phase
+                && have.insert((phase, *operation))
+            {
+                found.push((phase, *operation, *count));
+            }
+            *count += 1;
+        }
+    }
+    found
+}
+
+/// Returns the statuses of a version: RFC 1813 section 2.6, RFC 7530 section 13, RFC 8881 section 15.1, RFC 7862
+/// section 11, RFC 8276 section 8.5.
+fn statuses(version: &str, operation: &str) -> Vec<u32> {
+    match version {
+        // RFC 1813 section 5.1.5.
+        _ if operation == "MNT" => vec![1, 2, 5, 13, 20, 22, 63, 10_004, 10_006],
+        "3" => [1, 2, 5, 6, 13, 17, 18, 19, 20, 21, 22, 27, 28, 30, 31, 63, 66, 69, 70, 71]
+            .into_iter()
+            .chain(10_001..=10_008)
+            .collect(),
+        _ => (1..12_000).filter(|status| Nfsstat4(*status).name().is_some()).collect(),
+    }
+}
+
+/// Returns `true` if a client must recover from the status, wherever it comes: it is asked to wait, the server has lost
+/// a session or a client, or counts a slot otherwise. RFC 8881 sections 15.1.1.3, 15.1.9.2, 15.1.10 and 15.1.11.
+fn is_recoverable(version: &str, operation: &str, status: u32) -> bool {
+    const DELAY: u32 = 10_008;
+    match version {
+        "3" => status == DELAY,
+        _ => {
+            matches!(status, DELAY | 10_013)
+                || matches!(status, 10_011 | 10_022 | 10_023 | 10_068)
+                || matches!(status, 10_052 | 10_053 | 10_055 | 10_063 | 10_076 | 10_077 | 10_078)
+                || status == 10_054 && operation == "RECLAIM_COMPLETE"
+                || status == 10_026 && matches!(operation, "OPEN" | "OPEN_CONFIRM" | "CLOSE")
+        }
+    }
+}
+
+/// Returns the number of cases of which one is tried.
+fn sampling(default: usize) -> usize {
+    match env::var("NFSRDMA_CLIENT_STATUSES").as_deref() {
+        Ok("full") => 1,
+        Ok(step) => step.parse().expect("NFSRDMA_CLIENT_STATUSES: full, or N for one of N cases"),
+        Err(_) => default,
+    }
+}
+
+/// Calls `action` for each item in as many threads as this machine has processors.
+fn in_parallel<T: Sync>(items: &[T], action: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    action(item);
+                }
+            });
+        }
+    });
+}
+
+/// Asserts that every call on the wire has the requested version.
+fn assert_version(version: &str, outcome: &Outcome, what: &str) {
+    for call in outcome.calls.iter().filter(|call| call.program == Program::NFS && !call.operations.is_empty()) {
+        let text = call.minor.map_or_else(|| call.version.to_string(), |minor| format!("{}.{minor}", call.version));
+        assert_eq!(text, version, "{what}: {call:?}");
+    }
+}
+
+fn status_name(version: &str, operation: &str, status: u32) -> String {
+    match version {
+        _ if operation == "MNT" => mount::Mountstat3(status).to_string(),
+        "3" => v3::Nfsstat3(status).to_string(),
+        _ => Nfsstat4(status).to_string(),
+    }
+}
+
+/// Judges the outcome of one status at one operation.
+fn judge(version: &str, (phase, operation, status): (&str, &str, u32), outcome: &Outcome) -> Result<(), String> {
+    let name = status_name(version, operation, status);
+    let Outcome { code, output, errors, .. } = outcome;
+    let said = errors.lines().find(|line| line.contains(&name));
+    let names_all = said.is_some_and(|line| {
+        line.contains(operation) && (line.contains("; ") || line.contains(": ") && line.contains('('))
+    });
+    match (*code, phase) {
+        (0, _) => Ok(()),
+        _ if is_recoverable(version, operation, status) => Err(format!("exit {code}, not recovered: {errors}")),
+        (1, "final check") if output.contains(&name) => Ok(()),
+        (3, "final check") if names_all || output.contains(&name) => Ok(()),
+        // An object that the server rejects is left out, and the report has the reason.
+        (1 | 3, "set-up") if output.contains(&name) => Ok(()),
+        // Steps that need what the server refuses are not replayed, and the report has the reason.
+        (1 | 3, "prologue") if output.contains(&name) => Ok(()),
+        (2 | 6, "set-up") | (4, "set-up" | "probe") if names_all && errors.lines().count() == 1 => Ok(()),
+        _ => Err(format!("exit {code}: {errors}")),
+    }
+}
+
+#[test]
+fn every_status_keeps_version_and_exit_codes() {
+    let counts = Mutex::new(BTreeMap::<String, u64>::new());
+    let failures = Mutex::new(Vec::new());
+    for (version, capture, frames) in VERSIONS {
+        let trace = trace_of(capture, frames, "statuses");
+        for task in [Task::Replay, Task::Probe] {
+            let honest = run(task, version, trace.name(), None, None, &"without a refusal");
+            assert_eq!(honest.code, 0, "{version} {task:?}: {}{}", honest.output, honest.errors);
+            assert_version(version, &honest, "without a refusal");
+            let occasions = occasions(task, version, &honest.calls);
+            assert!(occasions.len() >= 2, "{version} {task:?}: {occasions:?}");
+            let cases = occasions
+                .iter()
+                .flat_map(|occasion| statuses(version, occasion.1).into_iter().map(move |status| (*occasion, status)));
+            let step = sampling(83);
+            let always = |status| matches!(status, 10_008 | 10_021 | 10_022 | 10_052);
+            let cases: Vec<_> = cases
+                .enumerate()
+                .filter(|(at, (_, status))| at % step == 0 || always(*status) && at % 5 == 0)
+                .map(|(_, case)| case)
+                .collect();
+            in_parallel(&cases, |((phase, operation, skip), status)| {
+                let name = status_name(version, operation, *status);
+                let what = format!("{phase} {operation} {name}");
+                let refusal = MockRefusal::once(operation, *status, *skip);
+                let outcome = run(task, version, trace.name(), Some(refusal), None, &what);
+                if outcome.refused != 1 {
+                    failures.lock().unwrap().push(format!("NFSv{version} {what}: not reached"));
+                    return;
+                }
+                assert_version(version, &outcome, &what);
+                *counts.lock().unwrap().entry(format!("NFSv{version} {phase} exit {}", outcome.code)).or_default() += 1;
+                if let Err(why) = judge(version, (phase, operation, *status), &outcome) {
+                    failures.lock().unwrap().push(format!("NFSv{version} {what}: {why}"));
+                }
+            });
+        }
+    }
+    let counts = counts.into_inner().unwrap();
+    eprintln!("{counts:#?}\n{} runs", counts.values().sum::<u64>());
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Before its execution, and in a session, whose slots keep replies, also after it.
+#[test]
+fn connection_closed_at_any_call_is_replaced() {
+    let failures = Mutex::new(Vec::new());
+    let runs = AtomicUsize::new(0);
+    for (version, capture, frames) in VERSIONS {
+        let trace = trace_of(capture, frames, "closings");
+        for task in [Task::Replay, Task::Probe] {
+            let honest = run(task, version, trace.name(), None, None, &"without a loss");
+            let step = sampling(13);
+            let all_calls = 0..honest.calls.len();
+            let calls: Vec<_> = all_calls.step_by(if task == Task::Probe { step.min(3) } else { step }).collect();
+            in_parallel(&calls, |call| {
+                for is_executed in [false, true] {
+                    if is_executed && !matches!(version, "4.1" | "4.2") {
+                        continue;
+                    }
+                    let operations = honest.calls.get(*call).map(|call| call.operations.join(" "));
+                    let what = format!("closed at call {call} ({operations:?}), executed: {is_executed}");
+                    let closing = Closing { call: *call, is_executed };
+                    let outcome = run(task, version, trace.name(), None, Some(closing), &what);
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    assert!(outcome.is_closed, "{version} {task:?} {what}: not reached");
+                    assert_version(version, &outcome, &what);
+                    if outcome.code != 0 {
+                        let text = format!("NFSv{version} {task:?} {what}: exit {}: {}", outcome.code, outcome.errors);
+                        failures.lock().unwrap().push(text);
+                    }
+                }
+            });
+        }
+    }
+    eprintln!("{} runs", runs.into_inner());
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// A server with other minor versions, or that refuses: only NFS4ERR_MINOR_VERS_MISMATCH leads to a lower one, and only
+/// if the URL names none.
+#[test]
+fn lower_minor_version_only_after_mismatch() {
+    let (_, capture, frames) = VERSIONS[3];
+    let trace = trace_of(capture, frames, "mismatch");
+    let minors = |url_version: &str, status: u32| {
+        let watched = Arc::new(Mutex::new(Watched::default()));
+        watched.lock().unwrap().server.refusal = Some(MockRefusal::once("EXCHANGE_ID", status, 0));
+        let proxy = serve(&watched);
+        let url = format!("tcp://127.0.0.1:{}/{url_version}", proxy.port);
+        let seeded = program(&["replay", "seed", trace.name(), "--directory", "one", "--server", &url]);
+        let calls = watched.lock().unwrap().calls.clone();
+        let minors: BTreeSet<_> = calls.iter().filter_map(|call| call.minor).collect();
+        (seeded.status.code(), minors.into_iter().collect::<Vec<_>>())
+    };
+    const MISMATCH: u32 = 10_021;
+    assert_eq!(minors("", MISMATCH), (Some(0), vec![1, 2]));
+    assert_eq!(minors("?vers=4.2", MISMATCH), (Some(2), vec![2]));
+    for other in [10_006, 10_008, 10_017, 10_004] {
+        let code = if other == 10_008 { Some(0) } else { Some(2) };
+        assert_eq!(minors("", other), (code, vec![2]), "{other}");
+    }
+}

@@ -1,0 +1,54 @@
+//! `check` of several captures: the lines at the end, and the names in errors.
+
+use std::fs;
+use std::sync::Arc;
+
+use super::auxiliary_programs::serve;
+use super::program::{Passing, program};
+use super::proxy::injected_faults::FaultInjector;
+use crate::captures;
+
+/// Changes the rights that the first ACCESS returns: the capture differs from every server.
+fn with_other_rights(capture: &str) -> Vec<u8> {
+    let mut bytes = captures::bytes(capture);
+    // ACCESS, its status, and the supported and granted rights of a reply.
+    let access = b"\0\0\0\x03\0\0\0\0\0\0\0\x1f\0\0\0";
+    let at = bytes.windows(access.len()).position(|window| window == access).expect("a reply to ACCESS");
+    bytes[at + access.len()] ^= 1;
+    bytes
+}
+
+#[test]
+fn several_captures_end_with_one_line_each() {
+    let proxy = serve(&Arc::default(), FaultInjector::honest());
+    let url = format!("tcp://127.0.0.1:{}/", proxy.port);
+    let (same, changed) = (captures::path("rxe-v42-deleg"), Passing::new("changed-access.pcap"));
+    fs::write(changed.name(), with_other_rights("rxe-v42-deleg")).unwrap();
+    let files = [same.to_str().unwrap(), changed.name(), "nowhere.pcap"];
+    let output = program(&[&["check", "--server", &url][..], &files].concat());
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let last: Vec<_> = text.lines().rev().take(3).collect();
+    let [refused, differs, same_line] = last[..] else { panic!("{text}") };
+    assert!(same_line.starts_with(&format!("ok          {}  ", files[0])), "{same_line}");
+    assert!(same_line.contains(" steps replayed, 100% of the final check"), "{same_line}");
+    assert!(differs.starts_with(&format!("DIFFERS     {}  1 step differs; ", files[1])), "{differs}");
+    let (_, first) = differs.split_once("; first: ").expect("a difference");
+    assert!(first.starts_with("NFS 4.2 ACCESS of /"), "{first}");
+    assert!(first.contains("ACCESS.access"), "{first}");
+    assert!(refused.starts_with("ERROR       nowhere.pcap  "), "{refused}");
+    assert!(said.lines().all(|line| line.contains("nowhere.pcap")), "{said}");
+}
+
+/// A capture that cannot be replayed is named, not its compiled trace.
+#[test]
+fn error_names_capture() {
+    let proxy = serve(&Arc::default(), FaultInjector::honest());
+    let url = format!("tcp://127.0.0.1:{}/?vers=4.1", proxy.port);
+    let capture = captures::path("rxe-v42-deleg");
+    let output = program(&["check", "--server", &url, capture.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let expected = format!("nfsrdma-inspect: {}: the trace uses NFSv4.2", capture.display());
+    assert!(said.starts_with(&expected), "{said}");
+}
