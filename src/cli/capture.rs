@@ -7,12 +7,14 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueHint};
+use nfsrdma_capture_file::live::OpenedLiveCapture;
 use nfsrdma_capture_file::{CapturePacketCounters, NextFrame};
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_output_file::{OutputError, is_standard_output};
 
 use super::exit_status::ExitStatus;
 use super::live_capture_options::{AutostopCondition, LiveCaptureOptionArgs};
+use super::option_values::reject_repeated;
 use super::progress::ProgressLine;
 use super::read_stop_condition::ReadStopCondition;
 use super::standard_streams::{SOURCE_WAIT, is_closed_pipe, report_error};
@@ -63,6 +65,18 @@ enum RingBufferOption {
     Files(NonZeroU64),
 }
 
+impl RingBufferOption {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::FileSize(_) => "filesize",
+            Self::Duration(_) => "duration",
+            Self::Packets(_) => "packets",
+            Self::Interval(_) => "interval",
+            Self::Files(_) => "files",
+        }
+    }
+}
+
 impl FromStr for RingBufferOption {
     type Err = &'static str;
 
@@ -89,6 +103,7 @@ fn bytes(kb: NonZeroU64) -> NonZeroU64 {
 impl CaptureCommandArgs {
     /// Returns the conditions that end a file; `None` for a single file.
     fn rotation(&self) -> Result<Option<CaptureFileRotation>> {
+        reject_repeated("-b", self.ring_buffer.iter().map(|option| option.name()))?;
         let mut rotation = CaptureFileRotation::default();
         for option in &self.ring_buffer {
             match *option {
@@ -142,18 +157,21 @@ impl CaptureCommandArgs {
 }
 
 pub(super) fn run(args: &CaptureCommandArgs) -> Result<ExitStatus> {
-    let Some(interface) = &args.live.interface else {
+    if args.live.interface.is_empty() {
         bail!("no interface given; name one with -i; -D lists them");
-    };
+    }
+    args.live.reject_repeated_conditions()?;
     let rotation = args.rotation()?;
     if args.max_files().is_some() && rotation.is_none() {
         bail!("-a files: needs several files; add a switch condition with -b");
     }
     let target = args.target(rotation)?;
-    let opened = args.live.open(interface)?;
+    let opened = args.live.open()?;
+    let interface = args.live.interface_names();
     interrupt::catch()?;
     let mut recording = args.live.drop_privileges(rotation.is_some(), || {
-        Ok(LiveCaptureFileWriter::new(target, opened.interface(), opened.filter())?)
+        let interface = |opened: &OpenedLiveCapture| (opened.interface().clone(), opened.filter().map(str::to_owned));
+        Ok(LiveCaptureFileWriter::new(target, opened.iter().map(interface).collect())?)
     })?;
     let outcome = record(args, opened, &mut recording)?;
     let lost_packets = recording.lost_packets();
@@ -199,7 +217,7 @@ fn report_failure(error: OutputError, counters: CapturePacketCounters) -> Result
 
 fn record(
     args: &CaptureCommandArgs,
-    opened: nfsrdma_capture_file::live::OpenedLiveCapture,
+    opened: Vec<OpenedLiveCapture>,
     recording: &mut LiveCaptureFileWriter,
 ) -> Result<CaptureOutcome> {
     let (mut source, mut session) = args.live.start(opened, args.quiet)?;
@@ -217,7 +235,9 @@ fn record(
             Ok(NextFrame::Frame(frame)) => {
                 last = frame.time;
                 is_over = session.frame(frame.time);
-                if let Err(error) = recording.frame(&frame, || session.counters()) {
+                if let (Some(frame), Some((on, _))) = (source.frame(), source.interface())
+                    && let Err(error) = recording.frame(on, &frame, || session.counters_by_interface())
+                {
                     return report_failure(error, session.counters());
                 }
                 is_over |= recording.packets() >= max_packets || recording.length() >= max_bytes;
@@ -228,16 +248,16 @@ fn record(
                 // Before the first frame, the capture clock is unknown.
                 if last != Timestamp::default() {
                     last = now;
-                    if let Err(error) = recording.idle(now, || session.counters()) {
+                    if let Err(error) = recording.idle(now, || session.counters_by_interface()) {
                         return report_failure(error, session.counters());
                     }
                 }
             }
             Ok(NextFrame::End) => break,
+            // The other interfaces are still captured.
             Err(error) => {
                 report_error(error);
                 is_good = false;
-                break;
             }
         }
         if recording.needs_file_after(max_files, last) {
@@ -252,7 +272,7 @@ fn record(
         // Packets after the last requested one do not count.
         counters = counters.without_pending();
     }
-    if let Err(error) = recording.finish(last, counters) {
+    if let Err(error) = recording.finish(last, session.counters_by_interface()) {
         return report_failure(error, counters);
     }
     Ok(CaptureOutcome { counters, is_good })

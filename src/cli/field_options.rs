@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use nfsrdma_analysis::filter::Filter;
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 
+use super::option_values::reject_repeated;
 use crate::output::fields_format::{self, FieldOccurrenceSelection, SelectedFieldsLineFormat, TsharkFieldsWriter};
 use crate::output::settings::{OutputLineFormat, OutputLineUnit};
 
@@ -27,6 +28,18 @@ fn letter(text: &str) -> Option<char> {
         ("/s", ..) => Some(' '),
         (_, Some(character), None) => Some(character),
         _ => None,
+    }
+}
+
+impl TsharkFieldPrintOption {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Header(_) => "header",
+            Self::Separator(_) => "separator",
+            Self::Quote(_) => "quote",
+            Self::Occurrence(_) => "occurrence",
+            Self::Aggregator(_) => "aggregator",
+        }
     }
 }
 
@@ -91,6 +104,7 @@ pub(super) fn lines(
     if format == OutputLineFormat::Json && is_whole {
         lines = lines.with_all_fields();
     }
+    reject_repeated("-E", layouts.iter().map(|layout| layout.name()))?;
     for layout in layouts {
         match (*layout, &mut lines.form) {
             (TsharkFieldPrintOption::Header(header), _) => lines.header = header,

@@ -1,6 +1,6 @@
 //! `-w`: writes the frames of the shown lines to a capture file.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -13,6 +13,7 @@ use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, is_stand
 
 use super::standard_streams::report_error;
 use crate::interrupt;
+use crate::output::ViewAndSummaryWriter;
 use crate::output::pcapng_export::{FrameFileWriter, WrittenFrameTotals};
 use crate::output::settings::OutputLineUnit;
 use crate::output::units::{HumanCount, PluralCount};
@@ -88,6 +89,21 @@ impl FrameFileOutput {
             let paths = is_chosen.then_some(paths);
             self.file.transaction(key, transaction, messages, &messages.summary(), paths, findings);
         });
+    }
+
+    /// Selects the frames of calls without a reply that have waited for long, or whose frames leave the queue, as far as
+    /// `output` selects the calls: they may never be complete.
+    pub(super) fn pending(&mut self, output: &mut ViewAndSummaryWriter<impl Write>, flow: &Flow) {
+        let due = self.file.take_due_calls(flow);
+        if due.is_empty() {
+            return;
+        }
+        for call in flow.pending_calls().filter(|call| due.contains(&call.key)) {
+            let Some((transaction, paths)) = output.selected_pending(&call) else { continue };
+            transaction.with_messages(|messages| {
+                self.file.pending(call.key, &transaction, messages, &messages.summary(), paths);
+            });
+        }
     }
 
     /// Writes the frames of a live capture whose Transactions are complete, at intervals of the time of the flow.

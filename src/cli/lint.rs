@@ -122,7 +122,7 @@ impl LintArgs {
     /// Returns `true` if an interface is selected.
     fn is_live(&self) -> bool {
         #[cfg(feature = "live")]
-        return self.live.interface.is_some();
+        return !self.live.interface.is_empty();
         #[cfg(not(feature = "live"))]
         false
     }
@@ -167,11 +167,11 @@ pub(super) fn run(args: &LintArgs) -> Result<ExitStatus> {
     let started = SystemTime::now();
     let input = || {
         #[cfg(feature = "live")]
-        if let Some(interface) = &args.live.interface {
+        if args.is_live() {
             if !args.files.is_empty() {
                 bail!("-i cannot be combined with capture files; omit one of them");
             }
-            let opened = args.live.open(interface)?;
+            let opened = args.live.open()?;
             args.live.drop_privileges(false, || Ok(()))?;
             let (mut source, mut session) = args.live.start(opened, args.quiet)?;
             return read(args, &config, &memory, &mut source, &mut session);

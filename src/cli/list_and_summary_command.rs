@@ -355,7 +355,7 @@ impl DefaultCommandArgs {
     /// Returns `true` if an interface is selected.
     fn is_live(&self) -> bool {
         #[cfg(feature = "live")]
-        return self.live.interface.is_some();
+        return !self.live.interface.is_empty();
         #[cfg(not(feature = "live"))]
         false
     }
@@ -363,7 +363,7 @@ impl DefaultCommandArgs {
     /// Returns `true` if something shows Transactions before they are emitted, with the files that they name: frames,
     /// filters, Calls in flight.
     fn needs_open_names(&self) -> bool {
-        self.view == OutputLineUnit::Frames
+        matches!(self.view, OutputLineUnit::Frames | OutputLineUnit::Connections)
             || self.display_filter.is_some()
             || !self.fields.is_empty()
             || self.pending_watch().is_some()
@@ -490,12 +490,12 @@ pub(super) fn run(args: &DefaultCommandArgs, definition: fn() -> clap::Command) 
             .transpose()
     };
     #[cfg(feature = "live")]
-    if let Some(interface) = &args.live.interface {
+    if args.is_live() {
         if !files.is_empty() {
             bail!("-i cannot be combined with capture files; omit one of them");
         }
         args.live.reject_file_conditions()?;
-        let opened = args.live.open(interface)?;
+        let opened = args.live.open()?;
         let frame_file = args.live.drop_privileges(false, write)?;
         let (mut source, mut session) = args.live.start(opened, false)?;
         let errors = show(args, memory, (filter, fields), &mut source, frame_file, &mut session)?;
@@ -567,6 +567,7 @@ fn show(
                 let is_shown = output.frame(&frame, &mut flow).map_err(write_error)?;
                 if let Some(frame_file) = &mut frame_file {
                     frame_file.frame(source, &flow, is_shown)?;
+                    frame_file.pending(&mut output, &flow);
                 }
                 if !is_known {
                     errors.extend(source.unknown_link());
@@ -575,6 +576,9 @@ fn show(
             Ok(NextFrame::Nothing) => {
                 flow.advance_time(stop_condition.idle());
                 output.record_events(&flow);
+                if let Some(frame_file) = &mut frame_file {
+                    frame_file.pending(&mut output, &flow);
+                }
                 is_idle = true;
             }
             Ok(NextFrame::End) => (is_over, is_at_end) = (true, true),

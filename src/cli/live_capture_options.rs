@@ -15,6 +15,7 @@ use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterfaceLinkState, Captur
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
 use super::bytes::BytesArg;
+use super::option_values::reject_repeated;
 use super::progress;
 use super::read_stop_condition::ReadStopCondition;
 use super::standard_streams::{SOURCE_WAIT, report_error};
@@ -25,9 +26,11 @@ const LIVE: &str = "Live capture";
 /// How to capture.
 #[derive(Debug, Args)]
 pub(super) struct LiveCaptureOptionArgs {
-    /// Capture on this interface: Ethernet, 'any', or an RDMA device that libpcap supports (see -D)
+    /// Capture on this interface: Ethernet, 'any', or an RDMA device that libpcap supports (see -D); can be repeated
+    ///
+    /// The packets of several interfaces are merged by time. The other options apply to each of them.
     #[arg(short = 'i', long, value_name = "IFACE", value_hint = ValueHint::Other, help_heading = LIVE)]
-    pub(super) interface: Option<String>,
+    pub(super) interface: Vec<String>,
 
     /// Capture filter in pcap-filter(7) syntax [default: RDMA, RPC, and tunnels that may carry them]
     ///
@@ -83,6 +86,17 @@ pub(super) enum AutostopCondition {
     Files(NonZeroU64),
 }
 
+impl AutostopCondition {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Duration(_) => "duration",
+            Self::Packets(_) => "packets",
+            Self::FileSize(_) => "filesize",
+            Self::Files(_) => "files",
+        }
+    }
+}
+
 impl FromStr for AutostopCondition {
     type Err = &'static str;
 
@@ -131,30 +145,56 @@ impl LiveCaptureOptionArgs {
         }
     }
 
+    /// Refuses a stop condition that is given twice: only one of both could apply.
+    ///
+    /// # Errors
+    /// Returns an error that names the condition.
+    pub(super) fn reject_repeated_conditions(&self) -> Result<()> {
+        reject_repeated("-a", self.autostop.iter().map(|stop| stop.name()))
+    }
+
     /// Refuses the conditions of files for a command that writes none.
     pub(super) fn reject_file_conditions(&self) -> Result<()> {
         let is_of_files =
             |stop: &AutostopCondition| matches!(stop, AutostopCondition::FileSize(_) | AutostopCondition::Files(_));
+        self.reject_repeated_conditions()?;
         if self.autostop.iter().any(is_of_files) {
             bail!("-a filesize: and files: apply to 'capture' only; use duration:SECONDS or packets:COUNT");
         }
         Ok(())
     }
 
-    pub(super) fn open(&self, interface: &str) -> Result<OpenedLiveCapture> {
+    /// Returns the names of the interfaces for messages.
+    pub(super) fn interface_names(&self) -> String {
+        join_names(&self.interface)
+    }
+
+    /// Opens the interfaces.
+    ///
+    /// # Errors
+    /// Returns an error if one cannot be opened, or is named twice.
+    pub(super) fn open(&self) -> Result<Vec<OpenedLiveCapture>> {
+        let is_repeated =
+            |at: &usize| self.interface.iter().skip(at + 1).any(|other| self.interface.get(*at) == Some(other));
+        if let Some(twice) = (0..self.interface.len()).find(is_repeated).and_then(|at| self.interface.get(at)) {
+            bail!("-i {twice}: named twice; name each interface once");
+        }
         let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(MAX_SNAP_LENGTH);
         let queue = self.max_queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
-        let options = CaptureOptions {
-            interface: interface.to_owned(),
-            // An empty filter accepts everything.
-            filter: self.capture_filter.clone(),
-            snap_length_bytes: snap_length,
-            buffer_bytes: self.buffer_size.unwrap_or(DEFAULT_BUFFER_MIB) << 20,
-            queue_bytes: usize::try_from(queue.0).unwrap_or(usize::MAX),
-            promiscuous: !self.no_promiscuous_mode,
-            immediate: self.immediate,
-        };
-        Ok(live::open(&options)?)
+        let opened = self.interface.iter().map(|interface| {
+            let options = CaptureOptions {
+                interface: interface.clone(),
+                // An empty filter accepts everything.
+                filter: self.capture_filter.clone(),
+                snap_length_bytes: snap_length,
+                buffer_bytes: self.buffer_size.unwrap_or(DEFAULT_BUFFER_MIB) << 20,
+                queue_bytes: usize::try_from(queue.0).unwrap_or(usize::MAX) / self.interface.len(),
+                promiscuous: !self.no_promiscuous_mode,
+                immediate: self.immediate,
+            };
+            Ok(live::open(&options)?)
+        });
+        opened.collect()
     }
 
     /// Drops the privileges needed for opening, and calls `make` to create the output: as the selected user, or, if
@@ -182,20 +222,20 @@ impl LiveCaptureOptionArgs {
     /// Starts the capture, and reports it unless `is_quiet`.
     pub(super) fn start(
         &self,
-        opened: OpenedLiveCapture,
+        opened: Vec<OpenedLiveCapture>,
         is_quiet: bool,
     ) -> Result<(CaptureFrameSource, LiveCaptureSession)> {
         let interrupted = ShutdownSignalRegistration::new()?;
-        let name = opened.interface().name.clone();
-        let source = opened.start()?;
+        let names = opened.iter().map(|opened| opened.interface().name.clone());
+        let links = names.map(|name| (CaptureInterfaceMonitor::new(&name), name)).collect();
+        let source = live::start(opened)?;
         if !is_quiet {
-            report_error(format_args!("capturing on {name}; press Ctrl-C to stop"));
+            report_error(format_args!("capturing on {}; press Ctrl-C to stop", self.interface_names()));
         }
         let live = source.live().ok_or_else(|| anyhow!("-i: nothing is captured"))?;
         let mut session = LiveCaptureSession {
             live,
-            link: CaptureInterfaceMonitor::new(&name),
-            name,
+            links,
             is_quiet,
             interrupted,
             is_stopped: false,
@@ -219,8 +259,8 @@ impl LiveCaptureOptionArgs {
 /// Running capture.
 pub(super) struct LiveCaptureSession {
     live: LiveCaptureControl,
-    link: CaptureInterfaceMonitor,
-    name: String,
+    /// State and name of each interface.
+    links: Vec<(CaptureInterfaceMonitor, String)>,
     /// `true` if the caller reports changes of the interface.
     is_quiet: bool,
     interrupted: ShutdownSignalRegistration,
@@ -247,11 +287,13 @@ impl ReadStopCondition for LiveCaptureSession {
 
     fn idle(&mut self) -> Timestamp {
         self.stop_if_due();
-        if let Some(state) = self.link.poll()
-            && !self.is_quiet
-        {
-            progress::erase_line();
-            report_error(format_args!("{}: {state}", self.name));
+        for (link, name) in &mut self.links {
+            if let Some(state) = link.poll()
+                && !self.is_quiet
+            {
+                progress::erase_line();
+                report_error(format_args!("{name}: {state}"));
+            }
         }
         let now = Instant::now();
         let idle_since = self.idle_since.get_or_insert(now - SOURCE_WAIT);
@@ -271,13 +313,28 @@ impl LiveCaptureSession {
         }
     }
 
-    /// Returns the state of the interface as of the last check, which is made while no frame arrives.
+    /// Returns the state of the interfaces as of the last check, which is made while no frame arrives: of the first
+    /// that does not work, if any.
     pub(super) fn link(&self) -> CaptureInterfaceLinkState {
-        self.link.state()
+        let mut states = self.links.iter().map(|(link, _)| link.state());
+        states.find(|state| *state != CaptureInterfaceLinkState::Up).unwrap_or(CaptureInterfaceLinkState::Up)
     }
 
     pub(super) fn counters(&self) -> CapturePacketCounters {
         self.live.counters()
+    }
+
+    /// Returns the counters of each interface, in the order in which they were named.
+    pub(super) fn counters_by_interface(&self) -> Vec<CapturePacketCounters> {
+        self.live.counters_by_interface().collect()
+    }
+}
+
+/// Joins names as a sentence does: `eth0, eth1 and eth2`.
+fn join_names(names: &[String]) -> String {
+    match names {
+        [names @ .., last] if !names.is_empty() => format!("{} and {last}", names.join(", ")),
+        names => names.concat(),
     }
 }
 

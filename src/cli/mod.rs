@@ -160,7 +160,6 @@ const USAGE: &str = "nfsrdma-inspect [OPTIONS] FILE...";
     // -V is the tree, as in tshark.
     disable_version_flag = true,
     args_conflicts_with_subcommands = true,
-    args_override_self = true,
     max_term_width = 100,
     after_help = "Use --help for details and examples.",
     after_long_help = format!("Columns:\n{COLUMNS}\nExamples:\n{EXAMPLES}\nExit codes:\n{EXIT_CODES}\nEnvironment:\n{ENVIRONMENT}"),
@@ -198,7 +197,22 @@ enum Command {
 
 /// Returns the definition of the command line, from which the manual and the completions are generated.
 pub fn command() -> clap::Command {
-    Cli::command()
+    let mut command = Cli::command();
+    allow_repeated_flags(&mut command);
+    command
+}
+
+/// Lets a flag without a value be given twice, as aliases and scripts do. An option with a value must not be: one of its
+/// values would be ignored.
+fn allow_repeated_flags(command: &mut clap::Command) {
+    *command = std::mem::take(command).mut_args(|argument| match argument.get_action() {
+        clap::ArgAction::SetTrue => {
+            let id = argument.get_id().clone();
+            argument.overrides_with(id)
+        }
+        _ => argument,
+    });
+    command.get_subcommands_mut().for_each(allow_repeated_flags);
 }
 
 /// Runs the program with these arguments, the first of which is its name.
@@ -310,6 +324,9 @@ fn join_paragraphs(text: &str) -> String {
             line.push_str("; ");
         }
         line.push_str(message);
+    }
+    if line.contains("'--display-filter <FILTER>' cannot be used multiple times") {
+        line += "; join filters with '&&'";
     }
     for (clap_message, plain) in PARSER_MESSAGES {
         line = line.replace(clap_message, plain);

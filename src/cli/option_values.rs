@@ -1,5 +1,6 @@
 //! Words and help texts of the option values whose types other parts of the program define.
 
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
@@ -64,4 +65,19 @@ option_values! { ThemeName:
     Dark "dark", "Colors for a dark background";
     Light "light", "Colors for a light background";
     None "none", "Bold, dim and reversed text only";
+}
+
+/// Refuses a condition of a repeatable option that is given twice.
+///
+/// # Errors
+/// Returns an error that names the condition.
+pub(super) fn reject_repeated(option: &str, names: impl Iterator<Item = &'static str>) -> Result<()> {
+    let mut seen = Vec::new();
+    for name in names {
+        if seen.contains(&name) {
+            bail!("{option} {name}: is given twice; give it once");
+        }
+        seen.push(name);
+    }
+    Ok(())
 }

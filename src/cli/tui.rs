@@ -45,7 +45,7 @@ Press ? for a list of keys.
 
 /// Browse a capture interactively: transactions, fields, bytes, operations, connections, files and charts
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, args_override_self = true)]
+#[command(after_help = EXAMPLES)]
 pub(super) struct TuiArgs {
     #[cfg(feature = "live")]
     #[command(flatten)]
@@ -119,7 +119,7 @@ impl LiveCaptureStopCondition for LiveCaptureSession {
 fn capture(args: &TuiArgs, memory: &CommandMemoryBudget) -> Result<SharedCapture> {
     let kept_bytes = ViewMemoryShares::new(memory.view_bytes(), true).kept_bytes;
     #[cfg(feature = "live")]
-    if let Some(interface) = &args.live.interface {
+    if !args.live.interface.is_empty() {
         if args.follow {
             bail!("--follow applies to a file, and -i always follows; omit one of them");
         }
@@ -127,10 +127,10 @@ fn capture(args: &TuiArgs, memory: &CommandMemoryBudget) -> Result<SharedCapture
             bail!("-i cannot be combined with capture files; omit one of them");
         }
         args.live.reject_file_conditions()?;
-        let opened = args.live.open(interface)?;
+        let opened = args.live.open()?;
         args.live.drop_privileges(false, || Ok(()))?;
         let (source, session) = args.live.start(opened, true)?;
-        return Ok(SharedCapture::live(interface, source, kept_bytes, Box::new(session)));
+        return Ok(SharedCapture::live(&args.live.interface.join(" "), source, kept_bytes, Box::new(session)));
     }
     #[cfg(feature = "live")]
     args.live.reject_for_files()?;

@@ -24,7 +24,7 @@ use super::settings::{OutputLineFormat, TimeFormat};
 use super::style::{Glyphs, Style, TerminalProfile};
 use super::table::{TableColumn, TableLineWriter, csv, csv_cells, number, text, text_from};
 use super::transaction_list::marked_severity;
-use super::units::{HexBytes, HumanCount, HumanSize, IsoTimestamp, PluralCount};
+use super::units::{HexBytes, HumanCount, HumanDuration, HumanSize, IsoTimestamp, PluralCount};
 use crate::escape;
 
 /// Columns, here and in the terminal interface.
@@ -39,6 +39,7 @@ pub const COLUMNS: &[TableColumn] = &[
     text_from("STATE", 11, 110),
     number("GRANTED", 7, 100),
     number("IN USE", 7, 100),
+    number("AT LIMIT", 8, 100),
     number("RECOVERY", 8, 130),
 ];
 
@@ -52,8 +53,9 @@ const COLUMNS_WITH_FINDINGS: &[TableColumn; COLUMNS.len() + 1] = &{
 
 /// Returns the cells of a connection.
 pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
-    let ConnectionTally { name, dialect, transactions, incomplete, bytes, granted_credits: granted, .. } = row.tally;
-    let (granted, used) = match (granted, row.in_use()) {
+    let ConnectionTally { name, dialect, transactions, incomplete, bytes, .. } = row.tally;
+    let at_limit_ns = row.at_limit_ns().filter(|_| row.was_at_limit());
+    let (granted, used) = match (row.granted_credits(), row.in_use()) {
         (0, _) => (String::new(), String::new()),
         (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
     };
@@ -68,6 +70,7 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         row.state_name().to_owned(),
         granted,
         used,
+        at_limit_ns.map_or(String::new(), |ns| HumanDuration(ns, glyphs).to_string()),
         recovery_text(row.tally.recovery_ns, glyphs),
     ]
 }
@@ -92,6 +95,9 @@ pub fn describe_parameters(row: &ConnectionStats) -> String {
     let mut text = if row.tally.name.transport.is_rdma() { set_up(row) } else { String::new() };
     for session in &row.sessions {
         text.push_str(&describe_session(session));
+        if let Some(slots) = row.slots.get(&session.id) {
+            let _ = write!(text, "; {}", describe_use("slots", slots));
+        }
     }
     if let Some(sides) = message_credits(row) {
         for (name, Version2SendCredits { sent_messages: sent, send_limit: limit, min_remaining }) in
@@ -119,6 +125,22 @@ pub fn describe_parameters(row: &ConnectionStats) -> String {
         }
     }
     text.strip_prefix("; ").map(str::to_owned).unwrap_or(text)
+}
+
+/// Describes the use of credits or slots: `slots: at most 8 in use of 8 granted, at the limit for 1.50 s`.
+pub fn describe_use(name: &str, series: &CreditSeries) -> String {
+    let (in_flight, limit) = series.most_in_flight();
+    let mut text = format!("{name}: at most {in_flight} in use");
+    match limit {
+        0 => text.push_str(", no grant captured before"),
+        limit => _ = write!(text, " of {limit} granted"),
+    }
+    match series.at_limit_ns() {
+        Some(ns) => _ = write!(text, ", at the limit for {}", HumanDuration(ns, Glyphs::ASCII)),
+        None if limit > 0 => text.push_str(", never at the limit"),
+        None => {}
+    }
+    text
 }
 
 /// Describes a session: its connections, the channels that this connection is bound to, and the limits of the channels.
@@ -293,9 +315,14 @@ impl ConnectionLineWriter {
             OutputLineFormat::Text => {
                 let styles = self.screen.styles;
                 let mut cells = cells(row, self.screen.glyphs).map(|cell| (cell, Style::new()));
-                for (at, style) in
-                    [(0, styles.operation), (1, styles.dim), (6, styles.mark), (7, styles.dim), (10, styles.error)]
-                {
+                for (at, style) in [
+                    (0, styles.operation),
+                    (1, styles.dim),
+                    (6, styles.mark),
+                    (7, styles.dim),
+                    (10, styles.error),
+                    (11, styles.error),
+                ] {
                     cells[at].1 = style;
                 }
                 let worst = marked_severity(findings);
@@ -346,9 +373,19 @@ fn channel_object(limits: SessionChannelLimits) -> impl Serialize {
     }
 }
 
-/// Returns a session of NFSv4.1 or later, and the connections on which it was seen.
-fn session_object(session: &ConnectionSessionSummary) -> impl Serialize {
+/// Returns a session of NFSv4.1 or later, the connections on which it was seen, and the use of its slots.
+fn session_object(session: &ConnectionSessionSummary, slots: Option<&CreditSeries>) -> impl Serialize {
+    let slots = slots.map(|slots| {
+        let (in_use, limit) = slots.most_in_flight();
+        json_object! {
+            in_use: in_use,
+            limit: Some(limit).filter(|limit| *limit > 0),
+            granted: slots.max_of(|step| step.granted),
+            at_limit_ns: slots.at_limit_ns().unwrap_or(0),
+        }
+    });
     json_object! {
+        slots: slots,
         session: DisplayAsJsonString(HexBytes(&session.id)),
         connections: &session.connections,
         bound_to: binding_names(session.binding, ["fore_channel", "backchannel"]),
@@ -382,7 +419,7 @@ fn credits_object(row: &ConnectionStats) -> impl Serialize {
     };
     json_object! {
         asked: tally.requested_credits,
-        granted: tally.granted_credits,
+        granted: row.granted_credits(),
         in_use: row.in_use(),
         at_limit_ns: row.at_limit_ns(),
         reverse_asked: tally.reverse_requested_credits,
@@ -436,7 +473,7 @@ fn json_line(row: &ConnectionStats, findings: &[Finding], has_iso: bool) -> impl
         closed: row.state.is_some_and(|state| state.is_ending),
         dialect: tally.dialect.map(Dialect::key),
         credits: tally.name.transport.is_rdma().then(|| credits_object(row)),
-        sessions: JsonArray(|| row.sessions.iter().map(session_object)),
+        sessions: JsonArray(|| row.sessions.iter().map(|session| session_object(session, row.slots.get(&session.id)))),
         set_up: row.state.and_then(|state| state.parameters).map(set_up_object),
         properties: row
             .state

@@ -52,7 +52,8 @@ const BLOCK_OVERHEAD_BYTES: u64 = 40;
 
 struct OpenCaptureOutputFile {
     to: PcapngWriter<OutputFile>,
-    on: InterfaceId,
+    /// The interfaces, in the order of the recording's.
+    interfaces: Vec<InterfaceId>,
     packets: u64,
     start: Timestamp,
     /// Length of the file when it was flushed last.
@@ -63,8 +64,8 @@ struct OpenCaptureOutputFile {
 /// be read while it is written, and no older file is removed before a new one exists.
 pub struct LiveCaptureFileWriter {
     target: CaptureFileDestination,
-    interface: CaptureFileInterface,
-    filter: Option<String>,
+    /// The interfaces, each with its capture filter.
+    interfaces: Vec<(CaptureFileInterface, Option<String>)>,
     open: Option<OpenCaptureOutputFile>,
     /// Number of files begun.
     files: u64,
@@ -76,24 +77,23 @@ pub struct LiveCaptureFileWriter {
     /// Those of them that are in files: the others are in a buffer.
     flushed_packets: u64,
     bytes: u64,
-    /// Counters at the end of the last file.
-    last_counters: CapturePacketCounters,
+    /// Counters of each interface at the end of the last file.
+    last_counters: Vec<CapturePacketCounters>,
 }
 
 impl LiveCaptureFileWriter {
-    /// Creates a recording of the frames of an interface. A single file is created at once, to reserve its name.
+    /// Creates a recording of the frames of interfaces, each with its capture filter. A single file is created at once,
+    /// to reserve its name.
     ///
     /// # Errors
     /// Returns an error if a file cannot be created or written.
     pub fn new(
         target: CaptureFileDestination,
-        interface: &CaptureFileInterface,
-        filter: Option<&str>,
+        interfaces: Vec<(CaptureFileInterface, Option<String>)>,
     ) -> Result<Self, OutputError> {
         let mut writer = Self {
             target,
-            interface: interface.clone(),
-            filter: filter.map(str::to_owned),
+            interfaces,
             open: None,
             files: 0,
             path: None,
@@ -101,7 +101,7 @@ impl LiveCaptureFileWriter {
             packets: 0,
             flushed_packets: 0,
             bytes: 0,
-            last_counters: CapturePacketCounters::default(),
+            last_counters: Vec::new(),
         };
         if matches!(writer.target, CaptureFileDestination::File(_)) {
             writer.begin_file(None)?;
@@ -134,21 +134,24 @@ impl LiveCaptureFileWriter {
         self.bytes + self.open.as_ref().map_or(0, |open| open.flushed_bytes)
     }
 
-    /// Writes a frame, into a new file if the current one is over. `counters` are those of the capture, this frame
-    /// included.
+    /// Writes a frame of the interface `on`, into a new file if the current one is over. `counters` are those of each
+    /// interface, this frame included.
     ///
     /// # Errors
     /// Returns an error if a file cannot be created or written.
     pub fn frame(
         &mut self,
+        on: usize,
         frame: &Frame<'_>,
-        counters: impl Fn() -> CapturePacketCounters,
+        counters: impl Fn() -> Vec<CapturePacketCounters>,
     ) -> Result<(), OutputError> {
         if self.must_rotate(frame.time) {
-            let mut counters = counters().without_pending();
+            let mut counters = without_pending(counters());
             // This frame belongs to the next file.
-            for count in [&mut counters.received, &mut counters.captured, &mut counters.decoded] {
-                *count = count.saturating_sub(1);
+            if let Some(counters) = counters.get_mut(on) {
+                for count in [&mut counters.received, &mut counters.captured, &mut counters.decoded] {
+                    *count = count.saturating_sub(1);
+                }
             }
             self.end_file(frame.time, counters)?;
         }
@@ -167,7 +170,8 @@ impl LiveCaptureFileWriter {
         }
         open.packets += 1;
         self.packets += 1;
-        let result = open.to.frame(open.on, frame, std::iter::empty());
+        let Some(interface_id) = open.interfaces.get(on) else { return Ok(()) };
+        let result = open.to.frame(*interface_id, frame, std::iter::empty());
         self.with_path(result)
     }
 
@@ -175,9 +179,13 @@ impl LiveCaptureFileWriter {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn idle(&mut self, now: Timestamp, counters: impl Fn() -> CapturePacketCounters) -> Result<(), OutputError> {
+    pub fn idle(
+        &mut self,
+        now: Timestamp,
+        counters: impl Fn() -> Vec<CapturePacketCounters>,
+    ) -> Result<(), OutputError> {
         if self.must_rotate(now) {
-            self.end_file(now, counters().without_pending())?;
+            self.end_file(now, without_pending(counters()))?;
         }
         self.flush()
     }
@@ -196,12 +204,12 @@ impl LiveCaptureFileWriter {
     ///
     /// # Errors
     /// Returns an error if a file cannot be created or written.
-    pub fn finish(&mut self, now: Timestamp, counters: CapturePacketCounters) -> Result<(), OutputError> {
+    pub fn finish(&mut self, now: Timestamp, counters: Vec<CapturePacketCounters>) -> Result<(), OutputError> {
         // A capture without packets is a file, too.
         if self.files == 0 {
             self.begin_file(Some(now))?;
         }
-        self.end(now, counters.without_pending())?.map_or(Ok(()), OutputFile::commit)?;
+        self.end(now, without_pending(counters))?.map_or(Ok(()), OutputFile::commit)?;
         self.flushed_packets = self.packets;
         Ok(())
     }
@@ -245,22 +253,26 @@ impl LiveCaptureFileWriter {
         let to = OutputFile::create(&path, &ProtectedInputFiles::default())?.refuse_terminal()?;
         self.path = Some(path);
         let header = self.header(to);
-        let (mut to, interface_id) = self.with_path(header)?;
+        let (mut to, interfaces) = self.with_path(header)?;
         to.output().publish()?;
         let start = now.unwrap_or(Timestamp(i64::MAX));
         let flushed_bytes = to.length();
-        self.open = Some(OpenCaptureOutputFile { to, on: interface_id, packets: 0, start, flushed_bytes });
+        self.open = Some(OpenCaptureOutputFile { to, interfaces, packets: 0, start, flushed_bytes });
         Ok(())
     }
 
-    fn header(&self, to: OutputFile) -> io::Result<(PcapngWriter<OutputFile>, InterfaceId)> {
-        let mut to = PcapngWriter::new(to, APPLICATION)?.with_filter(self.filter.as_deref());
-        let interface_id = to.interface(0, &self.interface)?;
-        Ok((to, interface_id))
+    fn header(&self, to: OutputFile) -> io::Result<(PcapngWriter<OutputFile>, Vec<InterfaceId>)> {
+        let mut to = PcapngWriter::new(to, APPLICATION)?;
+        let mut ids = Vec::new();
+        for (at, (interface, filter)) in self.interfaces.iter().enumerate() {
+            to = to.with_filter(filter.as_deref());
+            ids.push(to.interface(at, interface)?);
+        }
+        Ok((to, ids))
     }
 
     /// Ends one of several files, without waiting for the disk: packets arrive meanwhile.
-    fn end_file(&mut self, now: Timestamp, counters: CapturePacketCounters) -> Result<(), OutputError> {
+    fn end_file(&mut self, now: Timestamp, counters: Vec<CapturePacketCounters>) -> Result<(), OutputError> {
         if let Some(file) = self.end(now, counters)? {
             let result = file.end_published();
             let written = self.with_path(result)?;
@@ -270,13 +282,16 @@ impl LiveCaptureFileWriter {
         Ok(())
     }
 
-    fn end(&mut self, now: Timestamp, counters: CapturePacketCounters) -> Result<Option<OutputFile>, OutputError> {
+    fn end(&mut self, now: Timestamp, counters: Vec<CapturePacketCounters>) -> Result<Option<OutputFile>, OutputError> {
         let Some(mut open) = self.open.take() else { return Ok(None) };
         self.bytes += open.to.length();
-        let counters = counters.since(&std::mem::replace(&mut self.last_counters, counters));
-        let statistics = InterfaceStatistics { start: open.start.min(now), end: now, counters };
-        let result = open.to.statistics(open.on, &statistics);
-        self.with_path(result)?;
+        let start = open.start.min(now);
+        for (at, (interface_id, counters)) in open.interfaces.iter().zip(&counters).enumerate() {
+            let counters = counters.since(&self.last_counters.get(at).copied().unwrap_or_default());
+            let result = open.to.statistics(*interface_id, &InterfaceStatistics { start, end: now, counters });
+            self.with_path(result)?;
+        }
+        self.last_counters = counters;
         Ok(Some(open.to.into_output()))
     }
 
@@ -284,6 +299,10 @@ impl LiveCaptureFileWriter {
     fn with_path<T>(&self, result: io::Result<T>) -> Result<T, OutputError> {
         result.map_err(|error| OutputError::write_error(self.path.as_deref().unwrap_or(Path::new("-")), error))
     }
+}
+
+fn without_pending(counters: Vec<CapturePacketCounters>) -> Vec<CapturePacketCounters> {
+    counters.iter().map(CapturePacketCounters::without_pending).collect()
 }
 
 /// Returns the path of a file of a sequence: `NAME_00001_20260101120000.EXT`.
@@ -361,7 +380,7 @@ mod tests {
         let place = rotation.map_or(CaptureFileDestination::File(name.clone()), |rotation| {
             CaptureFileDestination::Files(name, rotation)
         });
-        let mut recording = LiveCaptureFileWriter::new(place, &interface(), None).unwrap();
+        let mut recording = LiveCaptureFileWriter::new(place, vec![(interface(), None)]).unwrap();
         let count = |count: u64| CapturePacketCounters {
             received: count,
             captured: count,
@@ -376,10 +395,10 @@ mod tests {
                 bytes: &[0; 1000],
                 length: 1000,
             };
-            recording.frame(&frame, || count(number)).unwrap();
+            recording.frame(0, &frame, || vec![count(number)]).unwrap();
         }
         let end = Timestamp(seconds.last().unwrap_or(&7) * SECOND);
-        recording.finish(end, count(seconds.len() as u64)).unwrap();
+        recording.finish(end, vec![count(seconds.len() as u64)]).unwrap();
         assert_eq!(recording.packets(), seconds.len() as u64);
     }
 

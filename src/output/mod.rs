@@ -231,6 +231,9 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             if let SelectedViewLineWriter::Trees(_, recent_frames) = &mut self.lines_view {
                 recent_frames.set_last_crc(flow.frame_mpa_counts());
             }
+            if let SelectedViewLineWriter::Connections(_, open) = &mut self.lines_view {
+                open.frame(flow);
+            }
             if let Some(names) = &mut self.early_names {
                 names.infer_from_frame(flow);
             }
@@ -320,6 +323,9 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                 let summary = summary.get_or_insert_with(|| messages.summary());
                 *findings = conformance.check(key, transaction, messages, summary);
             }
+            if let SelectedViewLineWriter::Connections(_, open) = lines_view {
+                open.credits(transaction, messages, summary.get_or_insert_with(|| messages.summary()));
+            }
             if let (Some(selection), Some(key)) = (selection.as_mut(), key) {
                 selection.set_findings(findings);
                 let tally = match is_frames {
@@ -346,7 +352,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                 | SelectedViewLineWriter::Fields(_)
                 | SelectedViewLineWriter::Operations => Ok(()),
                 SelectedViewLineWriter::Connections(_, open) => {
-                    open.transaction(transaction, messages, &summary);
+                    open.transaction(transaction, &summary);
                     Ok(())
                 }
                 SelectedViewLineWriter::List(list) => {
@@ -399,6 +405,18 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         })
     }
 
+    /// Returns a call without a reply with its paths, if the filter selects it.
+    pub fn selected_pending(&mut self, call: &PendingCall<'_>) -> Option<(Transaction, OperationPaths<'_>)> {
+        let names = self.early_names.as_mut().unwrap_or(&mut self.names);
+        let transaction = call.to_transaction();
+        let selection = &mut self.selection;
+        let is_selected = transaction.with_messages(|messages| {
+            names.resolve(&transaction, messages, &messages.summary());
+            selection.as_mut().is_none_or(|one| one.pending(call.key, &transaction, messages, names.paths()))
+        });
+        is_selected.then(|| (transaction, names.paths()))
+    }
+
     /// Writes the closed connections, all of whose Transactions were passed before.
     ///
     /// # Errors
@@ -408,7 +426,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         while self.lines < self.settings.max_lines
             && let Some(state) = flow.next_closed()
         {
-            if let Some(row) = open.close(state) {
+            if let Some(row) = open.close(state, flow.now()) {
                 let findings = findings_of(&mut self.conformance, &row);
                 view.line(&mut self.to, &row, &findings, self.settings.tree)?;
                 self.lines += 1;

@@ -3,7 +3,7 @@
 //! The Transaction of a frame is known only when it is complete, long after the frame. So frames are queued by number,
 //! and are written in order when there are too many. Their bytes are read a second time; frames of a pipe, which can be
 //! read only once, are queued with their bytes. The file of a live capture grows up to the first frame of a Transaction
-//! that is not complete.
+//! that is not complete. The frames of a call that has waited long for its reply are written without it.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -42,6 +42,10 @@ const MAX_COMMENTS_PER_FRAME: usize = 64;
 const MAX_NAMED_FINDINGS: usize = 8;
 /// Nanoseconds of frame time that a frame of a growing file waits for a Transaction.
 const SETTLED_AGE_NS: u64 = 2_000_000_000;
+/// Age of a call without a reply at which its frames are written to a growing file, in nanoseconds.
+const OLD_CALL_NS: u64 = 5_000_000_000;
+/// Nanoseconds of frame time between two searches for such calls.
+const CALL_SEARCH_INTERVAL_NS: u64 = 500_000_000;
 /// Nanoseconds of frame time that a frame with a part of a message waits for the rest of it.
 const PARTIAL_AGE_NS: u64 = 10_000_000_000;
 
@@ -102,7 +106,11 @@ impl FrameMembership {
         };
         let status = if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
         let findings = findings_text(findings, frame);
-        format!("Transaction {index}, connection {connection}: {role} {description}{status}{findings}")
+        let name = match index {
+            0 => "Call without a reply".into(),
+            index => format!("Transaction {index}"),
+        };
+        format!("{name}, connection {connection}: {role} {description}{status}{findings}")
     }
 }
 
@@ -158,8 +166,16 @@ pub struct FrameFileWriter<W> {
     labels: InfoColumnFormatter,
     /// With [`FrameFileWriter::with_control_frames`]: the connections of selected Transactions.
     connections: Option<FxHashSet<u64>>,
-    /// With [`FrameFileWriter::with_growth`]: the first frames of Transactions that are not emitted yet.
-    open_transactions: Option<FxHashMap<TransactionSlabKey, FrameNumber>>,
+    /// The first frames of transactions that are not emitted yet, except calls in `selected_calls`.
+    open_transactions: FxHashMap<TransactionSlabKey, FrameNumber>,
+    /// `true` for a file that is read while it is written.
+    is_growing: bool,
+    /// Calls without a reply whose frames are selected, with their comments.
+    selected_calls: FxHashMap<TransactionSlabKey, Rc<TransactionCommentText>>,
+    /// Calls without a reply that the filter does not select.
+    rejected_calls: FxHashSet<TransactionSlabKey>,
+    /// Time of the next search for calls without a reply, and number of frames before it.
+    next_search: (Timestamp, u64),
     /// Bytes of memory in use, and their limit.
     used_bytes: usize,
     limit_bytes: usize,
@@ -214,7 +230,11 @@ impl<W: Write> FrameFileWriter<W> {
             pending_events: FxHashMap::default(),
             labels: InfoColumnFormatter::default(),
             connections: None,
-            open_transactions: None,
+            open_transactions: FxHashMap::default(),
+            is_growing: false,
+            selected_calls: FxHashMap::default(),
+            rejected_calls: FxHashSet::default(),
+            next_search: (Timestamp::default(), 0),
             used_bytes: 0,
             limit_bytes,
             written: 0,
@@ -233,7 +253,7 @@ impl<W: Write> FrameFileWriter<W> {
     /// Prepares for [`FrameFileWriter::write_settled`].
     #[must_use]
     pub fn with_growth(self) -> Self {
-        Self { open_transactions: Some(FxHashMap::default()), ..self }
+        Self { is_growing: true, ..self }
     }
 
     /// Writes the queued frames up to the first that a Transaction may still select or label, and flushes the file. A
@@ -242,7 +262,10 @@ impl<W: Write> FrameFileWriter<W> {
     /// # Errors
     /// Returns an error if writing fails.
     pub fn write_settled(&mut self, flow: &Flow) -> io::Result<()> {
-        let Some(open) = &mut self.open_transactions else { return Ok(()) };
+        if !self.is_growing {
+            return Ok(());
+        }
+        let open = &mut self.open_transactions;
         open.retain(|key, _| flow.transaction(*key).is_some());
         let first_open = open.values().min().map_or(u64::MAX, |frame| frame.0);
         while self.first_frame < first_open && self.is_front_settled(flow.now()) {
@@ -269,6 +292,12 @@ impl<W: Write> FrameFileWriter<W> {
     /// Returns an error if writing fails.
     pub fn frame(&mut self, source: &CaptureFrameSource, flow: &Flow, is_chosen: bool) -> io::Result<()> {
         let (Some(frame), Some(interface)) = (source.frame(), source.interface()) else { return Ok(()) };
+        // An interface without frames was captured, too.
+        if self.read == 0 {
+            for (at, interface) in source.live_interfaces().enumerate() {
+                self.to.interface(at, interface)?;
+            }
+        }
         self.buffered_frame(&frame, interface, || source.comments().map(Cow::into_owned).collect(), flow, is_chosen)
     }
 
@@ -306,17 +335,27 @@ impl<W: Write> FrameFileWriter<W> {
             self.used_bytes += frame.memory_bytes();
             frames.push_back(frame);
         }
-        if let Some(open) = &mut self.open_transactions {
-            for kind in flow.frame_kinds() {
-                let FrameContentKind::Message { key, .. } = *kind else { continue };
+        for kind in flow.frame_kinds() {
+            let (FrameContentKind::Message { key, which } | FrameContentKind::Retransmission { key, which }) = *kind
+            else {
+                continue;
+            };
+            if let Some(label) = self.selected_calls.get(&key).filter(|_| which == RpcMessageKind::Call) {
+                let label = Rc::clone(label);
+                self.mark(frame.number, &label, TransactionFrameRole::Message(which));
+            } else if !self.selected_calls.contains_key(&key) {
                 let transaction = flow.transaction(key);
                 let message =
                     transaction.and_then(|transaction| transaction.call.as_ref().or(transaction.reply.as_ref()));
                 let first = message.and_then(|message| message.frames.first().copied());
-                open.entry(key).or_insert(first.unwrap_or(frame.number));
+                self.open_transactions.entry(key).or_insert(first.unwrap_or(frame.number));
             }
         }
         for TransactionFrame { frame, key, role } in flow.transaction_frames() {
+            if let Some(label) = self.selected_calls.get(key) {
+                let label = Rc::clone(label);
+                self.mark(*frame, &label, TransactionFrameRole::Event(*role));
+            }
             let events = self.pending_events.entry(*key).or_default();
             // A frame may contain several parts of one chunk.
             if events.last() != Some(&(*frame, *role)) {
@@ -340,6 +379,9 @@ impl<W: Write> FrameFileWriter<W> {
     ) {
         let events = self.pending_events.remove(&key).unwrap_or_default();
         self.used_bytes -= EVENT_BYTES * events.len();
+        self.open_transactions.remove(&key);
+        self.rejected_calls.remove(&key);
+        let selected_call = self.selected_calls.remove(&key);
         let Some(paths) = paths else { return };
         if let Some(connections) = &mut self.connections {
             connections.insert(transaction.connection.number);
@@ -348,14 +390,93 @@ impl<W: Write> FrameFileWriter<W> {
             findings: finding_labels(findings, transaction, &events),
             ..self.label(transaction, messages, summary, paths)
         });
-        for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            for frame in transaction.message(kind).iter().flat_map(|message| &message.frames) {
-                self.mark(*frame, &label, TransactionFrameRole::Message(kind));
+        let too_late = self.too_late;
+        self.mark_all(transaction, &label, events, selected_call.as_ref());
+        if selected_call.is_some() {
+            // Its earlier frames were written.
+            self.too_late = too_late;
+        }
+    }
+
+    /// Marks the frames of a transaction with a comment, which replaces the one of a call without a reply.
+    fn mark_all(
+        &mut self,
+        transaction: &Transaction,
+        label: &Rc<TransactionCommentText>,
+        events: Vec<(FrameNumber, FrameRole)>,
+        replaced: Option<&Rc<TransactionCommentText>>,
+    ) {
+        let messages = [RpcMessageKind::Call, RpcMessageKind::Reply].into_iter().flat_map(|kind| {
+            let frames = transaction.message(kind).into_iter().flat_map(|message| &message.frames);
+            frames.map(move |frame| (*frame, TransactionFrameRole::Message(kind)))
+        });
+        let events = events.into_iter().map(|(frame, role)| (frame, TransactionFrameRole::Event(role)));
+        for (frame, role) in messages.chain(events) {
+            if let Some(replaced) = replaced
+                && let Some(at) = frame.0.checked_sub(self.first_frame)
+                && let Some(Some(state)) = self.queue.get_mut(at as usize)
+            {
+                let before = membership_bytes(Some(state));
+                state.memberships.retain(|membership| !Rc::ptr_eq(&membership.of, replaced));
+                self.used_bytes = self.used_bytes.saturating_sub(before) + membership_bytes(Some(state));
             }
+            self.mark(frame, label, role);
         }
-        for (frame, role) in events {
-            self.mark(frame, &label, TransactionFrameRole::Event(role));
+    }
+
+    /// Returns the calls without a reply that [`FrameFileWriter::pending`] should select now, if at all: those that have
+    /// waited for long in a file that is read while it is written, and those whose frames leave the queue soon.
+    pub fn take_due_calls(&mut self, flow: &Flow) -> FxHashSet<TransactionSlabKey> {
+        let now = flow.now();
+        let is_full = self.used_bytes > self.limit_bytes / 4 * 3 || self.queue.len() > self.max_frames() / 4 * 3;
+        let is_due = (is_full && self.read >= self.next_search.1) || (self.is_growing && now >= self.next_search.0);
+        if !is_due || self.open_transactions.is_empty() {
+            return FxHashSet::default();
         }
+        self.next_search = (
+            Timestamp(now.0.saturating_add_unsigned(CALL_SEARCH_INTERVAL_NS)),
+            self.read + self.queue.len() as u64 / 16 + 1,
+        );
+        let (first_frame, quarter) = (self.first_frame, self.queue.len() as u64 / 4);
+        let (is_growing, rejected) = (self.is_growing, &self.rejected_calls);
+        let is_due = |key: &TransactionSlabKey, first: FrameNumber| {
+            let Some(call) = flow.transaction(*key).filter(|one| one.reply.is_none()).and_then(|one| one.call.as_ref())
+            else {
+                return false;
+            };
+            let is_old = is_growing && now.nanoseconds_since(call.time).is_some_and(|age_ns| age_ns >= OLD_CALL_NS);
+            let leaves_soon = is_full && first.0 <= first_frame + quarter;
+            (is_old || leaves_soon) && !rejected.contains(key)
+        };
+        let due = self.open_transactions.iter().filter(|(key, first)| is_due(key, **first));
+        let keys: FxHashSet<_> = due.map(|(key, _)| *key).collect();
+        // A call that is not selected now is not asked for again.
+        self.rejected_calls.extend(&keys);
+        keys
+    }
+
+    /// Selects the frames of a call without a reply, so that they are written even if it never gets one.
+    pub fn pending(
+        &mut self,
+        key: TransactionSlabKey,
+        transaction: &Transaction,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        paths: OperationPaths<'_>,
+    ) {
+        let events = self.pending_events.get(&key).cloned().unwrap_or_default();
+        let label = Rc::new(self.label(transaction, messages, summary, paths));
+        self.mark_all(transaction, &label, events, None);
+        if let Some(connections) = &mut self.connections {
+            connections.insert(transaction.connection.number);
+        }
+        self.open_transactions.remove(&key);
+        self.rejected_calls.remove(&key);
+        self.selected_calls.insert(key, label);
+    }
+
+    fn max_frames(&self) -> usize {
+        if matches!(self.bytes, ExportFrameByteSource::Reread(_)) { MAX_QUEUED_FRAMES } else { usize::MAX }
     }
 
     fn label(
@@ -417,8 +538,7 @@ impl<W: Write> FrameFileWriter<W> {
     }
 
     fn enforce_limit(&mut self) -> io::Result<()> {
-        let max_frames =
-            if matches!(self.bytes, ExportFrameByteSource::Reread(_)) { MAX_QUEUED_FRAMES } else { usize::MAX };
+        let max_frames = self.max_frames();
         while self.used_bytes > self.limit_bytes || self.queue.len() > max_frames {
             if !self.pop_front()? {
                 // Only events of pending Transactions are left.

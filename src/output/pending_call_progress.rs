@@ -25,6 +25,9 @@ impl fmt::Display for PendingCallProgress {
             PendingTransactionPhase::DataIn { moved_bytes, offered_bytes } => {
                 write!(f, "data in {} of {}", HumanSize(moved_bytes), HumanSize(offered_bytes))?;
             }
+            PendingTransactionPhase::Call { received_bytes, total_bytes } => {
+                write!(f, "call {} of {}", HumanSize(received_bytes), HumanSize(total_bytes))?;
+            }
             PendingTransactionPhase::Server => f.write_str("server")?,
             PendingTransactionPhase::DataOut { moved_bytes } => write!(f, "data out {}", HumanSize(moved_bytes))?,
         }

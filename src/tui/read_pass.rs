@@ -18,13 +18,15 @@ use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_flow::pending_call_queries::PendingCall;
 use nfsrdma_flow::transaction::CallDirection;
 use nfsrdma_flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
+use rustc_hash::FxHashSet;
 
 use super::model::pending_calls_and_rates::{LiveActivitySnapshot, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
-use super::model::statistics_snapshot::ViewTablesBuilder;
+use super::model::statistics_snapshot::{PendingCallTally, ViewTablesBuilder};
 use super::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBuilder};
 use super::read_pass_channel::{self, ReadPassChannel, ReadPassProgress, ReadPassUpdates};
 use super::rereadable_capture::{OneTimeFrameSource, SharedCapture};
 use super::transaction_finding_store::TransactionFindingStore;
+use crate::output::pending_call_progress::PendingCallProgress;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 
@@ -152,7 +154,10 @@ impl ReadPass {
             max_unnumbered_bytes: settings.max_unnumbered_bytes,
             are_tables_stale: false,
             last_tables: Instant::now(),
+            is_interface: capture.is_live(),
             clock: None,
+            counted_pending: FxHashSet::default(),
+            pending_tally: PendingCallTally::default(),
             rates: RecentRates::new(tables_bytes / 4),
             activity_at: Instant::now(),
             is_idle: true,
@@ -214,6 +219,8 @@ impl ReadPassWorker {
         let mut last = Instant::now();
         let mut frames = 0;
         let mut is_over = false;
+        // After a pause, the next frame has just arrived.
+        let mut has_paused = true;
         while !is_over {
             let mut is_idle = false;
             let next = source.next_within(MAX_DELIVERY_DELAY);
@@ -226,11 +233,13 @@ impl ReadPassWorker {
                     // Received frames imply that the interface is up.
                     work.progress.link = pace.as_ref().map(|_| CaptureInterfaceLinkState::Up);
                     number = Some(frame.number);
+                    work.update_clock(frame.time, std::mem::take(&mut has_paused));
                     work.frame(&frame);
                     work.progress.frames = frames;
                 }
                 Ok(NextFrame::Nothing) => {
-                    is_idle = true;
+                    (is_idle, has_paused) = (true, true);
+                    work.progress.behind_ns = 0;
                     if let Some(pace) = &mut pace {
                         let now = pace.idle();
                         work.progress.link = Some(pace.link());
@@ -247,7 +256,10 @@ impl ReadPassWorker {
             }
             let is_new = work.transactions();
             if let Some(number) = number {
-                self.capture.update_progress(|progress| (progress.frame, progress.idle) = (number, None));
+                let clock = work.clock;
+                self.capture.update_progress(|progress| {
+                    (progress.frame, progress.idle, progress.clock) = (number, None, clock);
+                });
             }
             if frames % RESUME_POINT_FRAMES == 1
                 && let Some(point) = source.resume_point()
@@ -301,6 +313,8 @@ impl ReadPassWorker {
             if work.channel.is_stopped() {
                 return;
             }
+            // Calls age by the clock of the frames, whenever this pass reads them.
+            work.clock = first_pass.clock;
             let evicted_before = reader.evicted_count;
             let frame_time = match reader.next() {
                 Some(frame) => {
@@ -374,8 +388,14 @@ struct ReadPassState {
     /// `true` if the tables are out of date.
     are_tables_stale: bool,
     last_tables: Instant,
-    /// Time of the last frame, and when it was received, if frames are received once.
+    /// `true` if frames come from an interface, which stamps them when they arrive.
+    is_interface: bool,
+    /// Time of a frame, and when it was received by the first pass, if frames are received once.
     clock: Option<(Timestamp, Instant)>,
+    /// Pending calls whose credits and sessions are counted.
+    counted_pending: FxHashSet<TransactionSlabKey>,
+    /// Old pending calls, as far as the filter selects them.
+    pending_tally: PendingCallTally,
     /// Rates of recent Transactions, if frames are received once.
     rates: RecentRates,
     activity_at: Instant,
@@ -386,17 +406,30 @@ struct ReadPassState {
 impl ReadPassState {
     fn frame(&mut self, frame: &nfsrdma_dissectors::captured_frame::Frame<'_>) {
         self.are_tables_stale = true;
-        if self.delivers_at_once {
-            (self.clock, self.is_idle) = (Some((frame.time, Instant::now())), false);
-        }
+        self.is_idle &= !self.delivers_at_once;
         match &mut self.selection {
             Some(selection) => selection.add_frame(frame, &mut self.flow),
             None => {
                 self.flow.process_frame(frame);
                 self.tables_builder.frame(frame);
+                self.tables_builder.slots(&self.flow);
             }
         }
         self.record_events();
+    }
+
+    /// Sets the clock by a frame that is about to be decoded. Frames of an interface may wait before they are decoded:
+    /// then the clock runs on, and decoding is behind it. Without a pause before the frame, it may have waited.
+    fn update_clock(&mut self, time: Timestamp, has_paused: bool) {
+        if !self.delivers_at_once {
+            return;
+        }
+        let now = self.now().filter(|_| self.is_interface && !has_paused);
+        let behind_ns = now.and_then(|now| now.nanoseconds_since(time));
+        if behind_ns.is_none() {
+            self.clock = Some((time, Instant::now()));
+        }
+        self.progress.behind_ns = behind_ns.unwrap_or(0);
     }
 
     /// Judges the transport events of the flow's last step, if rules are applied.
@@ -550,27 +583,58 @@ impl ReadPassState {
         }
         self.activity_at = Instant::now();
         let now = self.now()?;
-        let Self { flow, selection, names, writer, rates, .. } = self;
+        let Self { capture, flow, selection, names, infers_names, writer, rates, tables_builder, .. } = self;
         let mut calls: Vec<PendingCall<'_>> = flow.pending_calls().collect();
-        let mut in_flight = calls.len();
-        let old_count = calls.iter().filter(|call| now.nanoseconds_since(call.since).unwrap_or(0) >= OLD_NS).count();
         calls.sort_by_key(|call| (call.since, call.first_frame));
+        let is_old = |call: &PendingCall<'_>| now.nanoseconds_since(call.since).unwrap_or(0) >= OLD_NS;
+        let (mut pending_count, mut old_count) = (calls.len(), calls.iter().filter(|call| is_old(call)).count());
         let mut pending = Vec::new();
+        let mut rows = RowPage::default();
+        let mut tally = PendingCallTally::default();
         let names = names.clone();
         let mut names = names.lock();
-        for call in calls.iter().take(MAX_FILTERED_CALLS) {
-            if selection.is_none() && pending.len() == MAX_LISTED_CALLS {
-                break;
+        let counted = std::mem::take(&mut self.counted_pending);
+        let mut transactions = Vec::new();
+        for (at, call) in calls.iter().enumerate() {
+            let is_counted = counted.contains(&call.key);
+            self.counted_pending.insert(call.key);
+            if at >= MAX_FILTERED_CALLS && (is_counted || selection.is_some()) {
+                continue;
             }
-            let transaction = call.to_transaction();
+            let mut transaction = call.to_transaction();
+            // Only the first pass knows which calls are still in flight: another one may have to catch up.
+            if !*infers_names && !capture.adopt_pending(&mut transaction) {
+                continue;
+            }
             transaction.with_messages(|messages| {
                 let summary = messages.summary();
+                if !is_counted && selection.is_none() {
+                    tables_builder.pending(&transaction, messages, &summary);
+                }
+                if at >= MAX_FILTERED_CALLS || selection.is_none() && !is_old(call) && pending.len() >= MAX_LISTED_CALLS
+                {
+                    return;
+                }
                 names.resolve(&transaction, messages, &summary);
                 let paths = names.paths();
                 if let Some(selection) = selection
                     && !selection.pending(call.key, &transaction, messages, paths)
                 {
                     return;
+                }
+                let operation = OperationKey::from_summary(&summary);
+                if is_old(call) {
+                    tally.add(transaction.connection, operation);
+                }
+                let is_listed = pending.len() < MAX_LISTED_CALLS;
+                if !is_listed && selection.is_none() {
+                    return;
+                }
+                let (slot, phase) = (call_session_slots::slot(messages, &summary), call.phase());
+                let age_ns = now.nanoseconds_since(call.since).unwrap_or(0);
+                if is_listed && is_old(call) {
+                    let progress = PendingCallProgress { age_ns, phase, slot };
+                    writer.add_pending(&mut rows, &transaction, messages, &summary, paths, progress);
                 }
                 let (label, path, name_length) = writer.label(messages, &summary, paths);
                 pending.push(PendingCallRow {
@@ -579,39 +643,58 @@ impl ReadPassState {
                     label,
                     path,
                     name_length,
-                    connection: call.connection.number,
-                    client: call.connection.client.address,
+                    connection: transaction.connection.number,
+                    client: transaction.connection.client.address,
                     xid: transaction.xid,
-                    slot: call_session_slots::slot(messages, &summary),
-                    phase: call.phase(),
+                    slot,
+                    phase,
                     copies: call.copies,
-                    is_reverse: call.direction == CallDirection::Reverse,
+                    is_reverse: transaction.direction == CallDirection::Reverse,
                 });
             });
+            if *infers_names && at < MAX_FILTERED_CALLS {
+                transactions.push(transaction);
+            }
         }
         drop(names);
-        let mut activity =
-            LiveActivitySnapshot { now, pending_count: in_flight, old_count, pending, rates: rates.table(now) };
-        if selection.is_some() {
-            in_flight = activity.pending.len();
-            (activity.pending_count, activity.old_count) = (in_flight, activity.old_calls().count());
-            activity.pending.truncate(MAX_LISTED_CALLS);
+        if *infers_names {
+            capture.record_pending(transactions.iter());
         }
+        if selection.is_some() {
+            pending_count = pending.len();
+            old_count = pending.iter().filter(|row| now.nanoseconds_since(row.since).unwrap_or(0) >= OLD_NS).count();
+            pending.truncate(MAX_LISTED_CALLS);
+        }
+        let activity = LiveActivitySnapshot {
+            now,
+            taken_at: Some(Instant::now()),
+            pending_count,
+            old_count,
+            pending,
+            rows,
+            rates: rates.table(now),
+        };
+        self.pending_tally = tally;
+        // The tables count these calls, and the time that credits are used up.
+        self.are_tables_stale |= pending_count > 0;
         self.is_idle = activity.is_idle();
         Some(Box::new(activity))
     }
 
     /// Delivers the results. Returns `false` if the receiver has stopped the pass.
     fn deliver(&mut self, is_last: bool) -> bool {
+        // After the end, rates are those around the cursor, and no call is pending.
+        let is_over = is_last && self.delivers_at_once;
+        let activity = if is_over { Some(Box::default()) } else { self.activity() };
+        if is_last {
+            self.pending_tally = PendingCallTally::default();
+        }
         let is_due = self.are_tables_stale && self.last_tables.elapsed() >= TABLES_INTERVAL;
         let tables = (is_last || is_due || self.tables_builder.is_unused()).then(|| {
             self.last_tables = Instant::now();
             self.are_tables_stale = false;
-            Box::new(self.tables_builder.tables(&self.flow))
+            Box::new(self.tables_builder.tables(&self.flow, &self.pending_tally))
         });
-        // After the end, rates are those around the cursor.
-        let is_over = is_last && self.delivers_at_once;
-        let activity = if is_over { Some(Box::default()) } else { self.activity() };
         let page = std::mem::take(&mut self.page);
         let progress = self.progress;
         self.channel.update(self.max_pages, |updates| {

@@ -45,6 +45,8 @@ pub(super) struct ReadPassProgress {
     pub(super) counters: Option<CapturePacketCounters>,
     /// State of a captured interface.
     pub(super) link: Option<CaptureInterfaceLinkState>,
+    /// Time by which decoding lags behind an interface, in nanoseconds.
+    pub(super) behind_ns: u64,
     /// `true` if the pass is over.
     pub(super) is_over: bool,
     /// Number of frames received once that were evicted before this pass read them.

@@ -221,6 +221,19 @@ impl SharedCapture {
         Some(first_pass)
     }
 
+    /// Records the calls in flight of the first pass, if frames are received once.
+    pub(super) fn record_pending<'t>(&self, calls: impl Iterator<Item = &'t Transaction>) {
+        if let Some(mut once) = self.lock_live_frames() {
+            once.set_pending(calls);
+        }
+    }
+
+    /// Sets the connection of a call in flight to that of the first pass. Returns `false` if the first pass has no such
+    /// call in flight, or files are read.
+    pub(super) fn adopt_pending(&self, call: &mut Transaction) -> bool {
+        self.lock_live_frames().is_some_and(|once| once.adopt_pending(call))
+    }
+
     /// Returns the interface of a frame that was received once.
     pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, CaptureFileInterface)> {
         self.lock_live_frames()?.interface(frame)

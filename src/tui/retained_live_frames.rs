@@ -5,13 +5,15 @@
 //! file names. Therefore all readers use the first pass's results, and skip Transactions without them, because some
 //! frames are gone.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Instant;
 
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource};
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_flow::Transaction;
+use nfsrdma_flow::transaction::{CallDirection, TransactionConnection};
 use rustc_hash::FxHashMap;
 
 use super::model::transaction_list_row;
@@ -33,6 +35,8 @@ pub(super) struct RetainedLiveFrames {
     interface_changes: VecDeque<(FrameNumber, usize)>,
     /// The first pass's results for Transactions, by XID and first frame.
     results: FxHashMap<FirstPassTransactionKey, TuiFirstPassTransactionResult>,
+    /// The calls in flight of the first pass, by XID and first frame.
+    pending: FxHashMap<FirstPassTransactionKey, (TransactionConnection, CallDirection)>,
     order: VecDeque<FirstPassTransactionKey>,
     /// Current and maximum size of the results, in bytes.
     size_bytes: usize,
@@ -72,6 +76,8 @@ pub(super) struct FirstPassProgress {
     pub(super) frame: FrameNumber,
     /// Capture time at which the first pass found no more frames.
     pub(super) idle: Option<Timestamp>,
+    /// Time of a frame, and when it was received: the clock that stamps frames.
+    pub(super) clock: Option<(Timestamp, Instant)>,
     /// `true` if it has ended.
     pub(super) is_over: bool,
 }
@@ -84,6 +90,7 @@ impl RetainedLiveFrames {
             interfaces: Vec::new(),
             interface_changes: VecDeque::new(),
             results: FxHashMap::default(),
+            pending: FxHashMap::default(),
             order: VecDeque::new(),
             size_bytes: 0,
             limit_bytes: memory_bytes / 3,
@@ -128,7 +135,8 @@ impl RetainedLiveFrames {
     /// Returns the interface of a frame, and the number of its file.
     pub(super) fn interface(&self, frame: FrameNumber) -> Option<(usize, CaptureFileInterface)> {
         let next = self.interface_changes.partition_point(|(first, _)| *first <= frame);
-        let (_, at) = self.interface_changes.get(next.checked_sub(1)?)?;
+        // The changes before the first frame of the ring are gone.
+        let (_, at) = self.interface_changes.get(next.saturating_sub(1))?;
         self.interfaces.get(*at).cloned()
     }
 
@@ -159,11 +167,32 @@ impl RetainedLiveFrames {
         self.results.get(&result_key(transaction))
     }
 
+    /// Replaces the calls in flight. Their frames are kept until they are complete.
+    pub(super) fn set_pending<'t>(&mut self, calls: impl Iterator<Item = &'t Transaction>) {
+        self.pending.clear();
+        let mut frames = BTreeSet::new();
+        for call in calls {
+            self.pending.insert(result_key(call), (call.connection, call.direction));
+            frames.extend(call.call.iter().flat_map(|message| &message.frames));
+        }
+        self.frames.pin(frames);
+    }
+
+    /// Sets the connection of a call in flight to that of the first pass. Returns `false` if the first pass has no such
+    /// call in flight.
+    pub(super) fn adopt_pending(&self, call: &mut Transaction) -> bool {
+        let Some((connection, direction)) = self.pending.get(&result_key(call)) else { return false };
+        (call.connection, call.direction) = (*connection, *direction);
+        true
+    }
+
     /// Copies up to `max_frames` frames from `from` to `until`. Starts at the first kept frame if `from` is gone.
     pub(super) fn copy(&self, from: FrameNumber, until: FrameNumber, max_frames: usize, to: &mut Vec<OwnedFrame>) {
         let first = self.frames.first_number().filter(|first| *first > from).unwrap_or(from);
-        let numbers = (first.0..=until.0).take(max_frames);
-        let frames = numbers.map_while(|number| self.frames.frame(FrameNumber(number)));
+        let pinned = self.frames.pinned_before_ring(from).filter(|number| *number <= until);
+        let pinned = pinned.filter_map(|number| self.frames.frame(number));
+        let in_ring = (first.0..=until.0).map_while(|number| self.frames.frame(FrameNumber(number)));
+        let frames = pinned.chain(in_ring).take(max_frames);
         to.extend(frames.map(|frame: Frame<'_>| OwnedFrame::from_frame(&frame)));
     }
 }

@@ -76,6 +76,15 @@ enum SaveFrameSource {
     ReceivedOnce(RetainedLiveFrameReader),
 }
 
+/// Returns `true` for a call that has no reply yet, and removes its number, which is that of this reading.
+fn is_pending(capture: &SharedCapture, transaction: &mut Transaction) -> bool {
+    let is_pending = transaction.reply.is_none() && capture.adopt_pending(transaction);
+    if is_pending {
+        transaction.index = 0;
+    }
+    is_pending
+}
+
 /// Saves Transactions with all their frames, or single frames. Returns a message about the result or the error.
 pub(super) fn save(
     capture: &SharedCapture,
@@ -169,8 +178,28 @@ pub(super) fn save(
         if let Some(conformance) = &mut conformance {
             conformance.record_events(&flow);
         }
+        // A call that never gets a reply must not lose its frames while others are queued.
+        let due = file.take_due_calls(&flow);
+        let due_calls = (!due.is_empty()).then(|| flow.pending_calls().filter(|call| due.contains(&call.key)));
+        for call in due_calls.into_iter().flatten() {
+            let mut transaction = call.to_transaction();
+            let is_whole = !capture.is_received_once() || is_pending(capture, &mut transaction);
+            transaction.with_messages(|messages| {
+                let summary = messages.summary();
+                names.resolve(&transaction, messages, &summary);
+                let is_selected = match &mut selection {
+                    Some(selection) => selection.pending(call.key, &transaction, messages, names.paths()),
+                    None => what.contains(&transaction),
+                };
+                if is_whole && is_selected {
+                    file.pending(call.key, &transaction, messages, &summary, names.paths());
+                }
+            });
+        }
         while let Some((key, mut transaction)) = flow.next_with_key() {
-            let is_whole = !capture.is_received_once() || capture.first_pass_result(&mut transaction).is_some();
+            let is_whole = !capture.is_received_once()
+                || capture.first_pass_result(&mut transaction).is_some()
+                || is_pending(capture, &mut transaction);
             transaction.with_messages(|messages| {
                 let summary = messages.summary();
                 let findings = match &mut conformance {

@@ -72,10 +72,11 @@ impl RunningSearch {
         Self { target, is_forward: true, next_position: 0, remaining: count, has_wrapped: false, count }
     }
 
-    /// Continues with the new positions if there are more than before.
-    pub(super) fn extend(&mut self, count: usize) {
+    /// Continues with the new positions if there are more than before. The last `pending` positions may have moved.
+    pub(super) fn extend(&mut self, count: usize, pending: usize) {
         if count > self.count {
-            (self.next_position, self.remaining) = (self.count, count - self.count);
+            let start = self.count.saturating_sub(pending);
+            (self.next_position, self.remaining) = (start, count - start);
             (self.count, self.has_wrapped) = (count, false);
         }
     }
@@ -185,9 +186,9 @@ mod tests {
         hunt.advance();
         hunt.advance();
         assert_eq!(hunt.remaining, 0);
-        hunt.extend(2);
+        hunt.extend(2, 0);
         assert_eq!(hunt.remaining, 0);
-        hunt.extend(5);
+        hunt.extend(5, 0);
         assert_eq!((hunt.next_position, hunt.remaining, hunt.has_wrapped), (2, 3, false));
     }
 

@@ -382,9 +382,39 @@ fn files_that_are_no_captures_are_refused_in_one_line() {
 }
 
 #[test]
-fn the_last_value_of_a_repeated_option_applies() {
-    let twice = run(&["-T", "json", "-T", "text", "-q", "--summary", "none", "--summary", "text", CAPTURE]);
-    assert_eq!(done(&twice), done(&run(&["-q", CAPTURE])));
+fn values_given_twice_are_refused() {
+    // None of the values may be ignored, whether they differ or not.
+    for (option, values) in [
+        ("-T", ["json", "text"]),
+        ("--summary", ["none", "text"]),
+        ("-Y", ["nfs", "rpc"]),
+        ("-c", ["1", "2"]),
+        ("-t", ["a", "a"]),
+        ("-w", ["one.pcapng", "two.pcapng"]),
+        ("--view", ["frames", "transactions"]),
+        ("--max-memory", ["100M", "200M"]),
+    ] {
+        let arguments = [option, values[0], option, values[1], CAPTURE];
+        let complaint = refusal(&arguments);
+        assert!(complaint.contains("cannot be used multiple times"), "{option}: {complaint}");
+    }
+    assert!(refusal(&["-Y", "nfs", "-Y", "rpc", CAPTURE]).contains("join filters with '&&'"));
+    for (arguments, named) in [
+        (&["-T", "fields", "-e", "nfs", "-E", "header=y", "-E", "header=n", CAPTURE][..], "-E header"),
+        (&["capture", "-i", "lo", "-w", "x", "-b", "files:1", "-b", "files:2"], "-b files"),
+        (&["capture", "-i", "lo", "-w", "x", "-a", "packets:1", "-a", "packets:2"], "-a packets"),
+        (&["-i", "lo", "-a", "duration:1", "-a", "duration:2"], "-a duration"),
+        (&["-i", "lo", "-i", "lo"], "-i lo"),
+    ] {
+        if arguments.contains(&"-i") && cfg!(not(feature = "live")) {
+            continue;
+        }
+        let complaint = refusal(arguments);
+        assert!(complaint.contains(named) && complaint.contains("twice"), "{arguments:?}: {complaint}");
+    }
+    // Flags mean the same however often they are given, and some options take several values.
+    assert_eq!(done(&run(&["-q", "-q", "-n", "-n", CAPTURE])), done(&run(&["-q", CAPTURE])));
+    done(&run(&["-T", "fields", "-e", "nfsrdma.xid", "-e", "nfsrdma.index", "-r", CAPTURE]));
 }
 
 #[test]

@@ -25,6 +25,8 @@ struct SequenceFields {
     session: Option<SessionId>,
     slot: Option<u32>,
     target_highest_slot: Option<u32>,
+    /// Of the fore channel, which comes first.
+    max_requests: Option<u32>,
 }
 
 impl<'a> FieldObserver<'a> for SequenceFields {
@@ -45,6 +47,9 @@ impl<'a> FieldObserver<'a> for SequenceFields {
             }
             (field_labels::SA_SLOTID | field_labels::CSA_SLOTID, FieldValue::Unsigned(slot)) => {
                 self.slot = self.slot.or(u32::try_from(slot).ok());
+            }
+            (field_labels::CA_MAXREQUESTS, FieldValue::Unsigned(count)) => {
+                self.max_requests = self.max_requests.or(u32::try_from(count).ok());
             }
             (
                 field_labels::SR_TARGET_HIGHEST_SLOTID | field_labels::CSR_TARGET_HIGHEST_SLOTID,
@@ -85,6 +90,12 @@ pub fn slot(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<
 pub fn granted_slots(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<u32> {
     let fields = sequence_fields(messages, summary, &[RpcMessageKind::Reply])?;
     fields.target_highest_slot?.checked_add(1)
+}
+
+/// Returns the session that a reply to CREATE_SESSION creates, and the number of slots of its fore channel.
+pub fn created_session(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<(SessionId, u32)> {
+    let fields = sequence_fields(messages, summary, &[RpcMessageKind::Reply])?;
+    fields.session.zip(fields.max_requests)
 }
 
 /// Returns the session of a COMPOUND, to which its connection is bound: that of SEQUENCE, CB_SEQUENCE,

@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_flow::{ConnectionParametersSnapshot, Flow, Transaction};
 
+use super::call_session_slots::SessionId;
 use super::connections::ConnectionTally;
 use super::load_over_time::{CREDIT_STEPS, CreditSample, CreditSeries};
 use super::sessions::{CapturedSessionConnections, ConnectionSessionSummary};
+use super::slot_use::SlotUse;
 
 /// Maximum number of connections with credits over time and states that outlive those of the flow.
 const MAX_CONNECTIONS: usize = 1_000;
-/// Memory of a connection's credits over time and of its state, in bytes.
+/// Memory of a connection's credits and slots over time and of its state, in bytes.
 const CONNECTION_BYTES: usize =
-    CREDIT_STEPS * size_of::<CreditSample>() + size_of::<ConnectionParametersSnapshot>() + 128;
+    2 * CREDIT_STEPS * size_of::<CreditSample>() + size_of::<ConnectionParametersSnapshot>() + 128;
 
 /// A connection with all its counts.
 #[derive(Clone, Debug)]
@@ -24,6 +27,8 @@ pub struct ConnectionStats {
     pub state: Option<ConnectionParametersSnapshot>,
     /// Credits over time; only for the first connections, and if it has any.
     pub credits: Option<CreditSeries>,
+    /// Use of the slots of each of its sessions, by all connections of the session.
+    pub slots: BTreeMap<SessionId, CreditSeries>,
     /// Sessions seen on the connection.
     pub sessions: Vec<ConnectionSessionSummary>,
 }
@@ -38,14 +43,31 @@ impl ConnectionStats {
         }
     }
 
-    /// Returns the largest number of Calls in flight, each of which takes a credit; `None` if it was not kept.
+    /// Returns the largest number of calls in flight, each of which takes a credit; `None` if it was not kept.
     pub fn in_use(&self) -> Option<u32> {
-        Some(self.credits.as_ref()?.max_of(|step| step.in_flight))
+        Some(self.credits.as_ref()?.most_in_flight().0)
     }
 
-    /// Returns the time with as many Calls in flight as granted, in nanoseconds; `None` if it was not kept.
+    /// Returns the largest credit grant; 0 if none. It is that of the whole connection, whatever transactions a filter
+    /// selects.
+    pub fn granted_credits(&self) -> u32 {
+        let granted = self.credits.as_ref().map_or(0, |credits| credits.max_of(|step| step.granted));
+        granted.max(self.tally.granted_credits)
+    }
+
+    /// Returns the time with as many calls in flight as granted, in nanoseconds; `None` if it was not kept.
     pub fn at_limit_ns(&self) -> Option<u64> {
-        Some(self.credits.as_ref()?.time_ns(|step| step.at_limit_ns))
+        Some(self.credits.as_ref()?.at_limit_ns().unwrap_or(0))
+    }
+
+    /// Returns `true` if as many calls were in flight as granted.
+    pub fn was_at_limit(&self) -> bool {
+        self.credits.as_ref().is_some_and(|credits| credits.at_limit_ns().is_some())
+    }
+
+    /// Returns the use of the slots of the session with the most calls in flight.
+    pub fn busiest_slots(&self) -> Option<&CreditSeries> {
+        self.slots.values().max_by_key(|series| series.most_in_flight().0)
     }
 }
 
@@ -55,6 +77,9 @@ pub struct ConnectionStatesAndCredits {
     credits: BTreeMap<u64, CreditSeries>,
     states: BTreeMap<u64, ConnectionParametersSnapshot>,
     sessions: CapturedSessionConnections,
+    slots: SlotUse,
+    /// Time of the last update of the states.
+    now: Timestamp,
     most: usize,
 }
 
@@ -66,11 +91,13 @@ impl ConnectionStatesAndCredits {
             credits: BTreeMap::new(),
             states: BTreeMap::new(),
             sessions: CapturedSessionConnections::default(),
+            slots: SlotUse::new(max_connections),
+            now: Timestamp::default(),
             most: max_connections,
         }
     }
 
-    /// Counts a Transaction.
+    /// Counts a transaction. One without a reply may be counted again when it is complete.
     pub fn transaction(&mut self, transaction: &Transaction, messages: &TransactionMessages<'_>, summary: &RpcSummary) {
         let number = transaction.connection.number;
         self.sessions.record(transaction, messages, summary);
@@ -80,16 +107,14 @@ impl ConnectionStatesAndCredits {
         }
     }
 
-    /// Counts the slot of a Call, and the number of slots that its Reply grants.
-    pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
-        let number = transaction.connection.number;
-        if self.credits.len() < self.most || self.credits.contains_key(&number) {
-            self.credits.entry(number).or_default().slot(transaction, slot, granted);
-        }
+    /// Counts the slots of the messages that the last frame of the flow completed.
+    pub fn frame(&mut self, flow: &Flow) {
+        self.slots.frame(flow);
     }
 
     /// Updates the states of the connections in the flow. States that the flow has evicted remain.
     pub fn update_states(&mut self, flow: &Flow) {
+        self.now = flow.now();
         for state in flow.connections() {
             if state.is_ending {
                 self.sessions.end_connection(state.number);
@@ -103,12 +128,30 @@ impl ConnectionStatesAndCredits {
     /// Returns a connection with all its counts.
     pub fn row(&self, tally: &ConnectionTally) -> ConnectionStats {
         let number = tally.name.number;
-        ConnectionStats {
-            tally: *tally,
-            state: self.states.get(&number).copied(),
-            credits: self.credits.get(&number).cloned(),
-            sessions: self.sessions.sessions_of(number),
+        let credits = self.credits.get(&number).cloned();
+        self.stats(*tally, self.states.get(&number).copied(), credits, self.now)
+    }
+
+    /// Returns a connection with all its counts at `now`.
+    fn stats(
+        &self,
+        tally: ConnectionTally,
+        state: Option<ConnectionParametersSnapshot>,
+        mut credits: Option<CreditSeries>,
+        now: Timestamp,
+    ) -> ConnectionStats {
+        // As long as no reply comes, no transaction has the time at the limit.
+        if let (Some(state), Some(credits)) = (state, &mut credits)
+            && let [Some(since), _] = state.exhausted_since
+        {
+            let until = state.ended_at.unwrap_or(now).max(since);
+            let (in_flight, limit) = credits.last_in_flight();
+            credits.hold(in_flight, limit, since, until);
+            credits.at_limit(since, until);
         }
+        let sessions = self.sessions.sessions_of(tally.name.number);
+        let slots = sessions.iter().filter_map(|session| Some((session.id, self.slots.of_session(&session.id, now)?)));
+        ConnectionStats { tally, state, credits, slots: slots.collect(), sessions }
     }
 }
 
@@ -125,21 +168,30 @@ impl OpenConnectionTallies {
         Self { tallies: BTreeMap::new(), lifetimes: ConnectionStatesAndCredits::new(limit_bytes) }
     }
 
-    /// Counts a Transaction.
-    pub fn transaction(&mut self, transaction: &Transaction, messages: &TransactionMessages<'_>, summary: &RpcSummary) {
+    /// Counts a transaction in the traffic of its connection.
+    pub fn transaction(&mut self, transaction: &Transaction, summary: &RpcSummary) {
         let name = transaction.connection;
         let tally = self.tallies.entry(name.number).or_insert_with(|| ConnectionTally::new(name));
         tally.add(transaction, summary);
+    }
+
+    /// Counts the credits and the session of a transaction. They are those of the connection, whatever transactions a
+    /// filter selects.
+    pub fn credits(&mut self, transaction: &Transaction, messages: &TransactionMessages<'_>, summary: &RpcSummary) {
         self.lifetimes.transaction(transaction, messages, summary);
     }
 
-    /// Removes a connection at its end and returns its counts, if any.
-    pub fn close(&mut self, state: ConnectionParametersSnapshot) -> Option<ConnectionStats> {
-        let tally = self.tallies.remove(&state.number)?;
+    /// Counts the slots of the messages that the last frame of the flow completed.
+    pub fn frame(&mut self, flow: &Flow) {
+        self.lifetimes.frame(flow);
+    }
+
+    /// Removes a connection at its end, or at `now`, and returns its counts, if any.
+    pub fn close(&mut self, state: ConnectionParametersSnapshot, now: Timestamp) -> Option<ConnectionStats> {
         let credits = self.lifetimes.credits.remove(&state.number);
+        let tally = self.tallies.remove(&state.number)?;
         self.lifetimes.sessions.end_connection(state.number);
-        let sessions = self.lifetimes.sessions.sessions_of(state.number);
-        Some(ConnectionStats { tally, state: Some(state), credits, sessions })
+        Some(self.lifetimes.stats(tally, Some(state), credits, now))
     }
 
     /// Removes the remaining connections at the end of the input, in the order of their numbers.
@@ -151,11 +203,9 @@ impl OpenConnectionTallies {
         let tallies = std::mem::take(&mut self.tallies);
         tallies
             .into_iter()
-            .map(|(number, tally)| ConnectionStats {
-                tally,
-                state: states.get(&number).copied(),
-                credits: self.lifetimes.credits.remove(&number),
-                sessions: self.lifetimes.sessions.sessions_of(number),
+            .map(|(number, tally)| {
+                let credits = self.lifetimes.credits.remove(&number);
+                self.lifetimes.stats(tally, states.get(&number).copied(), credits, flow.now())
             })
             .collect()
     }
@@ -175,18 +225,53 @@ mod tests {
             properties: [None; 2],
             message_credits: Default::default(),
             is_ending: true,
+            ended_at: None,
+            exhausted_since: [None; 2],
         };
+        let now = Timestamp::default();
         let mut open = OpenConnectionTallies::new(1 << 20);
-        assert!(open.close(state).is_none());
+        assert!(open.close(state, now).is_none());
         let on_it = transactions.iter().filter(|transaction| transaction.connection.number == number);
         let count = |open: &mut OpenConnectionTallies, transaction: &Transaction| {
-            transaction.with_messages(|messages| open.transaction(transaction, messages, &messages.summary()));
+            transaction.with_messages(|messages| open.transaction(transaction, &messages.summary()));
         };
         let count_of_all = on_it.inspect(|transaction| count(&mut open, transaction)).count();
-        let row = open.close(state).unwrap();
+        let row = open.close(state, now).unwrap();
         assert_eq!((row.tally.transactions, row.state_name()), (count_of_all as u64, "closed"));
-        assert!(open.close(state).is_none());
+        assert!(open.close(state, now).is_none());
         count(&mut open, &transactions[0]);
-        assert_eq!(open.close(state).map(|row| row.tally.transactions), Some(1));
+        assert_eq!(open.close(state, now).map(|row| row.tally.transactions), Some(1));
+    }
+
+    /// Returns the only connection of a capture, at its end.
+    fn connection(name: &str) -> ConnectionStats {
+        let mut source = nfsrdma_capture_file::CaptureFrameSource::open([crate::testing::path(name)]).unwrap();
+        let mut flow = Flow::new(nfsrdma_flow::FlowLimits::default());
+        let mut open = OpenConnectionTallies::new(1 << 20);
+        while let Some(frame) = source.next().unwrap() {
+            flow.process_frame(&frame);
+            open.frame(&flow);
+        }
+        flow.finish();
+        while let Some(transaction) = flow.next_transaction() {
+            transaction.with_messages(|messages| {
+                open.credits(&transaction, messages, &messages.summary());
+                open.transaction(&transaction, &messages.summary());
+            });
+        }
+        let [row] = &open.take_remaining(&flow)[..] else { panic!("{name}") };
+        row.clone()
+    }
+
+    /// RFC 8166 section 3.3.1: each call without a reply takes a credit.
+    #[test]
+    fn hung_calls_use_up_credits() {
+        let row = connection("cases/all-credits-hang.pcap.gz");
+        assert_eq!((row.in_use(), row.granted_credits(), row.was_at_limit()), (Some(16), 16, true));
+        let row = connection("cases/server-dead.pcap");
+        assert_eq!((row.in_use(), row.granted_credits(), row.state_name()), (Some(8), 8, "closed"));
+        // From the last call, at 1.9 ms, to the disconnection.
+        let seconds = row.at_limit_ns().unwrap() as f64 / 1e9;
+        assert!((179.9..=180.1).contains(&seconds), "{seconds}");
     }
 }

@@ -60,6 +60,12 @@ impl ConnectionTally {
         }
     }
 
+    /// Returns the tally with `count` more calls that wait for a reply.
+    #[must_use]
+    pub fn with_pending(self, count: u64) -> Self {
+        Self { transactions: self.transactions + count, incomplete: self.incomplete + count, ..self }
+    }
+
     /// Counts a Transaction.
     pub fn add(&mut self, transaction: &Transaction, summary: &RpcSummary) {
         let length = |kind| transaction.rpc_length(kind).unwrap_or(0);

@@ -19,6 +19,7 @@ pub mod overdue_calls;
 pub mod rates;
 pub mod second_chance_map;
 pub mod sessions;
+mod slot_use;
 pub mod statistics;
 
 #[cfg(test)]

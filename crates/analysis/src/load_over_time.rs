@@ -1,4 +1,4 @@
-//! Load over time: Transactions, bytes and failures, and the credits in use by a connection.
+//! Load over time: transactions, bytes and failures, and the use of credits and session slots.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_flow::Transaction;
@@ -65,38 +65,42 @@ pub fn rate_around(
     is_covered.then(|| TransactionAndByteRate::new(sum.transactions, sum.bytes, ns.unsigned_abs()))
 }
 
-/// The credits of a connection within a step of time.
+/// Use of a limited resource within a step of time: the credits of a connection, or the slots of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CreditSample {
-    /// Largest credit grant of a Reply; 0 if none.
+    /// Largest grant of a reply; 0 if none.
     pub granted: u32,
-    /// Largest credit request of a Call; 0 if none.
+    /// Largest credit request of a call; 0 if none.
     pub requested: u32,
-    /// Largest number of Calls in flight, at the times of Calls in the step.
+    /// Largest number of calls in flight, at the times of calls in the step.
     pub in_flight: u32,
-    /// Time with as many Calls in flight as granted, in nanoseconds.
+    /// Limit in force when so many calls were in flight; 0 if it is unknown.
+    pub limit: u32,
+    /// Time with as many calls in flight as granted, in nanoseconds.
     pub at_limit_ns: u64,
-    /// Largest number of session slots in use: one more than the highest slot of a Call; 0 without sessions.
-    pub slots: u32,
-    /// Largest number of slots that a Reply granted; 0 if none.
-    pub granted_slots: u32,
-    /// Time with the highest granted slot in use, in nanoseconds.
-    pub slots_at_limit_ns: u64,
+}
+
+impl CreditSample {
+    /// Counts calls in flight under a limit. Of equal numbers, the one with the least room counts.
+    fn add_in_flight(&mut self, in_flight: u32, limit: u32) {
+        let is_tighter = in_flight == self.in_flight && limit > 0 && (self.limit == 0 || limit < self.limit);
+        if in_flight > self.in_flight || is_tighter {
+            (self.in_flight, self.limit) = (in_flight, limit);
+        }
+    }
 }
 
 impl TimeSeriesBucket for CreditSample {
     fn merge(&mut self, next: Self) {
         self.granted = self.granted.max(next.granted);
         self.requested = self.requested.max(next.requested);
-        self.in_flight = self.in_flight.max(next.in_flight);
+        self.add_in_flight(next.in_flight, next.limit);
         self.at_limit_ns = self.at_limit_ns.saturating_add(next.at_limit_ns);
-        self.slots = self.slots.max(next.slots);
-        self.granted_slots = self.granted_slots.max(next.granted_slots);
-        self.slots_at_limit_ns = self.slots_at_limit_ns.saturating_add(next.slots_at_limit_ns);
     }
 }
 
-/// The credits of one connection, forward direction (RFC 8166 section 3.3.1).
+/// Use of the credits of a connection, forward direction (RFC 8166 section 3.3.1), or of the slots of a session, fore
+/// channel (RFC 8881 section 2.10.6.1).
 #[derive(Clone, Debug)]
 pub struct CreditSeries(pub TimeSeries<CreditSample>);
 
@@ -107,7 +111,7 @@ impl Default for CreditSeries {
 }
 
 impl CreditSeries {
-    /// Counts a Transaction.
+    /// Counts the credits of a transaction. One without a reply may be counted again when it is complete.
     pub fn transaction(&mut self, transaction: &Transaction) {
         let Some(call) = &transaction.call else { return };
         if transaction.direction == CallDirection::Reverse {
@@ -116,39 +120,40 @@ impl CreditSeries {
         if let Some(step) = self.0.step_at(call.time) {
             let requested = call.rpcrdma.and_then(|header| header.calls_in_flight_credits()).unwrap_or(0);
             step.requested = step.requested.max(requested);
-            step.in_flight = step.in_flight.max(transaction.credit_use.in_flight);
+            step.add_in_flight(transaction.credit_use.in_flight, transaction.credit_use.granted.unwrap_or(0));
         }
         let Some(reply) = &transaction.reply else { return };
-        if let Some(granted) = reply.rpcrdma.and_then(|header| header.calls_in_flight_credits())
-            && let Some(step) = self.0.step_at(reply.end_time)
-        {
-            step.granted = step.granted.max(granted);
+        if let Some(granted) = reply.rpcrdma.and_then(|header| header.calls_in_flight_credits()) {
+            self.grant(reply.end_time, granted);
         }
         let at_limit_ns = transaction.credit_use.at_limit_ns;
         if at_limit_ns > 0 {
-            let start = Timestamp(reply.end_time.0.saturating_sub_unsigned(at_limit_ns));
-            self.0.span(start, reply.end_time, |step, ns| step.at_limit_ns += ns);
+            self.at_limit(Timestamp(reply.end_time.0.saturating_sub_unsigned(at_limit_ns)), reply.end_time);
         }
     }
 
-    /// Counts the slot of a Call, and the slots that the Reply grants. A slot has one Call at a time (RFC 8881 section
-    /// 2.10.6.1), so that Calls on the highest slot do not overlap.
-    pub fn slot(&mut self, transaction: &Transaction, slot: u32, granted: Option<u32>) {
-        let Some(call) = &transaction.call else { return };
-        if transaction.direction == CallDirection::Reverse {
-            return;
+    /// Counts calls in flight under a limit, if it is known.
+    pub(super) fn in_flight(&mut self, time: Timestamp, in_flight: u32, limit: Option<u32>) {
+        if let Some(step) = self.0.step_at(time) {
+            step.add_in_flight(in_flight, limit.unwrap_or(0));
         }
-        let used = slot.saturating_add(1);
-        if let Some(step) = self.0.step_at(call.time) {
-            step.slots = step.slots.max(used);
+    }
+
+    /// Counts a grant.
+    pub(super) fn grant(&mut self, time: Timestamp, granted: u32) {
+        if let Some(step) = self.0.step_at(time) {
+            step.granted = step.granted.max(granted);
         }
-        let (Some(reply), Some(granted)) = (&transaction.reply, granted) else { return };
-        if let Some(step) = self.0.step_at(reply.end_time) {
-            step.granted_slots = step.granted_slots.max(granted);
-        }
-        if used >= granted {
-            self.0.span(call.time, reply.end_time, |step, ns| step.slots_at_limit_ns += ns);
-        }
+    }
+
+    /// Counts a time with as many calls in flight as granted.
+    pub(super) fn at_limit(&mut self, from: Timestamp, to: Timestamp) {
+        self.0.span(from, to, |step, ns| step.at_limit_ns += ns);
+    }
+
+    /// Counts calls that are still in flight between two times.
+    pub(super) fn hold(&mut self, in_flight: u32, limit: Option<u32>, from: Timestamp, to: Timestamp) {
+        self.0.span(from, to, |step, _| step.add_in_flight(in_flight, limit.unwrap_or(0)));
     }
 
     /// Returns the largest value of `value_of` over all steps.
@@ -156,14 +161,24 @@ impl CreditSeries {
         self.0.steps().iter().map(value_of).max().unwrap_or(0)
     }
 
-    /// Returns the sum of the time `value_of` over all steps, in nanoseconds.
-    pub fn time_ns(&self, value_of: impl Fn(&CreditSample) -> u64) -> u64 {
-        self.0.steps().iter().map(value_of).sum()
+    /// Returns the largest number of calls in flight, and the limit in force then; 0 if that is unknown.
+    pub fn most_in_flight(&self) -> (u32, u32) {
+        let mut most = CreditSample::default();
+        self.0.steps().iter().for_each(|step| most.add_in_flight(step.in_flight, step.limit));
+        (most.in_flight, most.limit)
     }
 
-    /// Returns `true` if its Calls had slots.
-    pub fn has_slots(&self) -> bool {
-        self.0.steps().iter().any(|step| step.slots > 0)
+    /// Returns the number of calls in flight at the last call, and the limit then, if it is known.
+    pub(super) fn last_in_flight(&self) -> (u32, Option<u32>) {
+        let last = self.0.steps().iter().rev().find(|step| step.in_flight > 0);
+        last.map_or((0, None), |step| (step.in_flight, Some(step.limit).filter(|limit| *limit > 0)))
+    }
+
+    /// Returns the time with as many calls in flight as granted, in nanoseconds; `None` if there never were as many.
+    pub fn at_limit_ns(&self) -> Option<u64> {
+        let ns = self.0.steps().iter().map(|step| step.at_limit_ns).sum();
+        let is_reached = |step: &CreditSample| step.limit > 0 && step.in_flight >= step.limit;
+        (ns > 0 || self.0.steps().iter().any(is_reached)).then_some(ns)
     }
 }
 
@@ -200,7 +215,7 @@ mod tests {
             on_it.iter().for_each(|transaction| credits.transaction(transaction));
             assert_eq!(credits.max_of(|step| step.in_flight), most_at_once(&on_it), "{name}");
             assert!(credits.max_of(|step| step.granted) > 0, "{name}");
-            assert_eq!(credits.time_ns(|step| step.at_limit_ns), 0, "{name}");
+            assert_eq!(credits.at_limit_ns(), None, "{name}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Rows of the operation table: counts, rates, latencies and errors.
 
+use std::collections::BTreeMap;
+
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 
@@ -123,6 +125,21 @@ pub fn busiest(statistics: &FrameAndTransactionStatistics) -> Vec<(&OperationKey
 /// Returns the operations as rows, those with the most Calls first.
 pub fn rows(statistics: &FrameAndTransactionStatistics) -> Vec<OperationStats> {
     busiest(statistics).into_iter().map(|(key, tally)| OperationStats::new(key, tally)).collect()
+}
+
+/// Returns the operations as rows, with numbers of further calls that wait for a reply.
+pub fn rows_with_pending(
+    statistics: &FrameAndTransactionStatistics,
+    pending: &BTreeMap<OperationKey, u64>,
+) -> Vec<OperationStats> {
+    let mut rows = rows(statistics);
+    for (key, count) in pending {
+        match rows.iter_mut().find(|row| row.key == *key) {
+            Some(row) => row.calls += count,
+            None => rows.push(OperationStats { calls: *count, ..OperationStats::new(key, &OperationTally::default()) }),
+        }
+    }
+    rows
 }
 
 #[cfg(test)]

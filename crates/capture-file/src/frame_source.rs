@@ -214,7 +214,7 @@ impl CaptureFrameSource {
     #[cfg(feature = "live")]
     fn advance_live(&mut self, timeout: Duration) -> Result<LiveReadOutcome, SourceError> {
         let Some(live) = &mut self.live else { return Ok(LiveReadOutcome::End) };
-        let outcome = live.advance(timeout).map_err(|kind| input_error(live.interface.name.clone(), kind))?;
+        let outcome = live.advance(timeout)?;
         self.number += u64::from(matches!(outcome, LiveReadOutcome::Frame));
         Ok(outcome)
     }
@@ -233,7 +233,7 @@ impl CaptureFrameSource {
     pub fn file(&self) -> Option<&str> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
-            return Some(&live.interface.name);
+            return live.interface().map(|(_, interface)| interface.name.as_str());
         }
         self.last_reader().map(CaptureFileReader::name)
     }
@@ -242,8 +242,8 @@ impl CaptureFrameSource {
     pub fn unknown_link(&mut self) -> Option<SourceError> {
         #[cfg(feature = "live")]
         if let Some(live) = &mut self.live {
-            let link = live.unknown_link()?;
-            return Some(input_error(live.interface.name.clone(), SourceErrorKind::UnknownLinkType(link.0)));
+            let (link, name) = live.unknown_link()?;
+            return Some(input_error(name, SourceErrorKind::UnknownLinkType(link.0)));
         }
         self.readers.get_mut(self.last_reader_index?)?.unknown_link()
     }
@@ -254,11 +254,12 @@ impl CaptureFrameSource {
         pcapng.into_iter().flat_map(|(pcapng, buffer)| pcapng.comments(buffer))
     }
 
-    /// Returns the interface of the last frame and the index of its file, counted from 0 in the order of the arguments.
+    /// Returns the interface of the last frame and the index of its file, or of the interface in a live capture, counted
+    /// from 0 in the order of the arguments.
     pub fn interface(&self) -> Option<(usize, &CaptureFileInterface)> {
         #[cfg(feature = "live")]
         if let Some(live) = &self.live {
-            return Some((0, &live.interface));
+            return live.interface();
         }
         Some((self.last_reader_index?, self.last_reader()?.interface()?))
     }
@@ -267,6 +268,14 @@ impl CaptureFrameSource {
     /// these are the interfaces of the current section.
     pub fn interfaces(&self) -> impl Iterator<Item = (&str, &CaptureFileInterface)> {
         self.readers.iter().flat_map(|reader| reader.interfaces().iter().map(|interface| (reader.name(), interface)))
+    }
+
+    /// Returns the interfaces of a live capture in the order of the arguments; none of files.
+    pub fn live_interfaces(&self) -> impl Iterator<Item = &CaptureFileInterface> {
+        #[cfg(feature = "live")]
+        return self.live.iter().flat_map(|live| live.interfaces());
+        #[cfg(not(feature = "live"))]
+        std::iter::empty()
     }
 
     /// Returns the number of packets that the capturing programs reported as dropped so far; `None` if there is no such

@@ -40,6 +40,18 @@ impl CapturePacketCounters {
         CapturePacketCounters { received: captured.saturating_add(self.dropped_by_kernel), captured, ..*self }
     }
 
+    /// Returns the sums of these counters and those of another interface.
+    pub fn plus(&self, other: &CapturePacketCounters) -> CapturePacketCounters {
+        CapturePacketCounters {
+            received: self.received.saturating_add(other.received),
+            dropped_by_kernel: self.dropped_by_kernel.saturating_add(other.dropped_by_kernel),
+            dropped_by_interface: self.dropped_by_interface.saturating_add(other.dropped_by_interface),
+            captured: self.captured.saturating_add(other.captured),
+            dropped_by_program: self.dropped_by_program.saturating_add(other.dropped_by_program),
+            decoded: self.decoded.saturating_add(other.decoded),
+        }
+    }
+
     /// Returns the difference to the earlier counters `before`.
     pub fn since(&self, before: &CapturePacketCounters) -> CapturePacketCounters {
         CapturePacketCounters {

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use nfsrdma_dissectors::address::{Address, Port, VirtualNetwork};
-use nfsrdma_dissectors::captured_frame::FrameNumber;
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::infiniband::cm::CommunicationId;
 use nfsrdma_dissectors::infiniband::{Psn, Qpn};
 use nfsrdma_dissectors::net::InnermostNetworkPacket;
@@ -126,6 +126,10 @@ pub struct ConnectionParametersSnapshot {
     /// `true` if the end was seen: a FIN or RST in the TCP stream, a DREQ of the connection manager, or a REQ or REP
     /// for another connection on its queue pairs.
     pub is_ending: bool,
+    /// Time of the end, if it was seen.
+    pub ended_at: Option<Timestamp>,
+    /// Since when the client and the server have as many calls without a reply as they were granted credits.
+    pub exhausted_since: [Option<Timestamp>; 2],
 }
 
 /// A connection between two queue pairs, one of which may still be unknown, or between two ports.
@@ -145,6 +149,7 @@ pub(super) struct FlowConnection {
     pub(super) last_frame: FrameNumber,
     /// `true` if a FIN or RST was seen in the TCP stream, or a DREQ, or `is_replaced` is set.
     pub(super) is_ending: bool,
+    pub(super) ended_at: Option<Timestamp>,
     /// `true` if half of the set-up of another connection on its queue pairs was seen.
     pub(super) is_replaced: bool,
     /// Communication IDs of both sides, which distinguish a repeated set-up from a new one.
@@ -211,7 +216,16 @@ impl FlowConnection {
         if parameters.is_none() {
             message_credits.iter_mut().for_each(|credits| credits.min_remaining = None);
         }
-        Some(ConnectionParametersSnapshot { number: number?, parameters, properties, message_credits, is_ending })
+        let ConnectionSidePair(exhausted_since) = self.conversation.credits_exhausted_since().swapped_if(is_swapped);
+        Some(ConnectionParametersSnapshot {
+            number: number?,
+            parameters,
+            properties,
+            message_credits,
+            is_ending,
+            ended_at: self.ended_at,
+            exhausted_since,
+        })
     }
 
     /// Returns the virtual network, source and destination address of the Calls of a side.
@@ -497,6 +511,7 @@ impl ConnectionTable {
             reorder_buffer: PacketsAwaitingMemoryOwner::default(),
             last_frame: FrameNumber::default(),
             is_ending: false,
+            ended_at: None,
             is_replaced: false,
             communication_ids: None,
             parameters: None,
@@ -557,8 +572,9 @@ impl ConnectionTable {
     }
 
     /// Records that the end of a connection was seen. Returns `true` if it had not been seen before.
-    pub(super) fn record_end(&mut self, key: ConnectionSlabKey) -> bool {
+    pub(super) fn record_end(&mut self, key: ConnectionSlabKey, time: Timestamp) -> bool {
         let Some(connection) = self.get_mut_by_key(key) else { return false };
+        connection.ended_at.get_or_insert(time);
         let is_first = !std::mem::replace(&mut connection.is_ending, true);
         let (addresses, last_frame) = (connection.addresses(), connection.last_frame);
         if is_first {

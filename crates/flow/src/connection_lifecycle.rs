@@ -169,7 +169,7 @@ impl Flow {
                 finality::record_refused_messages(sent, &mut self.transaction_table, true);
             }
         }
-        if self.connections.record_end(key) && self.limits.report_closed_connections {
+        if self.connections.record_end(key, self.now) && self.limits.report_closed_connections {
             self.closing_connections.record_end(key);
         }
     }

@@ -4,19 +4,30 @@
 //! until the input ends. Live views query it here. The flow has no clock: ages are differences of frame
 //! times, and the caller supplies the current time.
 
+use std::borrow::Cow;
+
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::rpc::Xid;
 
 use super::chunk::Chunk;
 use super::count_categories::EvictedState;
 use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
+use super::rpc_records::PartialCall;
 use super::transaction::{CallDirection, Transaction, TransactionConnection};
 use super::transaction_slab_key::TransactionSlabKey;
 
 /// Progress of an unanswered Transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingTransactionPhase {
+    /// A part of the call is still to come, in a TCP stream.
+    Call {
+        /// Bytes of the call that were captured.
+        received_bytes: u64,
+        /// Bytes of the whole call; of its fragments so far, if others follow.
+        total_bytes: u64,
+    },
     /// The Responder fetches the Read chunks of the Call.
     DataIn {
         /// Bytes that RDMA Reads have moved.
@@ -34,12 +45,14 @@ pub enum PendingTransactionPhase {
 }
 
 /// A Call without a Reply.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PendingCall<'f> {
-    /// Key of the Transaction in the flow.
+    /// Key of the Transaction in the flow. That of a call of which a part is still to come belongs to no transaction.
     pub key: TransactionSlabKey,
     /// The Transaction so far. Its index is assigned when it is emitted.
-    pub transaction: &'f Transaction,
+    pub transaction: Cow<'f, Transaction>,
+    /// Bytes of the call that were captured, and of the whole call, if a part of it is still to come.
+    pub partial: Option<(u64, u64)>,
     /// Connection of the Call.
     pub connection: TransactionConnection,
     /// Direction of the Call on the connection.
@@ -56,7 +69,10 @@ impl PendingCall<'_> {
     /// Returns the progress of the Transaction.
     pub fn phase(&self) -> PendingTransactionPhase {
         let moved = |chunks: &mut dyn Iterator<Item = &Chunk>| chunks.map(Chunk::moved_bytes).sum::<u64>();
-        let Transaction { read_chunks, write_chunks, reply_chunk, .. } = self.transaction;
+        if let Some((received_bytes, total_bytes)) = self.partial {
+            return PendingTransactionPhase::Call { received_bytes, total_bytes };
+        }
+        let Transaction { read_chunks, write_chunks, reply_chunk, .. } = &*self.transaction;
         let written_bytes = moved(&mut write_chunks.iter().chain(reply_chunk));
         let read_bytes = moved(&mut read_chunks.iter());
         let offered_bytes = read_chunks.iter().map(Chunk::offered_bytes).sum::<u64>();
@@ -71,7 +87,7 @@ impl PendingCall<'_> {
 
     /// Returns a copy of the Transaction with its connection and direction; its index is 0.
     pub fn to_transaction(&self) -> Transaction {
-        let mut transaction = self.transaction.clone();
+        let mut transaction = self.transaction.clone().into_owned();
         transaction.connection = self.connection;
         transaction.direction = self.direction;
         transaction
@@ -80,14 +96,40 @@ impl PendingCall<'_> {
 
 impl Flow {
     /// Iterates over the Calls without a Reply in the order in which the flow completed them: that of their
-    /// last frames.
+    /// last frames. Calls of which only a part was captured so far come last.
     pub fn pending_calls(&self) -> impl Iterator<Item = PendingCall<'_>> {
+        self.complete_pending_calls().chain(self.partial_calls())
+    }
+
+    /// Iterates over the calls of which a TCP stream has delivered only a part so far.
+    fn partial_calls(&self) -> impl Iterator<Item = PendingCall<'_>> {
+        self.streams.partial_calls().filter_map(|(key, connection, requester, call)| {
+            let PartialCall { message, received_bytes, total_bytes } = call;
+            let connection = self.connections.get_by_key(connection?)?;
+            let (connection, direction) = connection.name_and_direction(requester);
+            let xid = message.bytes.first_chunk().map(|xid| Xid(u32::from_be_bytes(*xid)))?;
+            let (since, first_frame) = (message.time, message.frames.first().copied().unwrap_or_default());
+            Some(PendingCall {
+                key,
+                transaction: Cow::Owned(Transaction { xid, call: Some(message), ..Transaction::default() }),
+                partial: Some((received_bytes, total_bytes)),
+                connection,
+                direction,
+                since,
+                first_frame,
+                copies: 1,
+            })
+        })
+    }
+
+    fn complete_pending_calls(&self) -> impl Iterator<Item = PendingCall<'_>> {
         self.transaction_table.open_entries().filter_map(|(key, entry)| {
             let call = entry.transaction.call.as_ref()?;
             let (connection, direction) = self.connections.get(entry.connection)?.name_and_direction(entry.requester);
             Some(PendingCall {
                 key,
-                transaction: &entry.transaction,
+                transaction: Cow::Borrowed(&*entry.transaction),
+                partial: None,
                 connection,
                 direction,
                 since: call.time,
@@ -95,6 +137,11 @@ impl Flow {
                 copies: call.copies,
             })
         })
+    }
+
+    /// Returns a call without a reply by its key; `None` if it has one, or is gone.
+    pub fn pending_call(&self, key: TransactionSlabKey) -> Option<PendingCall<'_>> {
+        self.pending_calls().find(|call| call.key == key)
     }
 
     /// Sets the connections of the Transactions whose messages the last frame completed, as far as they are

@@ -75,6 +75,19 @@ struct DeliveredRpcRecord {
     attribution: RdmaAttribution,
 }
 
+/// Maximum number of bytes of a partial call that a query returns: its headers, and the arguments before the data.
+const MAX_PARTIAL_CALL_BYTES: usize = 16 << 10;
+
+/// A call of which a part is still to come.
+#[derive(Debug)]
+pub(super) struct PartialCall {
+    /// The beginning of the call.
+    pub(super) message: CapturedMessage,
+    pub(super) received_bytes: u64,
+    /// Bytes of the whole call; of its fragments so far, if others follow.
+    pub(super) total_bytes: u64,
+}
+
 /// Record parser of one direction.
 #[derive(Debug, Default)]
 pub(super) struct CapturedRpcRecordParser {
@@ -264,6 +277,23 @@ impl CapturedRpcRecordParser {
             let end = partial.start + partial.record.length as u64;
             self.deliver(end, stream_context);
         }
+    }
+
+    /// Returns the incomplete message if it is a call, with its position in the stream.
+    pub(super) fn partial_call(&self) -> Option<(StreamPosition, PartialCall)> {
+        let PartialRpcRecord { start, record, .. } = self.partial_record.as_ref()?;
+        if record.bytes.get(4..8) != Some(&[0; 4]) {
+            return None;
+        }
+        let left = match self.state {
+            RpcRecordParserState::Fragment { left, .. } => u64::from(left),
+            RpcRecordParserState::Mark | RpcRecordParserState::Lost => 0,
+        };
+        let total_bytes = record.length as u64 + left;
+        let bytes = record.bytes.get(..MAX_PARTIAL_CALL_BYTES).unwrap_or(&record.bytes).to_vec();
+        let message = CapturedMessage::plain(record.frames.clone(), record.time, bytes, total_bytes as usize);
+        let message = CapturedMessage { end_time: record.end_time, ..message };
+        Some((*start, PartialCall { message, received_bytes: record.length as u64, total_bytes }))
     }
 
     /// Delivers the incomplete message: nothing more will come.

@@ -13,10 +13,11 @@ use super::connection_key::ConnectionSlabKey;
 use super::count_categories::UndecodedReason;
 use super::endpoint_pair::{EndpointPair, ordered_addresses};
 use super::packet_meta::PacketMeta;
-use super::rpc_records::CapturedRpcRecordParser;
+use super::rpc_records::{CapturedRpcRecordParser, PartialCall};
 use super::stream::direction::{self, MAX_BYTES_AHEAD, PreviousStreamIncarnation, TcpStreamDirection};
 use super::stream::stream_bytes::StreamPosition;
 use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
+use super::transaction_slab_key::TransactionSlabKey;
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
 /// A TCP stream: both directions of a TCP connection.
@@ -494,6 +495,25 @@ impl TcpConversationTable {
 
     pub(super) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Iterates over the calls of which a part is still to come, each with a key that no transaction has, its connection
+    /// and its sender.
+    pub(super) fn partial_calls(
+        &self,
+    ) -> impl Iterator<Item = (TransactionSlabKey, Option<ConnectionSlabKey>, ConnectionSideAOrB, PartialCall)> + '_
+    {
+        self.slots.iter().flat_map(|(_, stream)| {
+            let records = match &stream.protocol {
+                StreamProtocol::Records(records) => Some(records),
+                _ => None,
+            };
+            [ConnectionSideAOrB::A, ConnectionSideAOrB::B].into_iter().filter_map(move |side| {
+                let (start, call) = records?[side].partial_call()?;
+                let key = TransactionSlabKey::of_partial_call(stream.number, side, start);
+                Some((key, stream.connection, side, call))
+            })
+        })
     }
 
     pub(super) fn exceeds_limit(&self) -> bool {

@@ -705,6 +705,13 @@ impl Transaction {
         self.set_up.as_ref()?.ack_timeout_ns
     }
 
+    /// Returns the ACK timeout in nanoseconds if the phase `server` is at least as long: a packet may have been lost before
+    /// the capture point, such as the first copy of the Reply, and the retransmission was captured.
+    pub fn loss_before_capture_timeout_ns(&self) -> Option<u64> {
+        let timeout_ns = self.ack_timeout_ns().filter(|timeout_ns| *timeout_ns > 0)?;
+        self.phases().is_some_and(|phases| phases.server_ns >= timeout_ns).then_some(timeout_ns)
+    }
+
     /// Returns the evidence that a copy of the Call was lost before the capture point, if any.
     pub fn lost_copy(&self) -> Option<UncapturedOriginalCallEvidence> {
         let call = self.call.as_ref()?;

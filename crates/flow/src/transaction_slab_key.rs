@@ -5,13 +5,18 @@ use std::num::NonZeroU64;
 use nfsrdma_dissectors::rpc::RpcMessageKind;
 
 use super::chunk::ChunkKind;
-use crate::rdma_operation::RdmaAttribution;
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
 /// Unique key of an open or lingering Transaction; never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionSlabKey(pub(super) u64);
 
 impl TransactionSlabKey {
+    /// Returns the key of a call of which a part is still to come: of its stream, its sender and its position there.
+    pub(super) fn of_partial_call(stream: u64, side: ConnectionSideAOrB, start: u64) -> Self {
+        Self(1 << 63 | (stream & 0xffff) << 46 | (side as u64) << 45 | start & ((1 << 45) - 1))
+    }
+
     /// The key of no Transaction.
     pub(super) const NONE: Self = Self(u64::MAX);
 

@@ -127,6 +127,7 @@ pub(super) fn line_object<'t>(
 fn pending_members(PendingCallProgress { age_ns, phase, slot }: PendingCallProgress) -> impl Serialize {
     let (phase, moved_bytes) = match phase {
         PendingTransactionPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
+        PendingTransactionPhase::Call { received_bytes, .. } => ("call", received_bytes),
         PendingTransactionPhase::Server => ("server", 0),
         PendingTransactionPhase::DataOut { moved_bytes } => ("data_out", moved_bytes),
     };

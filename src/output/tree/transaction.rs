@@ -221,7 +221,10 @@ impl FieldTreeTextWriter {
         self.labels.write(messages, facts, names.paths(), glyphs, &mut operation);
         transaction_list::version(facts, &mut version);
         let is_ok = transaction_list::status(facts, &mut status);
-        let title = format!("Transaction {}: {operation}", transaction.index);
+        let title = match transaction.index {
+            0 => format!("Call without a reply: {operation}"),
+            index => format!("Transaction {index}: {operation}"),
+        };
         self.lines.push(heading(0, styles.layer, title));
 
         let name = &transaction.connection;
@@ -258,6 +261,14 @@ impl FieldTreeTextWriter {
                 phases.map(|(name, ns)| format!("{} {}", name.replace('_', " "), time(ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
             self.lines.push(fact_line(&styles, 1, "latency", phases));
+            if let Some(timeout_ns) = transaction.loss_before_capture_timeout_ns() {
+                let text = format!(
+                    "or a packet, such as the reply, was lost before the capture point and sent again after the ACK \
+                     timeout of {}",
+                    time(timeout_ns)
+                );
+                self.lines.push(styled_fact_line(&styles, 1, "server", styles.mark, text));
+            }
         }
         if let Some(evidence) = transaction.lost_copy() {
             let time = HumanDuration(evidence.ns(), *glyphs);

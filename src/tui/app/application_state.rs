@@ -356,7 +356,9 @@ impl App {
 
     /// Computes the rates around the chosen Transaction, if it has changed.
     pub(in crate::tui) fn update_row_rates(&mut self) {
-        let (Some(number), Some(times)) = (self.list.row_number(self.list.at), self.unfiltered.tables.times) else {
+        let (Some(number), Some(times)) =
+            (self.list.row_number(self.rows(), self.list.at), self.unfiltered.tables.times)
+        else {
             return;
         };
         if !self.is_live() {

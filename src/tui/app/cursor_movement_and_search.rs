@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::application_state::{App, FocusPane};
+use crate::tui::model::pending_calls_and_rates::MAX_LISTED_CALLS;
 use crate::tui::model::transaction_list_row::TransactionRowWithText;
 use crate::tui::search::{self, RunningSearch, SearchCriterion};
 use crate::tui::tui_view::TuiView;
@@ -114,7 +115,7 @@ impl App {
         // The last rows arrive together with the end of the pass.
         if search.remaining == 0 && search.is_forward {
             match is_sorted {
-                false => search.extend(count),
+                false => search.extend(count, MAX_LISTED_CALLS),
                 // New rows are sorted in anywhere.
                 true if search.has_count_changed(count) => search = RunningSearch::from_start(search.target, count),
                 true => {}

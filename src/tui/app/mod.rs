@@ -25,11 +25,12 @@ use ratatui::crossterm::event::{Event, KeyEventKind};
 use super::frame_reload::detail_subject::DetailSubject;
 use super::frame_reload::reload_messages::{FrameReloadRequest, ReloadResponse};
 use super::keys;
-use super::model::transaction_list_row::PAGE_ROWS;
+use super::model::transaction_list_row::{PAGE_ROWS, is_pending_index};
 use super::prompt::{self, Prompt, PromptKeyOutcome, PromptPurpose};
 use super::tui_view::TuiView;
 use super::views;
 use application_state::{App, ROW_BYTES};
+use marked_row::MarkedRow;
 use read_pass_results::ReadPassResults;
 
 /// Timeout after which an unanswered request is repeated.
@@ -66,7 +67,7 @@ impl App {
     /// Processes the results of the other threads. Returns `true` if the screen may have changed.
     pub fn tick(&mut self) -> bool {
         let mut is_new = self.reload_changed_file();
-        let cursor_row = self.list.row_number(self.list.at).unwrap_or(0);
+        let cursor_row = self.list.row_number(self.rows(), self.list.at).unwrap_or(0);
         // Frames received once do not wait: a pause ends when the memory for pending rows is used up.
         if self.is_paused && self.capture.is_received_once() {
             let waiting =
@@ -78,15 +79,19 @@ impl App {
             }
         }
         if !self.is_paused {
+            let pending = self.entry().map(|entry| entry.row.index).filter(|index| is_pending_index(*index));
             let (resume_points, news) =
-                self.unfiltered.take(if self.filtered.is_some() { usize::MAX / 2 } else { cursor_row });
+                self.unfiltered.take(if self.filtered.is_some() { usize::MAX / 2 } else { cursor_row }, None);
             is_new |= news;
             if !resume_points.is_empty() {
                 self.reload_client.request(FrameReloadRequest::ResumePoints(resume_points));
             }
             if let Some(filtered) = &mut self.filtered {
-                is_new |= filtered.take(cursor_row).1;
+                is_new |= filtered.take(cursor_row, Some(&self.unfiltered.tables)).1;
             }
+            let (list, rows) = self.list_and_rows();
+            list.stay_on_pending(pending, rows);
+            self.move_marks_of_pending();
         }
         let (list, rows) = self.list_and_rows();
         is_new |= list.poll_sorting(rows);
@@ -100,6 +105,25 @@ impl App {
         is_new
     }
 
+    /// Moves the marks of pending calls that were completed to their transactions.
+    fn move_marks_of_pending(&mut self) {
+        let rows = &self.unfiltered.rows;
+        let pending = self.marks.iter().filter_map(|mark| match mark {
+            MarkedRow::Transaction(index) if is_pending_index(*index) => Some(*index),
+            _ => None,
+        });
+        let completed: Vec<(u64, u64)> = pending
+            .filter_map(|index| {
+                let row = rows.get(rows.number_at(rows.position_of_pending(index)?))?.row;
+                (!row.is_pending()).then_some((index, row.index))
+            })
+            .collect();
+        for (pending, completed) in completed {
+            self.marks.remove(&MarkedRow::Transaction(pending));
+            self.marks.insert(MarkedRow::Transaction(completed));
+        }
+    }
+
     fn handle_response(&mut self, response: ReloadResponse) {
         match response {
             ReloadResponse::Detail(mut detail) => {
@@ -110,7 +134,10 @@ impl App {
                 if let (DetailSubject::Transaction(key), Some(entry)) = (detail.subject, self.entry())
                     && let Some((_, title)) = detail.lines.first_mut().and_then(|line| line.pieces.first_mut())
                 {
-                    *title = format!("Transaction {}: {}", key.index, entry.label());
+                    *title = match key.is_pending() {
+                        true => format!("Call without a reply: {}", entry.label()),
+                        false => format!("Transaction {}: {}", key.index, entry.label()),
+                    };
                 }
                 self.tree.show(*detail);
             }
@@ -120,7 +147,7 @@ impl App {
             }
             ReloadResponse::Page { number, filter, page } => {
                 self.requested_page = None;
-                let cursor_row = self.list.row_number(self.list.at).unwrap_or(0);
+                let cursor_row = self.list.row_number(self.rows(), self.list.at).unwrap_or(0);
                 let side = self.filtered.as_mut().unwrap_or(&mut self.unfiltered);
                 if side.filter.as_ref().map(|(_, text)| text) == filter.as_ref() {
                     side.rows.restore_page(number, page, cursor_row);
@@ -144,7 +171,7 @@ impl App {
         if self.view == TuiView::Transactions {
             let height = usize::from(self.areas.list.height).max(1);
             let lines = self.list.top..self.list.top + height;
-            let numbers = lines.filter_map(|at| self.list.row_number(at));
+            let numbers = lines.filter_map(|at| self.list.row_number(self.rows(), at));
             let forgotten = numbers.into_iter().find(|number| self.rows().is_evicted(*number));
             if let Some(number) = forgotten.map(|number| number / PAGE_ROWS)
                 && is_due(self.requested_page.filter(|(requested, _)| *requested == number).map(|(_, at)| at))

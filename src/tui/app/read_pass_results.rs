@@ -44,9 +44,13 @@ impl ReadPassResults {
         }
     }
 
-    /// Takes the results of the pass; `cursor_row` is the row in view. Returns new resume points, and `true` if there
-    /// were results.
-    pub(super) fn take(&mut self, cursor_row: usize) -> (Vec<CaptureResumePoint>, bool) {
+    /// Takes the results of the pass; `cursor_row` is the row in view, and `all` are the tables of all transactions, if
+    /// a filter selects those of this pass. Returns new resume points, and `true` if there were results.
+    pub(super) fn take(
+        &mut self,
+        cursor_row: usize,
+        all: Option<&DisplayedStatistics>,
+    ) -> (Vec<CaptureResumePoint>, bool) {
         let updates = self.pass.take();
         let previous = self.progress;
         let mut is_new = !updates.pages.is_empty() || updates.tables.is_some() || !updates.errors.is_empty();
@@ -55,8 +59,12 @@ impl ReadPassResults {
         }
         if let Some(tables) = updates.tables {
             self.tables = *tables;
+            if let Some(all) = all {
+                self.tables.adopt_connection_facts(all);
+            }
         }
-        if let Some(activity) = updates.activity {
+        if let Some(mut activity) = updates.activity {
+            self.rows.set_pending(std::mem::take(&mut activity.rows));
             self.activity = *activity;
             is_new = true;
         }

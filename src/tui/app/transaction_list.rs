@@ -56,21 +56,43 @@ impl TransactionListPane {
     }
 
     /// Returns the row number of a line.
-    pub(in crate::tui) fn row_number(&self, at: usize) -> Option<usize> {
+    pub(in crate::tui) fn row_number(&self, rows: &TransactionRows, at: usize) -> Option<usize> {
         match &self.order {
             Some(order) => order.rows.get(at).map(|number| *number as usize),
-            None => Some(at),
+            None => Some(rows.number_at(at)),
+        }
+    }
+
+    /// Returns the line of the newest row: the last completed transaction, if there is one.
+    fn newest_line(&self, rows: &TransactionRows) -> usize {
+        let lines = match (&self.order, rows.completed_len()) {
+            (None, count) if count > 0 => count,
+            _ => self.len(rows),
+        };
+        lines.saturating_sub(1)
+    }
+
+    /// Returns the number of lines with pending calls below the newest row.
+    pub(in crate::tui) fn pending_lines(&self, rows: &TransactionRows) -> usize {
+        self.len(rows).saturating_sub(self.newest_line(rows) + 1)
+    }
+
+    /// Keeps the cursor on a pending call that has moved, or was completed.
+    pub(super) fn stay_on_pending(&mut self, index: Option<u64>, rows: &TransactionRows) {
+        if self.order.is_none() && !self.follows_tail {
+            let position = index.and_then(|index| rows.position_of_pending(index));
+            self.move_to(position.unwrap_or(self.at), rows);
         }
     }
 
     /// Returns the row of a line; `None` if it is evicted, and beyond the end.
     pub(in crate::tui) fn entry<'r>(&self, rows: &'r TransactionRows, at: usize) -> Option<TransactionRowWithText<'r>> {
-        rows.get(self.row_number(at)?)
+        rows.get(self.row_number(rows, at)?)
     }
 
     /// Returns `true` if some rows are not sorted in yet.
     pub(in crate::tui) fn has_unsorted_rows(&self, rows: &TransactionRows) -> bool {
-        self.sort.is_some() && self.order.as_ref().is_none_or(|order| order.row_count < rows.len())
+        self.sort.is_some() && self.order.as_ref().is_none_or(|order| !order.is_current(rows))
     }
 
     /// Returns `true` while the list is being sorted.
@@ -148,7 +170,7 @@ impl TransactionListPane {
             match sorting.try_recv() {
                 Ok(order) => {
                     // The cursor stays on its row.
-                    let row = self.order.is_some().then(|| self.row_number(self.at)).flatten();
+                    let row = self.order.is_some().then(|| self.row_number(rows, self.at)).flatten();
                     let at = row.and_then(|row| order.rows.iter().position(|other| *other as usize == row));
                     self.order = Some(order);
                     self.at = at.unwrap_or(self.at);
@@ -159,14 +181,16 @@ impl TransactionListPane {
                 Err(TryRecvError::Empty) => {}
             }
         } else if let Some(sort) = self.sort
-            && self.order.as_ref().is_none_or(|order| order.row_count < rows.len())
-            && (self.len(rows) == 0 || self.sorted_at.is_none_or(|at| at.elapsed() > RESORT_INTERVAL))
+            && self.order.as_ref().is_none_or(|order| !order.is_current(rows))
+            && (self.order.as_ref().is_some_and(|order| order.pending_changes != rows.pending_changes())
+                || self.len(rows) == 0
+                || self.sorted_at.is_none_or(|at| at.elapsed() > RESORT_INTERVAL))
         {
             self.sorting = Some(row_sorting::start(rows, sort));
             self.sorted_at = Some(Instant::now());
         }
         if self.follows_tail {
-            let last = self.len(rows).saturating_sub(1);
+            let last = self.newest_line(rows);
             is_new |= self.at != last;
             self.at = last;
         }

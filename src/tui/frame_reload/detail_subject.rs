@@ -29,8 +29,17 @@ pub struct TransactionReloadKey {
 }
 
 impl TransactionReloadKey {
-    /// Returns `true` if `transaction` is this one. Its numbers are not compared, because they may differ.
+    /// Returns `true` for a call that had no reply yet.
+    pub(in crate::tui) fn is_pending(&self) -> bool {
+        transaction_list_row::is_pending_index(self.index)
+    }
+
+    /// Returns `true` if `transaction` is this one. Its numbers are not compared, because they may differ. A pending
+    /// call may have got more of its parts.
     pub(in crate::tui) fn matches(&self, transaction: &Transaction) -> bool {
+        if self.is_pending() {
+            return transaction.xid == self.xid && transaction_list_row::frames(transaction).0 == self.first;
+        }
         transaction.xid == self.xid
             && transaction_list_row::frames(transaction) == (self.first, self.last)
             && transaction.latency_ns() == self.latency_ns
@@ -43,6 +52,8 @@ impl From<&TransactionListRow> for TransactionReloadKey {
     fn from(row: &TransactionListRow) -> Self {
         let TransactionListRow { index, connection, xid, first, last, latency_ns: latency, bytes, is_reverse, .. } =
             *row;
+        // The age of a pending call grows.
+        let latency = latency.filter(|_| !row.is_pending());
         Self { index, connection, xid, first, last, latency_ns: latency, bytes, is_reverse }
     }
 }

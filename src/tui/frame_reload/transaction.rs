@@ -158,7 +158,7 @@ impl FrameReloadWorker {
     /// Builds the details.
     fn build_detail(&mut self, key: TransactionReloadKey, reloaded: ReloadedTransaction) -> DetailPaneContent {
         let ReloadedTransaction { mut transaction, steps, packets, frames: held } = reloaded;
-        transaction.index = key.index;
+        transaction.index = if key.is_pending() { 0 } else { key.index };
         transaction.connection = TransactionConnection { number: key.connection, ..transaction.connection };
         let mut view = FieldTreeTextWriter::new(self.screen).with_literals();
         let transaction = &transaction;

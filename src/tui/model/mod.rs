@@ -11,6 +11,12 @@ use nfsrdma_dissectors::captured_frame::FrameNumber;
 
 use transaction_list_row::{PAGE_ROWS, RowPage, TransactionRowWithText};
 
+/// Number of the first row of a call without a reply: larger than that of any completed transaction.
+const FIRST_PENDING: usize = (u32::MAX - (1 << 16)) as usize;
+
+/// Number of the latest rows among which a call that was pending is searched for.
+const MAX_LATEST_ROWS: usize = 4096;
+
 /// A page, or the description of an evicted one.
 #[derive(Clone, Debug)]
 enum EvictableRowPage {
@@ -18,9 +24,13 @@ enum EvictableRowPage {
     Evicted { rows: usize, first: FrameNumber },
 }
 
-/// The rows of a pass, in the order in which Transactions were completed.
+/// The rows of a pass, in the order in which transactions were completed, and behind them those of calls that have
+/// waited for a reply for long.
 #[derive(Debug)]
 pub struct TransactionRows {
+    pending: Arc<RowPage>,
+    /// Number of times that other calls were pending.
+    pending_changes: u64,
     slots: Vec<EvictableRowPage>,
     len: usize,
     bytes: usize,
@@ -31,7 +41,15 @@ pub struct TransactionRows {
 impl TransactionRows {
     /// Returns an empty list with a limit in bytes.
     pub fn new(limit: usize) -> Self {
-        Self { slots: Vec::new(), len: 0, bytes: 0, limit, evicted_count: 0 }
+        Self {
+            pending: Arc::default(),
+            pending_changes: 0,
+            slots: Vec::new(),
+            len: 0,
+            bytes: 0,
+            limit,
+            evicted_count: 0,
+        }
     }
 
     /// Sets the limit in bytes. Rows above it are evicted when the next ones are added.
@@ -39,14 +57,55 @@ impl TransactionRows {
         self.limit = bytes;
     }
 
-    /// Returns the number of rows, including evicted ones.
+    /// Returns the number of rows, including evicted ones and pending calls.
     pub fn len(&self) -> usize {
+        self.len + self.pending.len()
+    }
+
+    /// Returns the number of rows of completed transactions, including evicted ones.
+    pub fn completed_len(&self) -> usize {
         self.len
+    }
+
+    /// Returns the number of rows of pending calls.
+    pub fn pending_len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Returns the number of times that other calls were pending.
+    pub fn pending_changes(&self) -> u64 {
+        self.pending_changes
     }
 
     /// Returns `true` if there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
+    }
+
+    /// Replaces the rows of pending calls.
+    pub fn set_pending(&mut self, page: RowPage) {
+        let indices = |page: &RowPage| page.iter().map(|entry| entry.row.index).collect::<Vec<_>>();
+        self.pending_changes += u64::from(indices(&self.pending) != indices(&page));
+        self.pending = Arc::new(page);
+    }
+
+    /// Returns the number of the row at a position in the unsorted list.
+    pub fn number_at(&self, position: usize) -> usize {
+        match position.checked_sub(self.len) {
+            Some(pending) => FIRST_PENDING + pending,
+            None => position,
+        }
+    }
+
+    /// Returns the position of a call in the unsorted list, by the index of its row: as a pending call, or as a
+    /// transaction that was completed lately.
+    pub fn position_of_pending(&self, index: u64) -> Option<usize> {
+        let is_same = |entry: &TransactionRowWithText<'_>| entry.row.pending_index() == index;
+        let pending = self.pending.iter().position(|entry| is_same(&entry)).map(|at| self.len + at);
+        pending.or_else(|| {
+            let latest = self.len.saturating_sub(MAX_LATEST_ROWS)..self.len;
+            latest.rev().find(|at| self.get(*at).is_some_and(|entry| is_same(&entry)))
+        })
     }
 
     /// Returns the number of evicted rows.
@@ -101,8 +160,11 @@ impl TransactionRows {
         }
     }
 
-    /// Returns a row; `None` if it is evicted, and beyond the end.
+    /// Returns a row by its number; `None` if it is evicted, and beyond the end.
     pub fn get(&self, at: usize) -> Option<TransactionRowWithText<'_>> {
+        if let Some(pending) = at.checked_sub(FIRST_PENDING) {
+            return self.pending.get(pending);
+        }
         match self.slots.get(at / PAGE_ROWS)? {
             EvictableRowPage::Loaded(page) => page.get(at % PAGE_ROWS),
             EvictableRowPage::Evicted { .. } => None,
@@ -134,9 +196,10 @@ impl TransactionRows {
 
     /// Returns the pages in memory, each with the number of its first row.
     pub fn pages(&self) -> impl DoubleEndedIterator<Item = (usize, &Arc<RowPage>)> {
-        self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
+        let completed = self.slots.iter().enumerate().filter_map(|(number, slot)| match slot {
             EvictableRowPage::Loaded(page) => Some((number * PAGE_ROWS, page)),
             EvictableRowPage::Evicted { .. } => None,
-        })
+        });
+        completed.chain(std::iter::once((FIRST_PENDING, &self.pending)))
     }
 }

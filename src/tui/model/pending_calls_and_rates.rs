@@ -1,11 +1,15 @@
 //! Current activity of a capture whose frames are received once: pending Calls and rates.
 
+use std::time::Instant;
+
 use nfsrdma_analysis::call_session_slots::CallSessionSlot;
 use nfsrdma_analysis::rates::SlidingWindowRates;
 use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_flow::pending_call_queries::PendingTransactionPhase;
+
+use super::transaction_list_row::RowPage;
 
 /// Maximum number of pending Calls listed, oldest first.
 pub const MAX_LISTED_CALLS: usize = 200;
@@ -44,22 +48,32 @@ pub struct PendingCallRow {
 /// The activity at a point in time.
 #[derive(Clone, Debug, Default)]
 pub struct LiveActivitySnapshot {
-    /// Current time of the clock that stamps frames.
+    /// Time of the clock that stamps frames when the snapshot was taken.
     pub now: Timestamp,
+    /// When the snapshot was taken; `None` if time stands still.
+    pub taken_at: Option<Instant>,
     /// Number of pending Calls.
     pub pending_count: usize,
     /// Number of pending Calls with an age of at least [`OLD_NS`].
     pub old_count: usize,
     /// The oldest pending Calls, oldest first.
     pub pending: Vec<PendingCallRow>,
+    /// The rows of the listed calls that are old.
+    pub rows: RowPage,
     /// Rates over the last second, ten seconds and minute.
     pub rates: SlidingWindowRates,
 }
 
 impl LiveActivitySnapshot {
-    /// Returns the age of a pending Call in nanoseconds.
+    /// Returns the age of a pending call in nanoseconds.
     pub fn age_ns(&self, row: &PendingCallRow) -> u64 {
-        self.now.nanoseconds_since(row.since).unwrap_or(0)
+        self.ns_since(row.since)
+    }
+
+    /// Returns the nanoseconds since a time of the clock that stamps frames, until now.
+    pub fn ns_since(&self, time: Timestamp) -> u64 {
+        let passed = self.taken_at.map_or(0, |at| u64::try_from(at.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        self.now.nanoseconds_since(time).unwrap_or(0).saturating_add(passed)
     }
 
     /// Returns the listed Calls that are old.

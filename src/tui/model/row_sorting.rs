@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use super::TransactionRows;
-use super::transaction_list_row::{PAGE_ROWS, RowPage, TransactionListRow, TransactionRowWithText};
+use super::transaction_list_row::{RowPage, TransactionListRow, TransactionRowWithText};
 use crate::output::transaction_list::TransactionListColumn;
 
 /// Sort order of rows.
@@ -23,8 +23,17 @@ pub struct RowSort {
 pub struct SortedRowNumbers {
     /// Row numbers in sorted order.
     pub rows: Vec<u32>,
-    /// Number of rows when sorting began.
+    /// Number of completed rows when sorting began.
     pub row_count: usize,
+    /// Number of times that other calls were pending before.
+    pub pending_changes: u64,
+}
+
+impl SortedRowNumbers {
+    /// Returns `true` if all rows are sorted in.
+    pub fn is_current(&self, rows: &TransactionRows) -> bool {
+        self.row_count >= rows.completed_len() && self.pending_changes == rows.pending_changes()
+    }
 }
 
 /// Compares two rows by a column.
@@ -52,11 +61,11 @@ fn compare(column: TransactionListColumn, a: &TransactionRowWithText<'_>, b: &Tr
 /// Sorts the rows in memory, on its own thread.
 pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<SortedRowNumbers> {
     let pages: Vec<(usize, Arc<RowPage>)> = rows.pages().map(|(at, page)| (at, Arc::clone(page))).collect();
-    let count = rows.len();
+    let (row_count, pending_changes) = (rows.completed_len(), rows.pending_changes());
     let (sender, receiver) = channel();
     thread::spawn(move || {
         // The receiver may be gone.
-        let _ = sender.send(SortedRowNumbers { rows: sorted(&pages, sort), row_count: count });
+        let _ = sender.send(SortedRowNumbers { rows: sorted(&pages, sort), row_count, pending_changes });
     });
     receiver
 }
@@ -64,7 +73,6 @@ pub fn start(rows: &TransactionRows, sort: RowSort) -> Receiver<SortedRowNumbers
 fn sorted(pages: &[(usize, Arc<RowPage>)], sort: RowSort) -> Vec<u32> {
     let mut rows: Vec<(u32, TransactionRowWithText<'_>)> = Vec::new();
     for (start, page) in pages {
-        debug_assert!(start % PAGE_ROWS == 0);
         rows.extend(page.iter().enumerate().map(|(at, entry)| ((start + at) as u32, entry)));
     }
     rows.sort_by(|(_, a), (_, b)| {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_analysis::bounded_time_series::TimeSeries;
-use nfsrdma_analysis::call_session_slots;
 use nfsrdma_analysis::connection_states_and_credits::{ConnectionStatesAndCredits, ConnectionStats};
+use nfsrdma_analysis::connections::ConnectionTally;
 use nfsrdma_analysis::files::{FileTallies, FileTally};
 use nfsrdma_analysis::filter;
 use nfsrdma_analysis::histogram::LatencyHistogram;
@@ -13,7 +13,7 @@ use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_analysis::operation_statistics::{self, OperationStats, RatioDenominators};
 use nfsrdma_analysis::statistics::{FrameAndTransactionStatistics, OperationKey, has_failed};
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
-use nfsrdma_flow::transaction::RpcMessageKind;
+use nfsrdma_flow::transaction::{RpcMessageKind, TransactionConnection};
 use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_flow::{Flow, Transaction};
 
@@ -85,6 +85,21 @@ impl DisplayedStatistics {
         self.operations.iter().find(|row| row.name() == name).and_then(|row| Some(row.latency?.p50))
     }
 
+    /// Takes the credits, slots, sessions and states of connections from the tables of all transactions: they do not
+    /// depend on what a filter selects.
+    pub fn adopt_connection_facts(&mut self, all: &Self) {
+        let by_number: BTreeMap<u64, &ConnectionStats> =
+            all.connections.iter().map(|row| (row.tally.name.number, row)).collect();
+        for row in &mut self.connections {
+            if let Some(facts) = by_number.get(&row.tally.name.number) {
+                row.state = facts.state;
+                row.credits.clone_from(&facts.credits);
+                row.slots.clone_from(&facts.slots);
+                row.sessions.clone_from(&facts.sessions);
+            }
+        }
+    }
+
     /// Returns the number of seconds from the first to the last frame.
     pub fn seconds(&self) -> f64 {
         operation_statistics::seconds(self.times)
@@ -98,6 +113,21 @@ impl DisplayedStatistics {
     /// Returns the totals to which the operations are compared.
     pub fn totals(&self) -> RatioDenominators {
         RatioDenominators::new(&self.operations, self.times)
+    }
+}
+
+/// Numbers of calls that have waited for a reply for long, as far as a filter selects them.
+#[derive(Debug, Default)]
+pub struct PendingCallTally {
+    connections: BTreeMap<u64, (TransactionConnection, u64)>,
+    operations: BTreeMap<OperationKey, u64>,
+}
+
+impl PendingCallTally {
+    /// Counts a call.
+    pub fn add(&mut self, connection: TransactionConnection, operation: OperationKey) {
+        self.connections.entry(connection.number).or_insert((connection, 0)).1 += 1;
+        *self.operations.entry(operation).or_default() += 1;
     }
 }
 
@@ -173,13 +203,20 @@ impl ViewTablesBuilder {
             step.errors += u64::from(failed);
         }
         self.lifetimes.transaction(transaction, messages, summary);
-        if let Some(used) = call_session_slots::slot(messages, summary) {
-            self.lifetimes.slot(transaction, used.slot, call_session_slots::granted_slots(messages, summary));
-        }
     }
 
-    /// Makes the tables.
-    pub fn tables(&mut self, flow: &Flow) -> DisplayedStatistics {
+    /// Counts the credits and the session of a call without a reply. It may be counted again when it is complete.
+    pub fn pending(&mut self, transaction: &Transaction, messages: &TransactionMessages<'_>, summary: &RpcSummary) {
+        self.lifetimes.transaction(transaction, messages, summary);
+    }
+
+    /// Counts the session slots of the messages that the last frame of the flow completed.
+    pub fn slots(&mut self, flow: &Flow) {
+        self.lifetimes.frame(flow);
+    }
+
+    /// Makes the tables, which include these pending calls.
+    pub fn tables(&mut self, flow: &Flow, pending: &PendingCallTally) -> DisplayedStatistics {
         self.is_unused = false;
         let Self { statistics, histograms, histogram: all, files, load, lifetimes: lives, .. } = self;
         lives.update_states(flow);
@@ -188,14 +225,23 @@ impl ViewTablesBuilder {
         listed.sort_unstable_by_key(|(path, _)| *path);
         listed.dedup_by_key(|(path, _)| *path);
         let connections = statistics.connections();
+        let mut waiting = pending.connections.clone();
+        let with_pending = |tally: &ConnectionTally| {
+            let count = waiting.remove(&tally.name.number).map_or(0, |(_, count)| count);
+            tally.with_pending(count)
+        };
+        let mut tallies: Vec<ConnectionTally> = connections.largest().map(with_pending).collect();
+        let new_count = if tallies.len() as u64 == connections.count() { waiting.len() as u64 } else { 0 };
+        tallies.extend(waiting.into_values().map(|(name, count)| ConnectionTally::new(name).with_pending(count)));
+        let pending_count: u64 = pending.operations.values().sum();
         DisplayedStatistics {
             frames: (statistics.frames(), statistics.bytes()),
             times: statistics.times(),
-            transactions: (statistics.transactions(), statistics.incomplete()),
-            operations: operation_statistics::rows(statistics),
+            transactions: (statistics.transactions() + pending_count, statistics.incomplete() + pending_count),
+            operations: operation_statistics::rows_with_pending(statistics, &pending.operations),
             histograms: histograms.clone(),
-            connections_count: connections.count(),
-            connections: connections.largest().map(|tally| lives.row(tally)).collect(),
+            connections_count: connections.count() + new_count,
+            connections: tallies.iter().map(|tally| lives.row(tally)).collect(),
             files_count: (files.count(), files.evicted()),
             files: listed.into_iter().map(|(path, tally)| FileRow { path: path.to_vec(), tally }).collect(),
             histogram: all.clone(),

@@ -10,10 +10,12 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_flow::Transaction;
+use nfsrdma_flow::pending_call_queries::PendingTransactionPhase;
 use nfsrdma_flow::transaction::CallDirection;
 use nfsrdma_flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcSummary, TransactionMessages};
 
 use crate::output::info_column::InfoColumnFormatter;
+use crate::output::pending_call_progress::PendingCallProgress;
 use crate::output::style::Glyphs;
 use crate::output::transaction_list;
 
@@ -23,6 +25,9 @@ pub const PAGE_ROWS: usize = 1024;
 const MAX_TEXT_BYTES: usize = 255;
 /// Columns that a status may take: too few for the ranges of missing bytes, which are in the tree.
 const STATUS_WIDTH: usize = 23;
+
+/// Bit of the indices of pending calls, which have no number yet.
+const PENDING_BIT: u64 = 1 << 63;
 
 /// The data of a Transaction apart from its text.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +62,23 @@ pub struct TransactionListRow {
     operation: u16,
     text: u32,
     lengths: RowTextPieceLengths,
+}
+
+impl TransactionListRow {
+    /// Returns `true` for a call without a reply while frames are received.
+    pub fn is_pending(&self) -> bool {
+        is_pending_index(self.index)
+    }
+
+    /// Returns the index of the row as long as its call is pending.
+    pub fn pending_index(&self) -> u64 {
+        PENDING_BIT | (self.first.0 & 0x7fff_ffff) << 32 | u64::from(self.xid.0)
+    }
+}
+
+/// Returns `true` for the index of the row of a pending call.
+pub fn is_pending_index(index: u64) -> bool {
+    index & PENDING_BIT != 0
 }
 
 /// Lengths of the pieces of a row's text, in order.
@@ -250,12 +272,14 @@ pub struct TuiTransactionRowBuilder {
     glyphs: Glyphs,
     labels: InfoColumnFormatter,
     cell: String,
+    /// State of the pending call whose row is being added.
+    pending: Option<PendingCallProgress>,
 }
 
 impl TuiTransactionRowBuilder {
     /// Returns a writer for a terminal's character set.
     pub fn new(glyphs: Glyphs) -> Self {
-        Self { glyphs, labels: InfoColumnFormatter::default(), cell: String::new() }
+        Self { glyphs, labels: InfoColumnFormatter::default(), cell: String::new(), pending: None }
     }
 
     /// Adds the row of a Transaction with its conformance findings to a page, which must have space for it.
@@ -287,8 +311,19 @@ impl TuiTransactionRowBuilder {
         lengths.chunks = self.take_cell(page);
         transaction_list::chunks(transaction, true, &mut self.cell);
         lengths.short_chunks = self.take_cell(page);
-        let (is_ok, split) =
-            transaction_list::status_and_marks(transaction, summary, STATUS_WIDTH, &self.glyphs, &mut self.cell);
+        let (is_ok, split) = match self.pending {
+            Some(progress) => {
+                self.cell.push_str("pending");
+                // The column is narrow.
+                if progress.phase != PendingTransactionPhase::Server {
+                    let _ = write!(self.cell, ": {}", PendingCallProgress { slot: None, ..progress });
+                }
+                (true, "pending".len())
+            }
+            None => {
+                transaction_list::status_and_marks(transaction, summary, STATUS_WIDTH, &self.glyphs, &mut self.cell)
+            }
+        };
         if let Some(severity) = transaction_list::marked_severity(findings) {
             let _ = write!(self.cell, " !{}", severity.name());
         }
@@ -318,6 +353,26 @@ impl TuiTransactionRowBuilder {
             lengths,
         };
         page.rows.push(row);
+    }
+
+    /// Adds the row of a pending call, with its age as latency and its phase as status. The page must have space for it.
+    pub fn add_pending(
+        &mut self,
+        page: &mut RowPage,
+        transaction: &Transaction,
+        messages: &TransactionMessages<'_>,
+        summary: &RpcSummary,
+        paths: OperationPaths<'_>,
+        progress: PendingCallProgress,
+    ) {
+        self.pending = Some(progress);
+        self.add(page, transaction, messages, summary, paths, &[]);
+        self.pending = None;
+        if let Some(row) = page.rows.last_mut() {
+            row.index = row.pending_index();
+            row.latency_ns = Some(progress.age_ns);
+            row.is_incomplete = true;
+        }
     }
 
     /// Returns the label of a pending Call, the range of the path in it, and the length of the operation name.

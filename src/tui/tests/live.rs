@@ -164,3 +164,171 @@ fn drops_are_shown_in_full_at_any_width() {
         }
     }
 }
+
+/// A capture whose end never comes, as from an interface.
+struct Unending(std::io::Cursor<Vec<u8>>);
+
+impl std::io::Read for Unending {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        match self.0.read(to)? {
+            0 => loop {
+                std::thread::park();
+            },
+            count => Ok(count),
+        }
+    }
+}
+
+/// Opens a capture as a pipe in which nothing follows it.
+fn unending(name: &str, width: u16) -> Screen {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path(name)).unwrap();
+    match name.ends_with(".gz") {
+        true => std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(file), &mut bytes),
+        false => std::io::Read::read_to_end(&mut std::io::BufReader::new(file), &mut bytes),
+    }
+    .unwrap();
+    let source = CaptureFrameSource::from_reader("pipe", Unending(std::io::Cursor::new(bytes)));
+    Screen::begun(SharedCapture::received_once("pipe", source, 16 << 20), width, 36, TuiOptions::default())
+}
+
+impl Screen {
+    /// Waits until the screen shows a text.
+    #[track_caller]
+    fn wait_for(&mut self, text: &str) -> String {
+        let start = std::time::Instant::now();
+        loop {
+            self.app.tick();
+            self.draw();
+            let shown = self.text();
+            if shown.contains(text) {
+                return shown;
+            }
+            assert!(start.elapsed() < super::PATIENCE, "{text} in {shown}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// Types letters, and Enter, without waiting.
+    fn send(&mut self, letters: &str, enter: bool) -> &mut Self {
+        use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+        let keys = letters.chars().map(KeyCode::Char).chain(enter.then_some(KeyCode::Enter));
+        for code in keys {
+            self.app.event(&Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
+        }
+        self
+    }
+
+    /// Returns the age of the oldest call in the pane, in seconds.
+    fn pane_age(&mut self) -> f64 {
+        self.draw();
+        let text = self.text();
+        let age = text.split_once("No reply for ").unwrap_or_else(|| panic!("{text}")).1;
+        age.split_once(" s").unwrap_or_else(|| panic!("{text}")).0.parse().unwrap()
+    }
+
+    /// Sets a filter, and waits until it selects these calls without a reply.
+    fn filter_hung(&mut self, filter: &str, count: usize) {
+        self.send("f", false);
+        let length = self.app.prompt.as_ref().map_or(0, |prompt| prompt.text().chars().count());
+        for _ in 0..length {
+            use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+            self.app.event(&Event::Key(KeyEvent::new(KeyCode::Backspace, KeyModifiers::NONE)));
+        }
+        self.send(filter, true);
+        self.wait_for(&format!("{count} in flight"));
+        assert_eq!(self.app.rows().pending_len(), count, "{filter}");
+    }
+}
+
+/// What is known when a call is sent selects it; its age stays that of the wall clock.
+#[test]
+fn filters_keep_hung_calls_and_ages() {
+    let mut screen = unending("cases/all-credits-hang.pcap.gz", 120);
+    screen.wait_for("16 waiting");
+    let (start, before) = (std::time::Instant::now(), screen.pane_age());
+    for (filter, count) in [
+        ("nfsrdma.connection == 1", 16),
+        ("nfsrdma.client == 10.0.0.10 && nfsrdma.server == 10.0.0.2", 16),
+        ("nfsrdma.transport == \"rocev2\" && nfsrdma.direction == \"forward\"", 16),
+        ("nfsrdma.path contains \"file1\"", 5),
+        ("nfs.slotid == 3", 1),
+        ("nfsrdma.operation == \"READ\" && nfsrdma.xid >= 0x10000127", 16),
+        ("frame.number > 1760 && ip.src == 10.0.0.10", 15),
+        ("nfsrdma.latency", 0),
+    ] {
+        if count > 0 {
+            screen.filter_hung(filter, count);
+            let (age, expected) = (screen.pane_age(), before + start.elapsed().as_secs_f64());
+            assert!((age - expected).abs() < 0.2, "{filter}: {age}, expected {expected}");
+        }
+    }
+    // Connections: 16 of 16 under every filter.
+    screen.send("3", false);
+    let shown = screen.wait_for("at most 16 in use of 16 granted, at the limit");
+    assert!(shown.contains("10.0.0.10"), "{shown}");
+}
+
+/// Calls without a reply are searched, gone to, opened, copied, marked and saved like others.
+#[test]
+fn hung_calls_are_rows() {
+    let mut screen = unending("cases/all-credits-hang.pcap.gz", 120);
+    screen.wait_for("16 waiting");
+    assert_eq!((screen.app.rows().len(), screen.app.rows().pending_len()), (310, 16));
+    screen.send("g", false).send("0x1000012c", true);
+    let shown = screen.wait_for("Call without a reply: READ");
+    assert!(shown.contains("xid: 0x1000012c") && shown.contains("slot"), "{shown}");
+    let row = screen.app.entry().unwrap();
+    assert_eq!((row.row.xid.0, row.client().to_string()), (0x1000_012c, "10.0.0.10".to_owned()));
+    screen.send("y", false);
+    screen.wait_for("copied: READ");
+    screen.send("/", false).send("file1 106496", true);
+    assert_eq!(screen.app.entry().unwrap().row.xid.0, 0x1000_0134);
+    screen.send("m", false);
+    let to = std::env::temp_dir().join(format!("nfsrdma-hung-{}.pcapng", std::process::id()));
+    for (suffix, count) in [("", 1), (" all", 16)] {
+        let _ = std::fs::remove_file(&to);
+        if count == 16 {
+            screen.send("M", false);
+            screen.filter_hung("nfsrdma.xid >= 0x10000127", 16);
+        }
+        screen.send("W", false).send(&format!("{}{suffix}", to.display()), true);
+        screen.wait_for(&format!("saved {count} Transaction"));
+        let mut source = CaptureFrameSource::open([&to]).unwrap();
+        let mut flow = nfsrdma_flow::Flow::new(nfsrdma_flow::FlowLimits::default());
+        while let Some(frame) = source.next().unwrap() {
+            flow.process_frame(&frame);
+        }
+        assert_eq!(flow.pending_calls().count(), count);
+    }
+    std::fs::remove_file(&to).unwrap();
+}
+
+/// RFC 5531 section 11: of a record, only a part arrived.
+#[test]
+fn partial_call_over_tcp_is_pending() {
+    // The last segments of a WRITE of 1 MiB are missing.
+    let mut source = CaptureFrameSource::open([path("tcp-v3.pcap")]).unwrap();
+    let mut flow = nfsrdma_flow::Flow::new(nfsrdma_flow::FlowLimits::default());
+    let mut most = None;
+    while let Some(frame) = source.next().unwrap() {
+        flow.process_frame(&frame);
+        for call in flow.pending_calls() {
+            if let PendingTransactionPhase::Call { received_bytes, total_bytes } = call.phase() {
+                assert!(received_bytes < total_bytes);
+                let call = call.to_transaction();
+                let operation = call.with_messages(|messages| messages.summary().operation);
+                most = most.max(Some((received_bytes, total_bytes, format!("{operation:?}"), call.connection.number)));
+            }
+        }
+    }
+    let (received, total, operation, connection) = most.unwrap();
+    assert!(operation.contains("WRITE") && connection > 0, "{operation}");
+    let progress = crate::output::pending_call_progress::PendingCallProgress {
+        age_ns: 0,
+        phase: PendingTransactionPhase::Call { received_bytes: 119 << 10, total_bytes: 256 << 10 },
+        slot: None,
+    };
+    assert_eq!(progress.to_string(), "call 119 KiB of 256 KiB");
+    assert!(received > 0 && total > received);
+}

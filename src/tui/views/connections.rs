@@ -2,7 +2,7 @@
 
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
-use nfsrdma_analysis::load_over_time::{CreditSample, CreditSeries};
+use nfsrdma_analysis::load_over_time::CreditSeries;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -37,7 +37,7 @@ fn rate(app: &App, row: &ConnectionStats, window: usize) -> TableCell {
 
 /// Returns the largest number of Calls in flight, on a connection with credits.
 fn in_use(row: &ConnectionStats) -> Option<u64> {
-    row.in_use().filter(|_| row.tally.granted_credits > 0).map(u64::from)
+    row.in_use().filter(|_| row.granted_credits() > 0).map(u64::from)
 }
 
 impl TableRows for ConnectionsView {
@@ -55,7 +55,7 @@ impl TableRows for ConnectionsView {
         number("BYTES", 8, 3, PLAIN, |_, row| TableCell::Bytes(row.tally.bytes)),
         number("INCOMPLETE", 10, 1, NOTICE, |_, row| TableCell::nonzero_count(row.tally.incomplete)),
         text("STATE", STATE_COLUMNS, 2, DIM, |_, row| TableCell::Text(short_state(row.state_name()).to_owned())),
-        number("GRANTED", 7, 2, PLAIN, |_, row| TableCell::nonzero_count(row.tally.granted_credits.into())),
+        number("GRANTED", 7, 2, PLAIN, |_, row| TableCell::nonzero_count(row.granted_credits().into())),
         number("IN USE", 6, 2, PLAIN, |_, row| TableCell::Count(in_use(row))),
         number("AT LIMIT", 8, 4, ERROR, |_, row| TableCell::nonzero_time_ns(row.at_limit_ns().unwrap_or(0))),
         number("RECOVERY", 8, 5, ERROR, |_, row| TableCell::nonzero_time_ns(row.tally.recovery_ns)),
@@ -119,14 +119,20 @@ fn hold_grants(granted: impl Iterator<Item = u32>) -> Vec<f64> {
 fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let (head, area) = cut_top(area, 1);
     let row = chosen_row(app);
-    let Some((row, credits)) = row.and_then(|row| Some((row, row.credits.as_ref()?))) else {
+    let series = |row: &ConnectionStats| {
+        let is_rdma = row.tally.name.transport.is_rdma();
+        [("credits", row.credits.clone().filter(|_| is_rdma)), ("slots", row.busiest_slots().cloned())]
+    };
+    let charts: Vec<(&str, CreditSeries)> =
+        row.into_iter().flat_map(series).filter_map(|(name, series)| Some((name, series?))).collect();
+    let Some((row, (_, first))) = row.zip(charts.first()) else {
         rule(app, buffer, head, "Credits", "", false);
         let text = "no credits (not an RDMA connection), and no Call used a session slot";
         return draw_text(buffer, area, 0, &Line::styled(text, app.theme.dim));
     };
     let is_rdma = row.tally.name.transport.is_rdma();
     let title = format!("Connection {}", row.tally.name.number);
-    let step = format!("peaks of {}", HumanDuration(credits.0.width(), app.tui_glyphs.glyphs));
+    let step = format!("peaks of {}", HumanDuration(first.0.width(), app.tui_glyphs.glyphs));
     rule(app, buffer, head, &title, &step, false);
     let parameters =
         if is_rdma { wrapped(&connections::describe_parameters(row), usize::from(area.width)) } else { Vec::new() };
@@ -134,23 +140,6 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let (parameters_area, area) = cut_top(area, lines as u16);
     for (line, text) in parameters.into_iter().take(lines).enumerate() {
         draw_text(buffer, parameters_area, line, &Line::styled(text, app.theme.dim));
-    }
-    let mut charts: Vec<CreditResourceChart<'_>> = Vec::new();
-    if is_rdma {
-        charts.push(CreditResourceChart {
-            name: "credits",
-            used: &|step| step.in_flight,
-            granted: &|step| step.granted,
-            at_limit_ns: &|step| step.at_limit_ns,
-        });
-    }
-    if credits.has_slots() {
-        charts.push(CreditResourceChart {
-            name: "slots",
-            used: &|step| step.slots,
-            granted: &|step| step.granted_slots,
-            at_limit_ns: &|step| step.slots_at_limit_ns,
-        });
     }
     // Side by side or stacked; if there is space for only one chart, the credits.
     let chart_areas = match (charts.len(), area.width >= 100, area.height >= 8) {
@@ -164,46 +153,46 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
         }
         _ => vec![area],
     };
-    for (limit, chart_area) in charts.iter().zip(chart_areas) {
-        limit.draw(app, buffer, chart_area, credits);
+    for ((name, series), chart_area) in charts.iter().zip(chart_areas) {
+        draw_use(app, buffer, chart_area, name, series);
     }
 }
 
-/// A limited resource: used up to a granted amount.
-struct CreditResourceChart<'f> {
-    name: &'static str,
-    used: &'f dyn Fn(&CreditSample) -> u32,
-    granted: &'f dyn Fn(&CreditSample) -> u32,
-    at_limit_ns: &'f dyn Fn(&CreditSample) -> u64,
-}
-
-impl CreditResourceChart<'_> {
-    /// Draws the used amount as columns and the grant as a line. Columns are red where the limit was reached.
-    fn draw(&self, app: &App, buffer: &mut Buffer, area: Rect, credits: &CreditSeries) {
-        let steps = credits.0.steps();
-        let (max_used, granted) = (credits.max_of(self.used), credits.max_of(self.granted));
-        let at_limit_ns = credits.time_ns(self.at_limit_ns);
-        let at_limit = match at_limit_ns {
-            0 => Span::styled(", never at the limit", app.theme.dim),
-            ns => Span::styled(format!(", at the limit {}", HumanDuration(ns, app.tui_glyphs.glyphs)), app.theme.error),
-        };
-        let text = Line::from(vec![
-            Span::styled(format!("{}: at most {max_used} in use", self.name), app.theme.call),
-            Span::raw(" of "),
-            Span::styled(format!("{granted} granted"), app.theme.reply),
-            at_limit,
-        ]);
-        let (heading, area) = cut_top(area, 1);
-        draw_text(buffer, heading, 0, &text);
-        let chart = charts::ColumnChart {
-            values: steps.iter().map(|step| f64::from((self.used)(step))).collect(),
-            style: app.theme.call,
-            limits: hold_grants(steps.iter().map(|step| (self.granted)(step))),
-            is_at_limit: steps.iter().map(|step| (self.at_limit_ns)(step) > 0).collect(),
-            label: &|value| format!("{value:.0}"),
-        };
-        chart.draw(app, buffer, area, charts::ChartTimeAxis::for_series(app, &credits.0));
-    }
+/// Draws the used amount of a limited resource as columns and the grant as a line. Columns are red where the limit was
+/// reached.
+fn draw_use(app: &App, buffer: &mut Buffer, area: Rect, name: &str, series: &CreditSeries) {
+    let steps = series.0.steps();
+    let (max_used, limit) = series.most_in_flight();
+    let at_limit = match series.at_limit_ns() {
+        None if limit > 0 => Span::styled(", never at the limit", app.theme.dim),
+        None => Span::raw(""),
+        Some(ns) => {
+            Span::styled(format!(", at the limit {}", HumanDuration(ns, app.tui_glyphs.glyphs)), app.theme.error)
+        }
+    };
+    let granted = match limit {
+        0 => Span::styled(", no grant captured before", app.theme.dim),
+        limit => Span::styled(format!(" of {limit} granted"), app.theme.reply),
+    };
+    let used = Span::styled(format!("{name}: at most {max_used} in use"), app.theme.call);
+    let text = [vec![used, granted.clone(), at_limit.clone()], {
+        // On a narrow screen, the numbers stay whole.
+        let granted = Span::styled(granted.content.replace(" granted", ""), granted.style);
+        let short = at_limit.content.replace("at the limit ", "full ").replace("never at the limit", "never full");
+        vec![Span::styled(format!("{name}: {max_used}"), app.theme.call), granted, Span::styled(short, at_limit.style)]
+    }];
+    let [long, short] = text.map(Line::from);
+    let text = if long.width() <= usize::from(area.width) { long } else { short };
+    let (heading, area) = cut_top(area, 1);
+    draw_text(buffer, heading, 0, &text);
+    let chart = charts::ColumnChart {
+        values: steps.iter().map(|step| f64::from(step.in_flight)).collect(),
+        style: app.theme.call,
+        limits: hold_grants(steps.iter().map(|step| step.granted)),
+        is_at_limit: steps.iter().map(|step| step.at_limit_ns > 0).collect(),
+        label: &|value| format!("{value:.0}"),
+    };
+    chart.draw(app, buffer, area, charts::ChartTimeAxis::for_series(app, &series.0));
 }
 
 #[cfg(test)]

@@ -16,11 +16,15 @@ const MAX_NAME_COLUMNS: usize = 14;
 /// Minimum width of the name of a file that is cut, in columns.
 const MIN_CUT_NAME_COLUMNS: usize = 8;
 
+/// Lag of decoding that is displayed, in nanoseconds.
+const MIN_BEHIND_NS: u64 = 1_000_000_000;
+
 /// Importance of a part of the state, the most important first. Parts that do not fit are left out whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum TitleBarPartPriority {
     Link,
     Waiting,
+    Behind,
     Stopped,
     Dropped,
     Name,
@@ -86,7 +90,7 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let names = wide
         .iter()
         .find(|names| fits(names, TitleBarPartPriority::Name))
-        .or_else(|| all.iter().skip(WITH_FULL_NAME - 1).find(|names| fits(names, TitleBarPartPriority::Waiting)))
+        .or_else(|| all.iter().skip(WITH_FULL_NAME - 1).find(|names| fits(names, TitleBarPartPriority::Behind)))
         .copied()
         .unwrap_or((no_name, no_name));
     let (labels, width) = labels(app, names);
@@ -198,6 +202,10 @@ fn parts(app: &App) -> Vec<TitleBarPart> {
         let age = HumanDuration(activity.age_ns(oldest), app.tui_glyphs.glyphs);
         add(TitleBarPartPriority::Waiting, format!("{} waiting", grouped(activity.old_count as u64)));
         add(TitleBarPartPriority::Age, age.to_string());
+    }
+    let behind_ns = app.unfiltered.progress.behind_ns;
+    if !app.unfiltered.progress.is_over && behind_ns > MIN_BEHIND_NS {
+        add(TitleBarPartPriority::Behind, format!("behind {}", HumanDuration(behind_ns, app.tui_glyphs.glyphs)));
     }
     // For an interface, zero drops are displayed too.
     let is_told = |dropped: &u64| *dropped > 0 || app.unfiltered.progress.counters.is_some();

@@ -76,7 +76,9 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     app.areas.list = lines;
     let count = app.list.len(app.rows());
     let height = usize::from(lines.height);
-    app.list.top = scrolled(app.list.top, app.list.at, height, count);
+    // The calls without a reply below the newest row are visible, too.
+    let below = if app.list.follows_tail { app.list.pending_lines(app.rows()).min(height / 2) } else { 0 };
+    app.list.top = scrolled(app.list.top, app.list.at + below, height, count);
     let mut layout = app.layout(usize::from(lines.width));
     widen(app, &mut layout, height);
     // Columns scrolled past do not count as hidden.
@@ -112,7 +114,7 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
                 draw_text(buffer, lines, line, &text);
             }
             None => {
-                let number = app.list.row_number(at).unwrap_or(0) as u64 + 1;
+                let number = app.list.row_number(app.rows(), at).unwrap_or(0) as u64 + 1;
                 let text = format!("Transaction {} is read again {}", grouped(number), app.tui_glyphs.glyphs.cut);
                 draw_text(buffer, lines, line, &Line::styled(text, app.theme.dim));
             }
@@ -239,13 +241,15 @@ fn cell(
         }
         TransactionListColumn::Bytes => (HumanSize(row.bytes).to_string(), Default::default()),
         TransactionListColumn::Latency => {
-            let text = row.latency_ns.map_or(String::new(), |latency| HumanDuration(latency, glyphs).to_string());
+            let age_ns = row.is_pending().then(|| app.displayed_pass().activity.ns_since(row.time));
+            let latency_ns = age_ns.or(row.latency_ns);
+            let text = latency_ns.map_or(String::new(), |latency| HumanDuration(latency, glyphs).to_string());
             let style = if app.is_slow(entry) { app.theme.notice } else { Style::new() };
             (text, (style, usize::MAX, Style::new()))
         }
         TransactionListColumn::Status => {
             let (text, split) = entry.status();
-            let style = if row.has_failed { styles.error } else { styles.ok };
+            let style = if row.has_failed || row.is_pending() { styles.error } else { styles.ok };
             (text.to_owned(), (theme::from_anstyle(style), split, theme::from_anstyle(styles.mark)))
         }
     }

@@ -275,7 +275,7 @@ impl FilterRunner {
                 self.spare.push(values);
             }
         }
-        self.test_messages(transaction, messages, paths).then_some(selected_tally)
+        self.test_messages(transaction, messages, paths, false).then_some(selected_tally)
     }
 
     /// Returns `true` if the filter selects an incomplete Transaction as seen so far. The values of its frames are
@@ -291,7 +291,8 @@ impl FilterRunner {
         if let Some(entry) = self.open.get(&key) {
             self.extractor.values.copy(&entry.values);
         }
-        self.test_messages(transaction, messages, Some(paths))
+        self.findings.clear();
+        self.test_messages(transaction, messages, Some(paths), true)
     }
 
     /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
@@ -300,6 +301,7 @@ impl FilterRunner {
         transaction: &Transaction,
         messages: &TransactionMessages<'_>,
         paths: Option<OperationPaths<'_>>,
+        is_pending: bool,
     ) -> bool {
         let layers = self.extractor.layers;
         if layers.needs_message() {
@@ -307,7 +309,7 @@ impl FilterRunner {
             transaction_fields::message(&mut self.extractor, transaction, messages, RpcMessageKind::Reply);
         }
         if layers.transaction {
-            transaction_fields::transaction(&mut self.extractor, transaction);
+            transaction_fields::transaction(&mut self.extractor, transaction, is_pending);
             transaction_fields::findings(&mut self.extractor, &self.findings);
         }
         if layers.outcome {
@@ -446,7 +448,7 @@ impl FilterRunner {
         let layers = self.extractor.layers;
         let completed = completed(frame, datagram, kind, transaction);
         if layers.transaction {
-            transaction_fields::transaction(&mut self.extractor, transaction);
+            transaction_fields::transaction(&mut self.extractor, transaction, false);
         }
         if !(layers.outcome || layers.needs_message() && completed.is_some()) {
             return;

@@ -214,11 +214,11 @@ impl<'a> FieldObserver<'a> for FilterCallProcedure {
     }
 }
 
-/// Adds the generated fields of a Transaction except its [`outcome`]. An open one has no number and no connection yet.
-pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
+/// Adds the generated fields of a transaction except its [`outcome`]. An open one has no number yet, and, unless
+/// `is_pending`, no connection.
+pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction, is_pending: bool) {
     let Transaction { index, connection, direction, xid, call, reply, .. } = transaction;
-    if *index > 0 {
-        to.add_generated(GeneratedField::Index, || number(*index));
+    if *index > 0 || is_pending {
         to.add_generated(GeneratedField::Connection, || number(connection.number));
         text(to, GeneratedField::Transport, || Some(connection.transport.to_string()));
         address(to, GeneratedField::Client, connection.client.address);
@@ -232,6 +232,10 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
             CallDirection::Reverse => "reverse",
         };
         to.add_generated(GeneratedField::Direction, || Some(FilterValue::Text(direction.as_bytes())));
+        to.add_generated(GeneratedField::RetryOf, || transaction.retry_of.and_then(number));
+    }
+    if *index > 0 {
+        to.add_generated(GeneratedField::Index, || number(*index));
         if to.slot_of(GeneratedField::Missing).is_some() || to.slot_of(GeneratedField::Complete).is_some() {
             let missing = transaction.with_messages(|messages| messages.summary().missing(transaction));
             to.add_generated(GeneratedField::Complete, || Some(FilterValue::Bool(missing.is_empty())));
@@ -239,7 +243,6 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction) {
                 text(to, GeneratedField::Missing, || Some(missing.to_string()));
             }
         }
-        to.add_generated(GeneratedField::RetryOf, || transaction.retry_of.and_then(number));
     }
     to.add_generated(GeneratedField::Xid, || number(xid.0));
     to.add_generated(GeneratedField::Latency, || transaction.latency_ns().and_then(duration));

@@ -42,4 +42,4 @@ mod packet_queue;
 pub use libpcap_version::library_version;
 pub use link_watch::CaptureInterfaceMonitor;
 pub use live_reader::LiveCaptureControl;
-pub use open::{CaptureOptions, OpenedLiveCapture, open};
+pub use open::{CaptureOptions, OpenedLiveCapture, open, start};

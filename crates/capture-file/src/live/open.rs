@@ -9,7 +9,7 @@ use pcap::{Active, Capture, Linktype, Precision};
 
 use super::capture_error::{capture_error, error_text};
 use super::capture_thread::CaptureStartTimeAndInitialCounters;
-use super::live_reader::{LiveCaptureControl, LiveReader};
+use super::live_reader::{InterfaceControl, InterfaceReader, LiveReader};
 use super::packet_queue::CapturedPacketQueue;
 use super::{capabilities, capture_thread, filter};
 use crate::error::{SourceError, SourceErrorKind, input_error};
@@ -139,11 +139,15 @@ impl OpenedLiveCapture {
         self.filter.as_deref()
     }
 
-    /// Starts to fetch packets.
+    /// Starts to fetch packets of one interface.
     ///
     /// # Errors
     /// Returns an error if the thread cannot be started.
-    pub fn start(mut self) -> Result<CaptureFrameSource, SourceError> {
+    pub fn start(self) -> Result<CaptureFrameSource, SourceError> {
+        start(vec![self])
+    }
+
+    fn into_reader(mut self) -> Result<InterfaceReader, SourceError> {
         let queue = Arc::new(CapturedPacketQueue::new(self.queue_bytes));
         let breaker = Arc::new(self.capture.breakloop_handle());
         let name = self.interface.name.clone();
@@ -151,8 +155,17 @@ impl OpenedLiveCapture {
             let remedy = "end other programs, or raise the limit of processes";
             input_error(name, capture_error(format!("cannot start a thread: {error}"), remedy))
         })?;
-        Ok(CaptureFrameSource::from_live(LiveReader::new(LiveCaptureControl { queue, breaker }, self.interface)))
+        Ok(InterfaceReader::new(InterfaceControl { queue, breaker }, self.interface))
     }
+}
+
+/// Starts to fetch packets of several interfaces, which are merged by time.
+///
+/// # Errors
+/// Returns an error if a thread cannot be started.
+pub fn start(interfaces: Vec<OpenedLiveCapture>) -> Result<CaptureFrameSource, SourceError> {
+    let readers: Result<_, _> = interfaces.into_iter().map(OpenedLiveCapture::into_reader).collect();
+    Ok(CaptureFrameSource::from_live(LiveReader::new(readers?)))
 }
 
 /// Maps libpcap's link type numbers to those used in files.

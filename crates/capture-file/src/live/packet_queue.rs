@@ -33,11 +33,22 @@ pub(super) struct LiveCapturedPacket {
 pub(super) struct CapturedPacketBatch {
     bytes: Vec<u8>,
     packets: Vec<LiveCapturedPacket>,
+    /// When the last packet was added, or later.
+    filled_at: Option<Instant>,
 }
 
 impl CapturedPacketBatch {
     fn new() -> Self {
-        Self { bytes: Vec::with_capacity(BLOCK_DATA_BYTES), packets: Vec::with_capacity(BLOCK_PACKETS) }
+        Self {
+            bytes: Vec::with_capacity(BLOCK_DATA_BYTES),
+            packets: Vec::with_capacity(BLOCK_PACKETS),
+            filled_at: None,
+        }
+    }
+
+    /// Returns when the block was handed over.
+    pub(super) fn filled_at(&self) -> Option<Instant> {
+        self.filled_at
     }
 
     fn has_room(&self, length: usize) -> bool {
@@ -164,7 +175,10 @@ impl CapturedPacketQueue {
         Some(CapturedPacketBatch::new())
     }
 
-    fn push_block(&self, block: Option<CapturedPacketBatch>, counters: CapturePacketCounters) {
+    fn push_block(&self, mut block: Option<CapturedPacketBatch>, counters: CapturePacketCounters) {
+        if let Some(block) = &mut block {
+            block.filled_at = Some(Instant::now());
+        }
         let mut state = self.state();
         state.filled.extend(block);
         state.counters = counters;

@@ -105,6 +105,11 @@ pub(crate) struct ConnectionRpcState {
 }
 
 impl ConnectionRpcState {
+    /// Returns since when each side has as many calls without a reply as it was granted credits.
+    pub(crate) fn credits_exhausted_since(&self) -> ConnectionSidePair<Option<Timestamp>> {
+        ConnectionSidePair(self.credits.0.map(|credits| credits.exhausted_since))
+    }
+
     /// Merges the state of another conversation on the same connection; `is_swapped` if its sides are reversed.
     pub(crate) fn merge(&mut self, other: Self, is_swapped: bool) {
         let side = |side: ConnectionSideAOrB| if is_swapped { side.peer() } else { side };

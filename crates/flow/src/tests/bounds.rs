@@ -247,7 +247,7 @@ fn thousands_of_segments_of_one_handle_take_no_more_time_than_others() {
 
 /// Memory of the segments of the pending Calls, by their number alone.
 fn waiting_segment_bytes(flow: &Flow) -> usize {
-    let chunks = flow.pending_calls().flat_map(|call| &call.transaction.write_chunks);
+    let chunks = flow.pending_calls().flat_map(|call| call.to_transaction().write_chunks);
     chunks.map(|chunk| chunk.segments.len() * size_of::<ChunkSegment>()).sum()
 }
 

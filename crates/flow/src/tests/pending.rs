@@ -33,7 +33,7 @@ fn a_call_is_pending_from_its_last_frame_to_its_reply() {
     let flow = fed(FlowLimits::default(), &frames[..frames.len() - 1]);
     assert_eq!(phases(&flow), [(7, PendingTransactionPhase::Server), (8, PendingTransactionPhase::Server)]);
     let flow = fed(FlowLimits::default(), &frames);
-    let [call] = flow.pending_calls().collect::<Vec<_>>()[..] else { panic!("{:?}", phases(&flow)) };
+    let [call] = &flow.pending_calls().collect::<Vec<_>>()[..] else { panic!("{:?}", phases(&flow)) };
     assert_eq!((call.transaction.xid.0, call.copies), (8, 1));
     assert_eq!((call.since, call.first_frame), (Timestamp(first as i64 * 1000), FrameNumber(first)));
     let named = call.to_transaction();
