@@ -103,6 +103,8 @@ replaytests: ## Test replay in full size: edited traces, faults of the proxy, ki
 	    NFSRDMA_CLIENT_STATUSES=full \
 	    $(CARGO) test --profile tests --locked --test it -- --nocapture --test-threads 1 \
 	    transport::edited_traces transport::proxy_faults transport::killed_runs transport::client_statuses
+	NFSRDMA_HOLES=full $(CARGO) test --profile tests --locked -p nfsrdma-mock-server --test captures_with_holes -- \
+	    --nocapture
 
 .PHONY: fmt
 fmt: ## Format the code

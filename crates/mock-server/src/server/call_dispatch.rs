@@ -43,6 +43,7 @@ impl MockServer {
             }
         }
         (reply.message, reply.splices) = encoder.finish();
+        self.record_files();
     }
 
     fn dispatch(

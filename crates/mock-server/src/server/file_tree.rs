@@ -1,6 +1,6 @@
 //! Files, directories and links in memory.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::directory_escape_recording::MockDirectoryEscapeRecorder;
 use super::file_object::{MockDirectory, MockObject, MockObjectContent};
@@ -91,6 +91,25 @@ impl MockFileTree {
             MockObjectContent::File(bytes) => Ok(bytes),
             _ => Err(MockNfsError::INVAL),
         }
+    }
+
+    /// Returns the content of each file below a directory of the root, by its path there.
+    pub fn files(&self, directory: &[u8]) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut directories: Vec<_> =
+            self.lookup(Self::ROOT, directory).into_iter().map(|id| (id, Vec::new())).collect();
+        while let Some((id, path)) = directories.pop() {
+            let Ok(names) = self.node(id).and_then(MockObject::names) else { continue };
+            for (name, child) in names.by_cookie.values() {
+                let path = [&path[..], b"/", name].concat();
+                match self.node(*child).map(|node| &node.content) {
+                    Ok(MockObjectContent::Directory(_)) => directories.push((*child, path)),
+                    Ok(MockObjectContent::File(content)) => drop(files.insert(path, content.clone())),
+                    _ => {}
+                }
+            }
+        }
+        files
     }
 
     fn put(&mut self, content: MockObjectContent, mode: u32, parent: MockFileId) -> MockFileId {

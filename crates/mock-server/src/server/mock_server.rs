@@ -46,6 +46,9 @@ pub struct MockServer {
     /// `true` if a connection must be bound to a session before SEQUENCE, as with SP4_MACH_CRED. RFC 8881 section
     /// 2.10.3.1.
     pub requires_bound_connections: bool,
+    /// Every content that each file below a directory of the root had after a call, if it is to be recorded: the name
+    /// of the directory, and the contents by path.
+    pub file_history: Option<(Vec<u8>, BTreeMap<Vec<u8>, Vec<Vec<u8>>>)>,
     /// Number of the connection of the current Call.
     pub connection: u64,
     /// Connections, with the sessions to which they are bound.
@@ -74,6 +77,17 @@ impl MockServer {
     /// Returns the filehandle of the root, as in MOUNT and PUTROOTFH.
     pub fn root(&self) -> [u8; 16] {
         handle(MockFileTree::ROOT)
+    }
+
+    /// Records the contents of the files, if that was requested.
+    pub(super) fn record_files(&mut self) {
+        let Some((directory, history)) = &mut self.file_history else { return };
+        for (path, content) in self.tree.files(directory) {
+            let contents = history.entry(path).or_default();
+            if !contents.contains(&content) {
+                contents.push(content);
+            }
+        }
     }
 
     /// Returns `true` if files and directories equal those of another server, except for times.

@@ -6,6 +6,7 @@
 
 mod chunk_lengths;
 mod endpoint_numbering;
+mod lost_replies;
 mod payload_and_substitution_slot_extraction;
 mod variable_resolution;
 mod variable_table;
@@ -37,6 +38,7 @@ use super::tree::inferred_object::{InferredObjectId, hash};
 use super::tree::inferred_tree::InferredTree;
 use chunk_lengths::CompiledChunkLengths;
 use endpoint_numbering::TraceEndpointNumbers;
+use lost_replies::LostReplies;
 use payload_and_substitution_slot_extraction::CompiledMessage;
 use variable_resolution::{
     IdentityVariableAssigner, MessageWithSubstitutableFieldVisitor, OperationFileAndOwnerVariables,
@@ -76,6 +78,7 @@ pub struct TraceCompiler<W> {
     files: OperationFileAndOwnerVariables,
     tree: InferredTree,
     initial_contents: Vec<InitialFileContent>,
+    lost_replies: LostReplies,
     call: CompiledMessage,
     reply: CompiledMessage,
     without_call: u64,
@@ -87,8 +90,8 @@ pub struct TraceCompiler<W> {
 impl<W: Write + Seek> TraceCompiler<W> {
     /// Begins a trace. The compiler uses at most about `memory_bytes` bytes besides the current Transaction.
     pub fn new(output: W, retention: TraceFileDataRetention, memory_bytes: usize) -> io::Result<Self> {
-        // docs/trace.md: variables 5, tree 6, pending steps 2, contents 1, owners and endpoints 1, undefined variables
-        // 1.
+        // docs/trace.md: variables 5, tree 5, pending steps 2, contents 1, owners and endpoints 1, undefined variables
+        // 1, steps without a reply 1.
         let unit_bytes = memory_bytes / 16;
         Ok(Self {
             writer: ReplayTraceWriter::new(output, 2 * unit_bytes, unit_bytes)?,
@@ -97,8 +100,9 @@ impl<W: Write + Seek> TraceCompiler<W> {
             variable_resolver: IdentityVariableAssigner::new(5 * unit_bytes, unit_bytes, unit_bytes / 2),
             endpoints: TraceEndpointNumbers::new(unit_bytes / 2),
             files: OperationFileAndOwnerVariables::default(),
-            tree: InferredTree::new(6 * unit_bytes),
+            tree: InferredTree::new(5 * unit_bytes),
             initial_contents: Vec::new(),
+            lost_replies: LostReplies::new(unit_bytes),
             call: CompiledMessage::default(),
             reply: CompiledMessage::default(),
             without_call: 0,
@@ -146,6 +150,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
         let trace_procedure = build_procedure(&summary, messages);
         let mut caller = endpoints.caller(transaction, &trace_procedure, run_context.client);
         let id = if is_selected { transaction.index } else { 0 };
+        variable_resolver.now_ns = origin(transaction).time_ns;
         let procedure = trace_procedure.find_description();
 
         let mut call_visitor = SubstitutableFieldVisitor::new(false);
@@ -207,7 +212,9 @@ impl<W: Write + Seek> TraceCompiler<W> {
             carried: lengths.to_transfer(transaction, &summary),
             needs: TraceReplySizeLimits { message_bytes: message, payloads: XdrArray::from(&payloads[..]) },
         };
-        self.writer.step(&step)?;
+        if !self.lost_replies.keep(&step) {
+            self.writer.step(&step)?;
+        }
         let TraceStep { caller, procedure: trace_procedure, .. } = step;
         self.update_tree(id, &trace_procedure, &caller)
     }
@@ -236,7 +243,9 @@ impl<W: Write + Seek> TraceCompiler<W> {
     }
 
     /// Finishes the trace. Returns the output and the counts.
-    pub fn finish(self, captures: &[String]) -> io::Result<(W, TraceCompileCounts)> {
+    pub fn finish(mut self, captures: &[String]) -> io::Result<(W, TraceCompileCounts)> {
+        let undefined = &self.variable_resolver.undefined;
+        let inferred = self.lost_replies.finish(undefined, &mut self.tree, &mut self.writer)?;
         let names: Vec<_> = captures.iter().take(1024).map(|name| Text(name.as_bytes())).collect();
         let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
         let mut tables = self.writer.begin_tables(&TraceProvenance {
@@ -257,7 +266,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
         for connection in self.endpoints.connections() {
             tables.add(ReplayTraceBlockKind::CONNECTIONS, &connection)?;
         }
-        let mut undefined: Vec<_> = self.variable_resolver.undefined.iter().collect();
+        let is_undefined = |(variable, _): &(&u32, _)| !inferred.defined.contains(variable);
+        let mut undefined: Vec<_> = self.variable_resolver.undefined.iter().filter(is_undefined).collect();
         undefined.sort_unstable_by_key(|(variable, _)| **variable);
         for (variable, usage) in undefined {
             let object = match usage.value_kind {
@@ -272,7 +282,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
                     value: Opaque(&usage.value),
                     step: usage.step,
                     uses: usage.uses,
-                    object: object.map_or(NONE, |object| object.0),
+                    object: object.filter(|_| !inferred.ambiguous.contains(variable)).map_or(NONE, |object| object.0),
                     access: usage.access,
                 },
             )?;

@@ -25,6 +25,9 @@ pub(super) struct UndefinedVariableUsage {
     pub(super) value: Box<[u8]>,
     pub(super) step: u64,
     pub(super) uses: u64,
+    /// The client that uses it, and the earliest time of a use, in nanoseconds since 1970.
+    pub(super) client: u32,
+    pub(super) first_ns: u64,
     /// For a stateid, the file that it was used with, and (`access`) its use.
     pub(super) file: u32,
     pub(super) access: u32,
@@ -37,6 +40,8 @@ pub(super) struct IdentityVariableAssigner {
     pub(super) undefined: FxHashMap<u32, UndefinedVariableUsage>,
     /// Number of undefined variables that are not recorded because of the limit.
     pub(super) unrecorded_variables: u64,
+    /// Time of the current call, in nanoseconds since 1970.
+    pub(super) now_ns: u64,
     /// Memory that is left for undefined variables, in bytes.
     undefined_free_bytes: usize,
     /// The owner of an open or a lock, by the variable of its stateid.
@@ -110,6 +115,7 @@ impl IdentityVariableAssigner {
             variables: TraceVariableNumbering::new(variable_bytes),
             undefined: FxHashMap::default(),
             unrecorded_variables: 0,
+            now_ns: 0,
             undefined_free_bytes: undefined_bytes,
             owners: SecondChanceMap::for_memory(5 * unit_bytes),
             clientids: SecondChanceMap::for_memory(unit_bytes),
@@ -206,7 +212,10 @@ impl IdentityVariableAssigner {
         let bytes = UNDEFINED_VARIABLE_BYTES + name.len();
         let is_full = self.undefined_free_bytes < bytes;
         match self.undefined.get_mut(&variable) {
-            Some(missing) => missing.uses += 1,
+            Some(missing) => {
+                missing.uses += 1;
+                missing.first_ns = missing.first_ns.min(self.now_ns);
+            }
             None if is_full => {
                 self.unrecorded_variables += u64::from(self.variables.mark_counted(kind, scope, name));
             }
@@ -216,6 +225,8 @@ impl IdentityVariableAssigner {
                     value: name.into(),
                     step: id,
                     uses: 1,
+                    client: scope.client,
+                    first_ns: self.now_ns,
                     file: NONE,
                     access: 0,
                 };

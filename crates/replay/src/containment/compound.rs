@@ -89,6 +89,10 @@ impl Containment {
             Args::PUTROOTFH(_) if self.export_path.is_some() => {
                 state.current = Some(CompoundFilehandleContainment::ExportPath(0))
             }
+            // The run sends PUTFH of its own root.
+            Args::PUTROOTFH(_) | Args::PUTPUBFH(_) if self.is_of_plan => {
+                state.current = Some(CompoundFilehandleContainment::Zone(FilehandleLocationInExport::TreeRoot));
+            }
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => return Err(ContainmentViolation::Upward),
             Args::GETFH(_) => {}
             Args::SAVEFH(_) => state.saved = state.current,
@@ -377,7 +381,7 @@ impl Containment {
             Some(address) => address.ip().is_unspecified() && address.port() == 0 || self.callbacks.contains(&address),
             None => text.is_empty(),
         };
-        if is_own { Ok(()) } else { Err(ContainmentViolation::Server) }
+        if is_own || self.is_of_plan { Ok(()) } else { Err(ContainmentViolation::Server) }
     }
 
     /// Checks attributes that are set or compared: none may name another object or another server.

@@ -39,6 +39,7 @@ use nfsrdma_rpc::{
 };
 
 use super::seed::SeededTree;
+use super::trace::step::TraceStep;
 use crate::root_credential;
 use issued_identifiers::{ContainmentCheckedIdentifierKind, PermittedServerIdentifiers};
 
@@ -131,6 +132,8 @@ pub struct Containment {
     mounts: Vec<Box<[u8]>>,
     /// Addresses at which the run listens for Calls from the server.
     callbacks: Vec<SocketAddr>,
+    /// `true` for a plan: any identifier, client and callback address of the capture stands for one of the run.
+    is_of_plan: bool,
 }
 
 impl Containment {
@@ -167,6 +170,26 @@ impl Containment {
             containment.issued_identifiers.handle(&seeded.root, FilehandleLocationInExport::TreeRoot);
         }
         containment
+    }
+
+    /// Creates the containment for a plan, which knows no live identifiers.
+    pub fn for_plan() -> Self {
+        Self { client_name_suffix: Some(Box::default()), is_of_plan: true, ..Self::default() }
+    }
+
+    /// Returns the reason that the call of a step will be refused whatever identifiers the live server returns.
+    pub(crate) fn planned_violation(&self, step: &TraceStep<'_>) -> Option<ContainmentViolation> {
+        let numbers = (Program(step.procedure.program), step.procedure.version, step.procedure.number);
+        let items = step.call.items();
+        let violation = self.arguments(numbers, step.call.body_cursor().with_chunks(&items)).err()?;
+        let is_certain = matches!(
+            violation,
+            ContainmentViolation::Name
+                | ContainmentViolation::Upward
+                | ContainmentViolation::Server
+                | ContainmentViolation::Layout
+        );
+        is_certain.then_some(violation)
     }
 
     /// Records the filehandle that MOUNT returned for the export.
@@ -294,7 +317,8 @@ impl Containment {
     }
 
     fn zone_of_handle(&self, handle: &[u8]) -> Result<FilehandleLocationInExport, ContainmentViolation> {
-        self.issued_identifiers.zone_of_handle(handle).ok_or(ContainmentViolation::Filehandle)
+        let assumed = self.is_of_plan.then_some(FilehandleLocationInExport::BelowTreeRoot);
+        self.issued_identifiers.zone_of_handle(handle).or(assumed).ok_or(ContainmentViolation::Filehandle)
     }
 
     /// Returns the zone of a filehandle that is used without a lookup: it must not be the export.
@@ -353,8 +377,17 @@ impl Containment {
     }
 
     fn check_issued(&self, kind: ContainmentCheckedIdentifierKind, value: &[u8]) -> Result<(), ContainmentViolation> {
-        if self.issued_identifiers.has(kind, value) { Ok(()) } else { Err(ContainmentViolation::State) }
+        if self.is_of_plan || self.issued_identifiers.has(kind, value) {
+            Ok(())
+        } else {
+            Err(ContainmentViolation::State)
+        }
     }
+}
+
+/// Returns `true` if a name may be sent.
+pub(crate) fn is_plain_name(name: &[u8]) -> bool {
+    check_plain_name(name).is_ok()
 }
 
 /// Returns an error unless a name is one component that leads no way up, also where `\` separates components.

@@ -161,7 +161,7 @@ impl Containment {
             }
         };
         // The server resolves symbolic links in a path.
-        match self.mounts.iter().any(|mount| **mount == *path) {
+        match self.is_of_plan || self.mounts.iter().any(|mount| **mount == *path) {
             true => Ok((reply_identifiers, cursor)),
             false => Err(ContainmentViolation::Upward),
         }

@@ -546,3 +546,20 @@ fn rfc2203_section_5_all_rpcsec_gss_control_messages_are_refused() {
         }
     }
 }
+
+/// A plan knows no identifier of the live server, but the names that will be refused.
+#[test]
+fn plan_refuses_names_not_identifiers() {
+    let plan = Containment::for_plan();
+    for name in UNSAFE {
+        let refusal = check(&plan, &message(&[put(b"captured"), lookup(name)]));
+        let expected = match name {
+            b".." => Ok(ReplyIdentifierKinds::Nothing),
+            _ => Err(ContainmentViolation::Name),
+        };
+        assert_eq!(refusal, expected, "{name:?}");
+    }
+    assert!(check(&plan, &message(&[put(b"captured"), lookup(b"plain"), Args::GETFH(Void)])).is_ok());
+    let above_root = check(&plan, &message(&[Args::PUTROOTFH(Void), Args::LOOKUPP(Void)]));
+    assert_eq!(above_root, Err(ContainmentViolation::Upward));
+}

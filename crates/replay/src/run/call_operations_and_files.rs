@@ -11,6 +11,7 @@ use nfsrdma_dissectors::rpc::Program;
 use rustc_hash::FxHashMap;
 
 use super::dependencies::effects::OperationEffect;
+use super::root_and_attribute_rewriting::is_delegated_time;
 use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceMessage, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of operations of a COMPOUND that are read.
@@ -37,6 +38,8 @@ pub(super) struct CallOperationsAndFiles {
     pub(super) set_modify_seconds: Option<i64>,
     /// `true` if SETATTR, or an operation like it, may set the time of last modification: by itself, or with the size.
     pub(super) may_set_modify_time: bool,
+    /// `true` if SETATTR sets times that its client kept under a delegation.
+    pub(super) sets_delegated_times: bool,
     /// `true` if SETATTR only sets times that its client kept under a delegation. A server ignores times of before the
     /// delegation. RFC 9754 section 5.
     pub(super) sets_only_delegated_times: bool,
@@ -100,6 +103,7 @@ impl CallOperationsAndFiles {
         self.attribute_mask.clear();
         (self.creates_exclusively, self.may_set_modify_time) = (false, false);
         (self.set_size_bytes, self.set_modify_seconds, self.sets_only_delegated_times) = (None, None, false);
+        self.sets_delegated_times = false;
         let items = step.call.items();
         let mut cursor = step.call.body_cursor().with_chunks(&items);
         let mut main_operation = None;
@@ -153,7 +157,6 @@ impl CallOperationsAndFiles {
 
     /// Records what an operation of a COMPOUND requests or sets.
     fn record_arguments(&mut self, operation: &Args<'_>) {
-        let is_delegated_time = |bit| matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
         let sets_modify_time =
             |bit| matches!(bit, Attributes::SIZE | Attributes::TIME_MODIFY_SET | Attributes::TIME_DELEG_MODIFY);
         let sets_mode = |bit| matches!(bit, Attributes::MODE | Attributes::MODE_SET_MASKED | Attributes::MODE_UMASK);
@@ -165,6 +168,7 @@ impl CallOperationsAndFiles {
                 let attributes = &args.obj_attributes;
                 self.record_mask(attributes.mask);
                 self.may_set_modify_time |= attributes.mask.iter().any(sets_modify_time);
+                self.sets_delegated_times |= attributes.mask.iter().any(is_delegated_time);
                 self.sets_only_delegated_times |= attributes.mask.iter().all(is_delegated_time);
                 self.record_set_size(attributes);
                 let set_seconds = attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
@@ -308,6 +312,7 @@ impl CallOperationsAndFiles {
         };
         supported.is_some_and(is_beyond)
             || self.has_root()
+            || self.sets_delegated_times
             || [Operation::EXCHANGE_ID, Operation::OPEN, Operation::SETCLIENTID]
                 .iter()
                 .any(|operation| self.operations.contains(operation))

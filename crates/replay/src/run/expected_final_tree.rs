@@ -17,11 +17,13 @@ use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
 use crate::seed::SeededTree;
 use crate::trace::error::TraceError;
+use crate::trace::file_format::TraceFileType;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep};
 use crate::tree::inference::TreeInferenceStepInput;
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::CurrentNameBinding;
+use crate::tree::nfs4_tree_inference::MAX_CLONE_BLOCK_BYTES;
 
 /// Maximum number of bytes of content from before the first step that are checked.
 const MAX_INITIAL_BYTES: u64 = 1 << 30;
@@ -107,6 +109,10 @@ impl ExpectedFinalTree {
             || fidelity == ExecutedStepFidelity::WithOtherAttributes
             || copies && *outcome != StepOutcome::Matched;
         if !is_known {
+            let is_executed = executed_count >= parts.operations.len();
+            if step.reply.is_empty() && step.reply.defines_filehandle() && step.call.is_complete() && is_executed {
+                return self.tree.update_from_lost_reply(&step_input(step, [&|_| None, &|_| None]), frames);
+            }
             return self.mark_effects_uncertain(step, parts, usize::MAX);
         }
         if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
@@ -173,13 +179,16 @@ impl ExpectedFinalTree {
         seeded: &SeededTree,
     ) -> Result<(), TraceError> {
         let mut files: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+        let (tree, mut bytes) = (&mut self.tree, 0);
         trace.for_each_object(|object| {
             let seeded_handle = object.handles.iter().find(|handle| seeded.handles.contains_key(handle));
             if let Some(handle) = seeded_handle {
                 files.insert(object.number, (handle, object.server));
+                if object.file_type == TraceFileType::FILE && object.is_size_known {
+                    tree.set_initial_size(handle, object.server, object.size);
+                }
             }
         })?;
-        let (tree, mut bytes) = (&mut self.tree, 0);
         trace.for_each_extent(|extent| {
             let Some((file, server)) = files.get(&extent.object) else { return };
             bytes += u64::from(extent.length);
@@ -225,6 +234,7 @@ impl ExpectedFinalTree {
         // CREATE of NFSv3 may truncate a file that is there.
         let may_truncate = parts.set_size_bytes.is_some() || step.procedure.version == 3;
         let mut is_whole = !is_readable;
+        let mut saved = NONE;
         for (at, effect) in parts.effects.iter().enumerate().take(count) {
             let file = affected_handle(step, parts, at);
             match effect {
@@ -236,6 +246,27 @@ impl ExpectedFinalTree {
                     self.tree.mark_name_uncertain(file, step_key, *name, may_truncate);
                 }
                 OperationEffect::Open(None, _) if !may_truncate => {}
+                OperationEffect::Rename(from, to) => {
+                    let source = match parts.operations.is_empty() {
+                        true => step.call.variable(TraceSlotValueKind::FILEHANDLE).unwrap_or(NONE),
+                        false => saved,
+                    };
+                    for (directory, name) in [(source, from), (file, to)] {
+                        self.tree.mark_name_uncertain(directory, step_key, *name, false);
+                    }
+                }
+                OperationEffect::ChangeAttributes if is_attribute_change(parts, at) => {
+                    if let Some(size) = parts.set_size_bytes {
+                        self.tree.mark_range_uncertain(file, step_key, size, u64::MAX);
+                    }
+                    self.tree.mark_mode_uncertain(file, step_key);
+                }
+                OperationEffect::Copy(_, to, count) if file != NONE => {
+                    let end = if *count == 0 { u64::MAX } else { to.saturating_add(*count) };
+                    // The rest of the last block of a CLONE may be zeros.
+                    let end = end.checked_next_multiple_of(MAX_CLONE_BLOCK_BYTES).unwrap_or(u64::MAX);
+                    self.tree.mark_range_uncertain(file, step_key, *to, end);
+                }
                 OperationEffect::Write(from, length) => {
                     let is_of_operation =
                         |payload: &TracePayload| payload.operation as usize == at || step.procedure.version == 3;
@@ -248,6 +279,9 @@ impl ExpectedFinalTree {
                 _ => is_whole = true,
             }
             is_whole |= file == NONE && effect.may_change_size_or_links();
+            if parts.operations.get(at) == Some(&Operation::SAVEFH) {
+                saved = file;
+            }
         }
         if is_whole {
             self.tree.mark_uncertain(&step_input(step, [&|_| None, &|_| None]));
@@ -272,14 +306,25 @@ impl ExpectedFinalTree {
 fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usize) -> u32 {
     let effect = parts.effects.get(at);
     if parts.operations.is_empty() {
-        // The directory is the second filehandle of LINK, and the first of the others.
-        let skipped = usize::from(matches!(effect, Some(OperationEffect::Link(_))));
+        // The directory is the second filehandle of LINK, the new one that of RENAME, and the first of the others.
+        let is_second = matches!(effect, Some(OperationEffect::Link(_) | OperationEffect::Rename(..)));
+        let skipped = usize::from(is_second);
         return step.call.variables(TraceSlotValueKind::FILEHANDLE).nth(skipped).unwrap_or(NONE);
     }
     // OPEN by name and CREATE make the new object the current one.
     let is_directory_before = matches!(effect, Some(OperationEffect::Create(_) | OperationEffect::Open(Some(_), _)));
     let at = if is_directory_before { at.checked_sub(1) } else { Some(at) };
     at.and_then(|at| parts.files.get(at)).copied().unwrap_or(NONE)
+}
+
+/// Returns `true` for SETATTR, and for changes of extended attributes, which are not checked.
+fn is_attribute_change(parts: &CallOperationsAndFiles, at: usize) -> bool {
+    match parts.operations.get(at) {
+        None => true,
+        Some(operation) => {
+            matches!(*operation, Operation::SETATTR | Operation::SETXATTR | Operation::REMOVEXATTR)
+        }
+    }
 }
 
 /// Returns `true` if an operation changes nothing that is checked at the end, and returns nothing of it.

@@ -314,6 +314,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
                 || objects.iter().any(|id| tree.is_name_uncertain(*id, binding.name));
             if is_uncertain {
                 self.leave_out(1, path);
+                self.check_by_filehandle(bindings, path)?;
                 continue;
             }
             self.report.names += 1;
@@ -360,6 +361,27 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             self.report_additional_name(directory.id, &self.path(directory.id, &name));
         }
         Ok(())
+    }
+
+    /// Checks an object whose name is uncertain by its filehandle, if it still exists.
+    fn check_by_filehandle(
+        &mut self,
+        bindings: &[CurrentNameBinding<'_>],
+        path: &str,
+    ) -> Result<(), FileServerClientError> {
+        let Some(id) = bindings.iter().find_map(|binding| binding.object) else { return Ok(()) };
+        let is_directory =
+            self.tree.nodes().get(id.0 as usize).is_none_or(|node| node.file_type == TraceFileType::DIRECTORY);
+        if is_directory || self.fileids.contains_key(&id) {
+            return Ok(());
+        }
+        let Some(handle) = self.directory_handle(id) else { return Ok(()) };
+        match self.files.status(&handle) {
+            Ok(status) => self.check_object(ObjectAtPath { id, path }, Ok((handle, status))),
+            // The step that was not compared removed it.
+            Err(FileServerClientError::Refused(..)) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Counts names and objects that are not checked, with the path of the first.

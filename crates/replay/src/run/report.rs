@@ -230,9 +230,16 @@ impl ReplayReport {
         step_count(PlanReason::ReplyLost.code()) + step_count(recovery::REPLY_UNKNOWN.code)
     }
 
-    /// Returns the number of steps to be replayed: all that are not skipped.
+    /// Returns the number of steps to be replayed: all but those that need not be sent. A call that `--sec skip` left out
+    /// proves nothing, and counts.
     pub fn chosen(&self) -> u64 {
-        self.steps.total.saturating_sub(self.steps.states.skipped)
+        let code = PlanReason::SecuredSkipped.code();
+        let is_left_out = |(state, reason): &(FinalStepState, String)| {
+            *state == FinalStepState::Skipped && reason.split(':').next() == Some(code)
+        };
+        let left_out: u64 =
+            self.steps.reasons.iter().filter(|(key, _)| is_left_out(key)).map(|(_, count)| count.steps).sum();
+        self.steps.total.saturating_sub(self.steps.states.skipped.saturating_sub(left_out))
     }
 
     /// Returns the number of mismatches.
@@ -270,5 +277,30 @@ impl ReplayReport {
     /// Returns `true` if each step is in exactly one state.
     pub fn is_consistent(&self) -> bool {
         self.steps.is_consistent()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::step_outcome::StepOutcome;
+
+    /// `--sec skip` of a capture with one NULL and 663 signed calls.
+    #[test]
+    fn calls_left_out_by_sec_count() {
+        let mut report = ReplayReport::default();
+        report.steps.count(StepIdWithFrames::default(), "NFS 4 NULL", StepOutcome::Matched);
+        let reason = format!("{}: {}", PlanReason::SecuredSkipped.code(), PlanReason::SecuredSkipped.text());
+        for _ in 0..663 {
+            report.steps.count(StepIdWithFrames::default(), "NFS 4.2 READ", StepOutcome::Skipped(reason.clone()));
+        }
+        assert_eq!((report.replayed(), report.chosen()), (1, 664));
+        assert!(matches!(
+            report.shortfall(50.0),
+            Some(ReplayCoverageShortfall::Steps { replayed: 1, chosen: 664, .. })
+        ));
+        let callback = StepOutcome::Skipped(PlanReason::Callback.code().to_owned());
+        report.steps.count(StepIdWithFrames::default(), "NFS_CB 1 CB_RECALL", callback);
+        assert_eq!(report.chosen(), 664, "the run need not send it");
     }
 }

@@ -8,11 +8,12 @@
 
 use std::cell::OnceCell;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, BitNames, Bitmap4, BitmapKeyedValue, Close4Args, CompoundCall, Createhow4,
-    ExchangeIdFlags, Fattr4, Mode4, Netaddr4, ObjectFh4, OpenClaim4, Openflag4, ShareAccess, StateProtect4A,
+    ExchangeIdFlags, Fattr4, Mode4, Netaddr4, Nfstime4, ObjectFh4, OpenClaim4, Openflag4, ShareAccess, StateProtect4A,
     mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::rpc;
@@ -37,6 +38,8 @@ pub(super) struct CompoundRewriteContext<'a> {
     pub(super) is_unsigned: bool,
     /// Callback address of this run, if it has one.
     pub(super) callback: Option<SocketAddr>,
+    /// Time of the captured call, and the current time, since 1970: delegated times keep their age.
+    pub(super) times: [Duration; 2],
     /// Operations that use the stateid of an open in place of a delegation's.
     pub(super) substituted_stateids: &'a [OperationWithSubstituteOpenStateid],
 }
@@ -89,6 +92,32 @@ impl<'a> CompoundRewriteContext<'a> {
         true
     }
 
+    /// Returns a delegated time that is as old now as the captured one was at its call. RFC 9754 section 5.
+    fn live_time(&self, captured: &Nfstime4) -> Nfstime4 {
+        let [call_time, now] = self.times;
+        let since_1970 = Duration::new(captured.seconds.max(0).cast_unsigned(), captured.nseconds.min(999_999_999));
+        let live = now.saturating_sub(call_time.saturating_sub(since_1970));
+        Nfstime4 { seconds: live.as_secs().cast_signed(), nseconds: live.subsec_nanos() }
+    }
+
+    /// Gives delegated times that SETATTR sets the age that they had in the capture. Returns `true` if there are any.
+    fn adapt_delegated_times<'n>(&self, attributes: &mut Fattr4<'n>, values: &'n RewrittenArgumentBuffers) -> bool {
+        if !attributes.mask.iter().any(is_delegated_time) {
+            return false;
+        }
+        let live = |item: Attribute<'n>| match item {
+            Attribute::TIME_DELEG_ACCESS(time) => Attribute::TIME_DELEG_ACCESS(self.live_time(&time)),
+            Attribute::TIME_DELEG_MODIFY(time) => Attribute::TIME_DELEG_MODIFY(self.live_time(&time)),
+            item => item,
+        };
+        let Ok(items) = attributes.items().map(|item| item.map(live)).collect::<Result<Vec<_>, _>>() else {
+            return false;
+        };
+        let (words, bytes) = values.get_or_init(|| mask_and_values(&items));
+        *attributes = Fattr4::new(Bitmap4::from(&words[..]), Opaque(bytes));
+        true
+    }
+
     /// Removes attributes that the server does not support; if `is_undelegated`, also the times that only a delegation
     /// holder sets (RFC 9754 section 5). Returns `true` if there are any.
     fn adapt_attributes<'n>(
@@ -97,10 +126,7 @@ impl<'a> CompoundRewriteContext<'a> {
         is_undelegated: bool,
         values: &'n RewrittenArgumentBuffers,
     ) -> bool {
-        let is_sent = |bit: u32| {
-            let is_delegated = matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY);
-            self.supports(bit) && !(is_undelegated && is_delegated)
-        };
+        let is_sent = |bit: u32| self.supports(bit) && !(is_undelegated && is_delegated_time(bit));
         if attributes.mask.iter().all(is_sent) {
             return false;
         }
@@ -167,7 +193,14 @@ impl<'a> CompoundRewriteContext<'a> {
             Args::GETATTR(args) => self.adapt_mask(&mut args.attr_request, values),
             Args::READDIR(args) => self.adapt_mask(&mut args.attr_request, values),
             Args::CREATE(args) => self.adapt_attributes(&mut args.createattrs, false, values),
-            Args::SETATTR(args) => self.adapt_attributes(&mut args.obj_attributes, substitute.is_some(), values),
+            Args::SETATTR(args) => {
+                let has_removed = self.adapt_attributes(&mut args.obj_attributes, substitute.is_some(), values);
+                // A delegation is needed to set other attributes together with these, which no client does.
+                if !has_removed && self.adapt_delegated_times(&mut args.obj_attributes, values) {
+                    return true;
+                }
+                has_removed
+            }
             Args::OPEN(args) => match &mut args.openhow {
                 Openflag4::Create(Createhow4::Unchecked(given) | Createhow4::Guarded(given)) => {
                     self.adapt_attributes(given, false, values)
@@ -198,6 +231,10 @@ impl<'a> CompoundRewriteContext<'a> {
         }
         is_changed
     }
+}
+
+pub(super) fn is_delegated_time(bit: u32) -> bool {
+    matches!(bit, Attributes::TIME_DELEG_ACCESS | Attributes::TIME_DELEG_MODIFY)
 }
 
 /// Returns `true` if a Call to a server with these attributes (mask words; `None` if unknown) still names an attribute.
@@ -274,7 +311,7 @@ pub(super) fn rewrite_compound(
 mod tests {
     use nfsrdma_dissectors::nfs::v4::{
         CbClient4, ClientOwner4, CompoundCallHead, Create4Args, Createtype4, ExchangeId4Args, Getattr4Args, ModeUmask4,
-        NfsClientId4, NfsFtype4, Setclientid4Args, StateProtectOps4,
+        NfsClientId4, NfsFtype4, Setattr4Args, Setclientid4Args, StateProtectOps4, Stateid4,
     };
     use nfsrdma_dissectors::xdr::{Text, Void, XdrArray};
 
@@ -297,6 +334,7 @@ mod tests {
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
+            times: [Duration::ZERO; 2],
         };
         let adapted = rewrite_compound(&mut bytes, &mut [], live).unwrap();
         assert!(adapted.has_replaced_root && !adapted.has_changed_attributes);
@@ -323,9 +361,35 @@ mod tests {
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
+            times: [Duration::ZERO; 2],
         };
         assert!(rewrite_compound(&mut bytes, &mut [], live).unwrap().has_changed_attributes);
         assert_eq!(bytes, create(Attribute::MODE(Mode4(0o755))));
+    }
+
+    /// RFC 9754 section 5.
+    #[test]
+    fn delegated_times_of_setattr_keep_their_age() {
+        let setattr = |seconds: i64| {
+            let time = Nfstime4 { seconds, nseconds: 500 };
+            let (words, values) = mask_and_values(&[Attribute::TIME_DELEG_MODIFY(time)]);
+            message(&[Args::SETATTR(Setattr4Args {
+                stateid: Stateid4 { seqid: 1, other: [7; 12] },
+                obj_attributes: Fattr4::new(Bitmap4::from(&words[..]), Opaque(&values)),
+            })])
+        };
+        let mut bytes = setattr(990);
+        let live = CompoundRewriteContext {
+            root: b"",
+            supported: None,
+            opens: &CapturedStepOpenGrants::default(),
+            is_unsigned: false,
+            callback: None,
+            substituted_stateids: &[],
+            times: [1_000, 5_000].map(Duration::from_secs),
+        };
+        assert!(!rewrite_compound(&mut bytes, &mut [], live).unwrap().has_changed_attributes);
+        assert_eq!(bytes, setattr(4_990), "ten seconds before the call, there and here");
     }
 
     #[test]
@@ -348,6 +412,7 @@ mod tests {
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
+            times: [Duration::ZERO; 2],
         };
         rewrite_compound(&mut bytes, &mut [], live).unwrap();
         assert_eq!(bytes, before);
@@ -378,6 +443,7 @@ mod tests {
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
+            times: [Duration::ZERO; 2],
         };
         for (at, netid, address) in [
             (None, "tcp", "0.0.0.0.0.0"),
@@ -406,6 +472,7 @@ mod tests {
             is_unsigned: false,
             callback: None,
             substituted_stateids: &[],
+            times: [Duration::ZERO; 2],
         };
         assert_eq!(rewrite_compound(&mut bytes, &mut [], live), Some(CompoundRewriteFlags::default()));
         assert_eq!(bytes, before);

@@ -19,6 +19,7 @@ use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 
+use super::containment::is_plain_name;
 use super::trace::error::TraceError;
 use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjectOrigin};
 use super::trace::reader::{ReplayTraceReader, TraceMetadata};
@@ -136,7 +137,7 @@ impl ReplayPlanSummary {
         chosen: Option<Rc<SelectedSteps>>,
         gss: GssCallReplayPolicy,
     ) -> Result<Self, TraceError> {
-        let mut judge = StepReplayabilityAnalyzer::new(trace)?.with_selection(chosen, gss);
+        let mut judge = StepReplayabilityAnalyzer::new(trace)?.with_selection(chosen, gss).with_containment();
         let mut plan = Self {
             summary: trace.summary().clone(),
             steps: [0; 4],
@@ -249,6 +250,7 @@ impl FileTreePlan {
             let name = object.names.iter().next();
             let component = name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
             let is_root = object.existence == TraceObjectOrigin::ROOT;
+            let is_unsafe = !object.names.is_empty() && object.names.iter().all(|name| !is_plain_name(name.name.0));
             if (is_root || object.file_type == TraceFileType::DIRECTORY)
                 && directories.len() < MAX_LISTED_OBJECTS
                 && let Some(component) = &component
@@ -256,9 +258,11 @@ impl FileTreePlan {
                 directories.insert(object.number, component.clone());
             }
             match object.existence {
-                TraceObjectOrigin::CREATED => self.created += 1,
+                TraceObjectOrigin::CREATED => self.created += u64::from(!is_unsafe),
                 TraceObjectOrigin::ROOT if self.roots.len() >= MAX_LISTED_OBJECTS => {}
                 TraceObjectOrigin::ROOT => self.roots.extend(component.map(|component| component.name.into_vec())),
+                // Neither seeding nor a step creates an object under a name that is not sent.
+                _ if is_unsafe => {}
                 _ => {
                     *self.objects.entry(object.file_type).or_default() += 1;
                     self.nameless += u64::from(object.names.is_empty());

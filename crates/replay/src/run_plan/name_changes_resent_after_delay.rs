@@ -1,10 +1,11 @@
 //! Calls that change names and that the captured server asked to send again later.
 //!
-//! The captured client sent such a Call again. A live server that executes the first one would refuse the second: no
-//! name can be created or removed twice. Only the one that the captured server executed is replayed.
+//! The captured client sent such a call again. A live server that executes the first one would refuse the second, as no
+//! name can be created or removed twice, or would open a file twice that is closed once. Only the one that the captured
+//! server executed is replayed.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, Createhow4, Nfsstat4, Openflag4, Results};
+use nfsrdma_dissectors::nfs::v4::{self, Args, Nfsstat4, Openflag4, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 
 use crate::trace::step::{TraceStep, VariableUseKind};
@@ -15,11 +16,11 @@ fn is_delay(status: u32) -> bool {
     matches!(Nfsstat4(status), Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE)
 }
 
-/// Returns `true` if the operation fails after it was executed once.
-fn fails_the_second_time(operation: &Args<'_>) -> bool {
+/// Returns `true` if the operation fails after it was executed once, or opens a file once more.
+fn must_be_sent_once(operation: &Args<'_>) -> bool {
     match operation {
         Args::CREATE(_) | Args::LINK(_) | Args::REMOVE(_) | Args::RENAME(_) => true,
-        Args::OPEN(open) => matches!(open.openhow, Openflag4::Create(Createhow4::Guarded(_))),
+        Args::OPEN(open) => matches!(open.openhow, Openflag4::Create(_)),
         _ => false,
     }
 }
@@ -52,7 +53,7 @@ fn is_delayed_compound(step: &TraceStep<'_>) -> bool {
     let mut operations = call.operations().map_while(Result::ok);
     is_delay(*last)
         && operations.by_ref().take(earlier.len()).all(|operation| only_reads(&operation))
-        && operations.next().is_some_and(|operation| fails_the_second_time(&operation))
+        && operations.next().is_some_and(|operation| must_be_sent_once(&operation))
 }
 
 /// Returns `true` if the step changes names, was not executed in the capture because the server asked to send it again
@@ -86,5 +87,42 @@ pub(super) fn is_delayed_change(step: &TraceStep<'_>) -> bool {
             changes_names && status().is_some_and(|status| is_delay(status.number))
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v4::{
+        Bitmap4, Createhow4, Creatverfattr, Fattr4, Open4Args, OpenClaim4, OpenOwner4, Opentype4, ShareAccess,
+        ShareDeny,
+    };
+    use nfsrdma_dissectors::xdr::{Opaque, Text};
+
+    use super::*;
+
+    fn open(openhow: Openflag4<'_>) -> Args<'_> {
+        Args::OPEN(Box::new(Open4Args {
+            seqid: 0,
+            share_access: ShareAccess(1),
+            share_deny: ShareDeny(0),
+            owner: OpenOwner4 { clientid: 0, owner: Opaque(b"o") },
+            openhow,
+            claim: OpenClaim4::Null(Text(b"f")),
+        }))
+    }
+
+    /// The captured server delayed it: the client's next OPEN creates the file. RFC 8881 section 15.1.1.3.
+    #[test]
+    fn delayed_open_with_create_runs_once() {
+        let none = || Fattr4::new(Bitmap4::default(), Opaque(b""));
+        for how in [
+            Createhow4::Unchecked(none()),
+            Createhow4::Guarded(none()),
+            Createhow4::Exclusive([7; 8]),
+            Createhow4::Exclusive41(Creatverfattr { cva_verf: [7; 8], cva_attrs: none() }),
+        ] {
+            assert!(must_be_sent_once(&open(Openflag4::Create(how))));
+        }
+        assert!(!must_be_sent_once(&open(Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE))));
     }
 }

@@ -1,5 +1,7 @@
 //! Reasons that a step does not run as it was captured.
 
+use crate::containment::ContainmentViolation;
+
 /// The planned treatment of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PlannedStepDisposition {
@@ -108,13 +110,42 @@ reasons! { PlanReason;
     ListingBefore => "listing-before", Unreplayable, "continues a listing that began before the capture";
     /// VERIFY, NVERIFY or a SETATTR guard with a value from before the capture.
     ChangeBefore => "change-before", Unreplayable, "compares with a change value from no captured Reply";
+    /// A name that is not a plain component.
+    UnsafeName => "unsafe-name", Unreplayable, "a name is empty, has '/' or NUL, is \".\" or \"..\", or has such a component between backslashes";
+    /// A step up from the root of the tree.
+    OutsideExport => "outside-export", Unreplayable, "it may leave the directory of the run";
+    /// Another server.
+    OtherServer => "other-server", Unreplayable, "it names another server, or an address on which this run does not listen";
+    /// Layout data.
+    LayoutContent => "layout-content", Unreplayable, "it carries layout data, which this program does not check";
     /// pNFS.
     DeviceBefore => "device-before", Unreplayable, "a device or layout from no captured Reply";
+}
+
+impl PlanReason {
+    /// Returns the reason for a call that the containment refuses whatever the live server returns.
+    pub(super) fn of_violation(violation: ContainmentViolation) -> Option<Self> {
+        match violation {
+            ContainmentViolation::Name => Some(Self::UnsafeName),
+            ContainmentViolation::Upward => Some(Self::OutsideExport),
+            ContainmentViolation::Server => Some(Self::OtherServer),
+            ContainmentViolation::Layout => Some(Self::LayoutContent),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_has_the_words_of_the_containment() {
+        for violation in ContainmentViolation::ALL {
+            let Some(reason) = PlanReason::of_violation(*violation) else { continue };
+            assert_eq!((reason.code(), reason.text()), (violation.code(), violation.text()));
+        }
+    }
 
     #[test]
     fn each_reason_has_a_distinct_code_and_text() {

@@ -8,12 +8,13 @@ use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::name_changes_resent_after_delay::is_delayed_change;
 use super::reason::{PlanReason, PlannedStepDisposition};
 use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
+use crate::containment::Containment;
 use crate::trace::error::TraceError;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::reader::ReplayTraceReader;
@@ -60,12 +61,17 @@ struct PlanObjectKnowledge {
 pub struct StepReplayabilityAnalyzer {
     /// The reason for a step to use each undefined variable.
     undefined: FxHashMap<u32, PlanReason>,
+    /// Variables that lost replies gave, as later steps show.
+    given_by_lost_replies: FxHashSet<u32>,
     /// Variables that a step would define that does not run, with that step.
     unavailable_variables: FxHashMap<u32, u64>,
     /// Number of such variables that were dropped at the limit.
     pub dropped_variables: u64,
     selected_steps: Option<Rc<SelectedSteps>>,
     gss: GssCallReplayPolicy,
+    /// The containment that refuses calls before they are sent; only in a plan, as a run checks each call with the
+    /// identifiers of the live server.
+    containment: Option<Containment>,
 }
 
 /// The treatment of Calls with RPCSEC_GSS whose arguments are not encrypted.
@@ -113,9 +119,19 @@ impl StepReplayabilityAnalyzer {
         Self { selected_steps: chosen, gss, ..self }
     }
 
+    /// Also decides which calls the containment will refuse.
+    #[must_use]
+    pub fn with_containment(self) -> Self {
+        Self { containment: Some(Containment::for_plan()), ..self }
+    }
+
     /// Decides on the next step.
     pub fn plan_step(&mut self, step: &TraceStep<'_>) -> PlanDecision {
         let verdict = self.decide(step);
+        if step.reply.is_empty() && self.given_by_lost_replies.len() < MAX_UNAVAILABLE_VARIABLES {
+            let defined = step.reply.slots.iter().filter(|slot| slot.part == VariableUseKind::DEFINED);
+            self.given_by_lost_replies.extend(defined.map(|slot| slot.variable));
+        }
         // A value in the Reply of a repeated Call is defined by the first Call.
         if !verdict.state().is_sent() && verdict.reason != Some(PlanReason::Callback) {
             for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUseKind::DEFINED) {
@@ -154,6 +170,9 @@ impl StepReplayabilityAnalyzer {
         if early.is_some() {
             return early.into();
         }
+        if let Some(violation) = self.containment.as_ref().and_then(|containment| containment.planned_violation(step)) {
+            return PlanReason::of_violation(violation).into();
+        }
         let used = step.call.slots.iter().filter(|slot| slot.part.uses_value() && !slot.value_kind.is_count());
         let mut worst = (is_signed && self.gss == GssCallReplayPolicy::Sys).then_some(PlanReason::Secured);
         for slot in used {
@@ -174,7 +193,7 @@ impl StepReplayabilityAnalyzer {
     fn missing_definition_reason(&self, slot: &SubstitutableMessageSlot) -> Option<PlanReason> {
         let is_missing = slot.definition == 0 && slot.value_kind.is_assigned_by_server();
         match self.undefined.get(&slot.variable) {
-            _ if !is_missing => None,
+            _ if !is_missing || self.given_by_lost_replies.contains(&slot.variable) => None,
             Some(reason) => Some(*reason),
             // The table was too small for the variable.
             None => Some(reason_for_undefined(slot.value_kind, None, 0)),

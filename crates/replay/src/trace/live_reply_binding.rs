@@ -58,6 +58,15 @@ pub fn bind_slots(
         false => FxHashMap::default(),
     };
     for slot in step.reply.slots.iter() {
+        // The reply was not captured: the first value of the operation.
+        if slot.place == 0 {
+            let is_first = |field: &&LocatedSubstitutableField| {
+                field.operation == slot.operation && field.value_kind == slot.value_kind && !field.is_constant
+            };
+            let field = visitor.slot_fields.iter().find(is_first);
+            visit(&slot, field.and_then(|field| field_value(message, field)));
+            continue;
+        }
         let key = (slot.place, slot.operation, slot.value_kind);
         let field = match is_long {
             true => by_place.get(&key).copied(),

@@ -384,6 +384,11 @@ fn step_at(block: &[u8], at: u64, start: usize) -> Result<(TraceStep<'_>, usize)
     Ok((step.map_err(|error| TraceError::invalid_entry(at, start, error))?, cursor.at()))
 }
 
+/// Decodes an encoded step; `None` if it is invalid.
+pub(crate) fn decode_step(bytes: &[u8]) -> Option<TraceStep<'_>> {
+    TraceStep::decode(&mut Cursor::new(bytes), &FILE, &mut NullFieldObserver).ok()
+}
+
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -362,6 +362,15 @@ impl<'a> TraceMessage<'a> {
             .collect()
     }
 
+    /// Returns `true` if the message gives a filehandle for the first time. A reply that was not captured may do so, as
+    /// later steps show.
+    pub fn defines_filehandle(&self) -> bool {
+        let is_defined = |slot: SubstitutableMessageSlot| {
+            slot.value_kind == TraceSlotValueKind::FILEHANDLE && slot.part == VariableUseKind::DEFINED
+        };
+        self.slots.iter().any(is_defined)
+    }
+
     /// Returns `true` if there is no message.
     pub fn is_empty(&self) -> bool {
         self.head.0.is_empty()

@@ -124,7 +124,35 @@ impl InferredTree {
     }
 }
 
+impl InferredTree {
+    /// Updates the tree from the call of a step whose reply was not captured, but gave filehandles that are known.
+    pub(super) fn infer_from_lost_reply(&mut self, input: &TreeInferenceStepInput<'_>) {
+        let mut handles = FxHashMap::default();
+        for slot in input.call.slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE) {
+            if let Some(handle) = captured_value(input.call.head.0, &slot) {
+                handles.insert(handle, slot.variable);
+            }
+        }
+        let items = input.call.items();
+        let call = input.call.body_cursor().with_chunks(&items);
+        let mut context = TreeInferenceStepContext { tree: self, facts: input, handles, contents: &mut Vec::new() };
+        match input.procedure.find_description() {
+            Some(Procedure::Compound) => context.infer_from_lost_compound(call),
+            Some(Procedure::V3(procedure)) => context.infer_from_lost_nfs3(procedure, call),
+            _ => {}
+        }
+    }
+}
+
 impl<'s> TreeInferenceStepContext<'_, 's> {
+    /// Returns the variable of the filehandle that an operation of a reply gave that was not captured, or [`NONE`].
+    pub(super) fn lost_variable(&self, operation: usize) -> u32 {
+        let mut slots = self.facts.reply.slots.iter();
+        let slot = slots
+            .find(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == operation);
+        slot.map_or(NONE, |slot| slot.variable)
+    }
+
     /// Returns the variable of a filehandle of the step, or [`NONE`].
     pub(super) fn variable(&self, handle: &[u8]) -> u32 {
         self.handles.get(handle).copied().unwrap_or(NONE)

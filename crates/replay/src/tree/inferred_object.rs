@@ -56,6 +56,8 @@ pub struct InferredObject {
     pub first: u64,
     /// Number of steps that use the object.
     pub uses: u64,
+    /// `true` if a step read content from before the first step.
+    pub(super) has_initial_content: bool,
     /// `true` if a step changed the size: later attributes do not show the initial one.
     pub(super) is_resized: bool,
     /// Likewise, mode, owner and group.

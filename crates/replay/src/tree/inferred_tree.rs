@@ -1,6 +1,6 @@
 //! The tree of objects that was inferred so far, and the memory that it uses.
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inferred_object::{InferredNameBinding, InferredObject, InferredObjectId, InferredObjectName};
 use super::latest_file_state::FileTreeAfterExecutedSteps;
@@ -37,6 +37,22 @@ pub struct InferredTree {
     pub(super) has_dropped_names: bool,
     /// The current state of the tree, if it is tracked.
     pub(super) current: Option<FileTreeAfterExecutedSteps>,
+}
+
+/// Names that objects have had since before the first step, or with which they were created.
+#[derive(Debug, Default)]
+pub(crate) struct InitialNames {
+    /// Objects by the hash of directory and name.
+    objects: FxHashMap<u128, Vec<InferredObjectId>>,
+    /// Directories of objects from before the first step.
+    parents: FxHashSet<InferredObjectId>,
+}
+
+impl InitialNames {
+    /// Returns the objects that have or had a name.
+    pub(crate) fn objects(&self, parent: InferredObjectId, name: &[u8]) -> &[InferredObjectId] {
+        self.objects.get(&key(parent, name)).map_or(&[], Vec::as_slice)
+    }
 }
 
 fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
@@ -345,11 +361,14 @@ impl InferredTree {
         let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
         let is_from_before = node.existence != TraceObjectOrigin::CREATED;
         let before = node.content.heap_bytes();
+        let mut has_initial_content = false;
         let is_full = node.content.add(from, to, max_ranges, |from, to| {
             if is_from_before {
+                has_initial_content = true;
                 on_new_range(from, to);
             }
         });
+        node.has_initial_content |= has_initial_content;
         if !node.is_resized && !node.is_size_known {
             node.size = node.size.max(to);
         }
@@ -386,6 +405,99 @@ impl InferredTree {
         self.record_write(id, size, u64::MAX, now);
         self.set_current_size(id, Some(size));
         self.set_current_tail(id, size);
+    }
+
+    /// Returns the root of a server, if a message used it.
+    pub(crate) fn root(&self, server: u32) -> Option<InferredObjectId> {
+        self.roots.get(&server).copied()
+    }
+
+    /// Returns the object that a name denotes now, if it is known.
+    pub(crate) fn bound_object(&self, parent: InferredObjectId, name: &[u8]) -> Option<InferredObjectId> {
+        self.binding(parent, name)?.object()
+    }
+
+    /// Returns the names that objects have had since before the first step.
+    pub(crate) fn initial_names(&self) -> InitialNames {
+        let mut names = InitialNames::default();
+        for (id, node) in (0..).map(InferredObjectId).zip(&self.nodes) {
+            for name in &node.names {
+                let Some(parent) = name.parent else { continue };
+                if node.existence == TraceObjectOrigin::BEFORE {
+                    names.parents.insert(parent);
+                }
+                names.objects.entry(key(parent, &name.name)).or_default().push(id);
+            }
+        }
+        names
+    }
+
+    /// Returns `true` if a step creates an object.
+    pub(crate) fn is_created(&self, id: InferredObjectId) -> bool {
+        self.nodes.get(id.0 as usize).is_some_and(|node| node.existence == TraceObjectOrigin::CREATED)
+    }
+
+    /// Records that a call whose reply was lost created an object that later steps use, unless these show content from
+    /// before it.
+    pub(crate) fn record_lost_creation(&mut self, names: &InitialNames, id: InferredObjectId, step: u64) {
+        let is_parent = names.parents.contains(&id);
+        if let Some(node) = self
+            .node(id)
+            .filter(|node| node.existence == TraceObjectOrigin::BEFORE && !node.has_initial_content && !is_parent)
+        {
+            (node.existence, node.step) = (TraceObjectOrigin::CREATED, step);
+            for name in &mut node.names {
+                name.step = step;
+            }
+        }
+    }
+
+    /// Records that a call whose reply was lost gave a name: by creating the object, or to an object with another one.
+    pub(crate) fn record_lost_name(
+        &mut self,
+        names: &InitialNames,
+        (parent, name): (InferredObjectId, &[u8]),
+        creates: bool,
+        step: u64,
+    ) {
+        let is_it =
+            |known: &InferredObjectName| known.parent == Some(parent) && *known.name == *name && known.step == 0;
+        let [id] = *names.objects(parent, name) else { return };
+        if creates {
+            self.record_lost_creation(names, id, step);
+        } else if let Some(node) = self.node(id).filter(|node| node.names.len() > 1) {
+            node.names.iter_mut().filter(|known| is_it(known)).for_each(|known| known.step = step);
+        }
+    }
+
+    /// Gives a name to an object without one, since a step or (0) since before the first one.
+    pub(crate) fn add_lost_name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
+        self.add_name(id, parent, name, step);
+        self.bind(parent, name, InferredNameBinding::Bound(id));
+    }
+
+    /// Makes an object without a name the root of its server, or the directory that MOUNT returned for a path.
+    pub(crate) fn make_root(&mut self, id: InferredObjectId, path: &[u8]) {
+        let Some(node) = self.node(id) else { return };
+        (node.existence, node.file_type) = (TraceObjectOrigin::ROOT, TraceFileType::DIRECTORY);
+        node.names.push(InferredObjectName { parent: None, name: path.into(), step: 0 });
+        let server = node.server;
+        if path == b"/"
+            && let Some(other) = self.roots.insert(server, id)
+            && let Some(other_node) = self.node(other)
+        {
+            // The same root, known without its filehandle.
+            other_node.existence = TraceObjectOrigin::CREATED;
+            let names = self.nodes.iter_mut().flat_map(|node| &mut node.names);
+            names.filter(|name| name.parent == Some(other)).for_each(|name| name.parent = Some(id));
+        }
+    }
+
+    /// Records that an object must not be created before the first step: steps that use it are left out.
+    pub(crate) fn exclude_from_seeding(&mut self, id: InferredObjectId) {
+        if let Some(node) = self.node(id) {
+            node.existence = TraceObjectOrigin::CREATED;
+        }
     }
 
     pub(super) fn record_use(&mut self, id: InferredObjectId, now: u64) {

@@ -17,7 +17,7 @@ pub(crate) mod inferred_object;
 pub(crate) mod inferred_tree;
 pub(crate) mod latest_file_state;
 mod nfs3_tree_inference;
-mod nfs4_tree_inference;
+pub(crate) mod nfs4_tree_inference;
 #[cfg(test)]
 mod tests;
 mod tree_after_steps;

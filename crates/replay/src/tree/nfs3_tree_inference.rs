@@ -179,6 +179,37 @@ impl TreeInferenceStepContext<'_, '_> {
         }
     }
 
+    /// Infers the name of an object from a call whose reply was not captured, but gave a filehandle that later steps
+    /// use.
+    pub(super) fn infer_from_lost_nfs3(&mut self, procedure: Procedure, mut call: Cursor<'_>) {
+        let Ok(args) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
+        let handle = self.lost_variable(0);
+        let (place, file_type) = match &args {
+            Args::LOOKUP(args) => {
+                if let Some(parent) = self.object_of_handle(args.what.dir.0) {
+                    self.child(parent, args.what.name, handle);
+                }
+                return;
+            }
+            Args::CREATE(args) => (&args.r#where, TraceFileType::FILE),
+            Args::MKDIR(args) => (&args.r#where, TraceFileType::DIRECTORY),
+            Args::SYMLINK(args) => (&args.r#where, TraceFileType::LINK),
+            Args::MKNOD(args) => (&args.r#where, TraceFileType::UNKNOWN),
+            _ => return,
+        };
+        let now = self.facts.id;
+        if let Some(parent) = self.object_of_handle(place.dir.0) {
+            self.tree.set_type(parent, TraceFileType::DIRECTORY);
+            let id = self.tree.create_name(parent, place.name.0, handle, file_type, false, now);
+            if let (Some(id), Args::CREATE(args)) = (id, &args)
+                && let Createhow3::Unchecked(attributes) = &args.how
+                && attributes.size == Some(0)
+            {
+                self.record_setattr(id, Some(0), None, ChangedAttributeFlags::default());
+            }
+        }
+    }
+
     /// Records an entry of a directory, except "." and "..".
     pub(super) fn record_entry(
         &mut self,

@@ -15,7 +15,7 @@ use crate::trace::file_format::TraceFileType;
 use crate::trace::step::NONE;
 
 /// Maximum clone block size of a file system, in bytes.
-const MAX_CLONE_BLOCK_BYTES: u64 = 1 << 20;
+pub(crate) const MAX_CLONE_BLOCK_BYTES: u64 = 1 << 20;
 
 /// Decodes the attributes of an object, and the filehandle among them.
 fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'a>, Option<&'a [u8]>) {
@@ -33,6 +33,22 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
         }
     }
     (decoded, handle)
+}
+
+/// Returns `true` if an operation may change the current filehandle.
+fn changes_current_file(args: &Args<'_>) -> bool {
+    matches!(
+        args,
+        Args::PUTFH(_)
+            | Args::PUTROOTFH(_)
+            | Args::PUTPUBFH(_)
+            | Args::LOOKUP(_)
+            | Args::LOOKUPP(_)
+            | Args::OPEN(_)
+            | Args::OPENATTR(_)
+            | Args::CREATE(_)
+            | Args::RESTOREFH(_)
+    )
 }
 
 impl TreeInferenceStepContext<'_, '_> {
@@ -53,6 +69,59 @@ impl TreeInferenceStepContext<'_, '_> {
         }
     }
 
+    /// Infers names from a COMPOUND whose reply was not captured, but gave filehandles that later steps use.
+    pub(super) fn infer_from_lost_compound(&mut self, mut call: Cursor<'_>) {
+        let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
+        let operations: Vec<_> = call.operations().map_while(Result::ok).collect();
+        let (mut current, mut saved) = (None, None);
+        let now = self.facts.id;
+        for (at, args) in operations.iter().enumerate() {
+            let later = operations.iter().enumerate().skip(at + 1);
+            let getfh = later
+                .take_while(|(_, args)| !changes_current_file(args))
+                .find(|(_, args)| matches!(args, Args::GETFH(_)));
+            let handle = getfh.map_or(NONE, |(at, _)| self.lost_variable(at));
+            match args {
+                Args::PUTFH(args) => current = self.object_of_handle(args.object.0),
+                Args::PUTROOTFH(_) => current = self.tree.find_or_add_root(self.facts.server, b"/", now),
+                Args::SAVEFH(_) => saved = current,
+                Args::RESTOREFH(_) => current = saved,
+                Args::LOOKUP(args) => {
+                    current = self.object_by_name(current, handle, |step, parent| {
+                        step.tree.resolve_name(parent, args.objname.0, handle, now)
+                    });
+                }
+                Args::OPEN(args) => {
+                    let name = match &args.claim {
+                        OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => *name,
+                        OpenClaim4::DelegateCur(claim) => claim.file,
+                        _ => continue,
+                    };
+                    current = self.object_by_name(current, handle, |step, parent| {
+                        step.tree.create_name(parent, name.0, handle, TraceFileType::FILE, false, now)
+                    });
+                    if let (Some(id), Openflag4::Create(Createhow4::Unchecked(attributes))) = (current, &args.openhow)
+                        && decode_attributes(attributes).0.size == Some(0)
+                    {
+                        self.record_setattr(id, Some(0), None, ChangedAttributeFlags::default());
+                    }
+                }
+                Args::CREATE(args) => {
+                    let file_type = match &args.objtype {
+                        Createtype4::Link(_) => TraceFileType::LINK,
+                        Createtype4::Other(file_type) => (*file_type).into(),
+                        _ => TraceFileType::UNKNOWN,
+                    };
+                    current = self.object_by_name(current, handle, |step, parent| {
+                        step.tree.create_name(parent, args.objname.0, handle, file_type, false, now)
+                    });
+                }
+                args if changes_current_file(args) => current = None,
+                _ => {}
+            }
+        }
+    }
+
     /// Returns for each operation the filehandle that a later GETFH returns for the object that it made current; `NONE`
     /// if another operation changes the current filehandle before.
     fn following_getfh_handles(&self, operations: &[(Args<'_>, Results<'_>)]) -> Vec<u32> {
@@ -66,18 +135,7 @@ impl TreeInferenceStepContext<'_, '_> {
                     (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok))) => {
                         next = self.variable(ok.object.0);
                     }
-                    (
-                        Args::PUTFH(_)
-                        | Args::PUTROOTFH(_)
-                        | Args::PUTPUBFH(_)
-                        | Args::LOOKUP(_)
-                        | Args::LOOKUPP(_)
-                        | Args::OPEN(_)
-                        | Args::OPENATTR(_)
-                        | Args::CREATE(_)
-                        | Args::RESTOREFH(_),
-                        _,
-                    ) => next = NONE,
+                    (args, _) if changes_current_file(args) => next = NONE,
                     _ => {}
                 }
                 handle

@@ -32,6 +32,14 @@ impl InferredTree {
         self.forget_unnamed_content();
     }
 
+    /// Updates the tree from an executed step whose reply was not captured, but gave filehandles that later steps use:
+    /// their objects have the names by which the call found or created them.
+    pub fn update_from_lost_reply(&mut self, input: &TreeInferenceStepInput<'_>, frames: [u64; 2]) {
+        self.begin_step(true, frames);
+        self.infer_from_lost_reply(input);
+        self.forget_unnamed_content();
+    }
+
     fn begin_step(&mut self, is_concurrent: bool, frames: [u64; 2]) {
         if let Some(current) = &mut self.current {
             (current.is_concurrent, current.frames) = (is_concurrent, frames);
@@ -111,6 +119,20 @@ impl InferredTree {
         }
         self.remove_current_range(id, from, to);
         self.set_current_size(id, None);
+    }
+
+    /// Marks the mode of an object as unknown.
+    pub fn mark_mode_uncertain(&mut self, file: u32, server_and_step: (u32, u64)) {
+        if let Some(id) = self.object_of(file, server_and_step) {
+            self.set_current_mode(id, None);
+        }
+    }
+
+    /// Records the size of a file before the first step.
+    pub fn set_initial_size(&mut self, file: u32, server: u32, size: u64) {
+        if let Some(id) = self.find_or_add_by_handle(file, server, 0) {
+            self.set_current_size(id, Some(size));
+        }
     }
 
     /// Records content from before the first step. It is checked as what the steps write.

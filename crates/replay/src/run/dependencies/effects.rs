@@ -42,6 +42,20 @@ impl OperationEffect {
         matches!(self, Self::Create(_) | Self::Link(_) | Self::Remove(_) | Self::Rename(..) | Self::Open(Some(_), true))
     }
 
+    /// Returns the hashes of the names that the operation uses.
+    pub(in crate::run) fn names(self) -> impl Iterator<Item = u64> {
+        let names = match self {
+            Self::Lookup(name)
+            | Self::Create(name)
+            | Self::Link(name)
+            | Self::Remove(name)
+            | Self::Open(Some(name), _) => [Some(name), None],
+            Self::Rename(from, to) => [Some(from), Some(to)],
+            _ => [None; 2],
+        };
+        names.into_iter().flatten()
+    }
+
     pub(in crate::run) fn from_operation(operation: &v4::Args<'_>) -> Self {
         use v4::Args;
         match operation {

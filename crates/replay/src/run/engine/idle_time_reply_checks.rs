@@ -143,7 +143,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let (Some(tree), Some(step)) = (&mut self.verification.expected_tree, entry.step.trace_step()) {
             tree.mark_uncertain(&step, &entry.description);
         }
-        Ok(StepOutcome::Mismatched(vec![entry.missing_reply_difference(reason)]))
+        let outcome = StepOutcome::Mismatched(vec![entry.missing_reply_difference(reason)]);
+        if let Some(step) = entry.step.trace_step() {
+            self.verification.mark_objects_uncertain(entry, &step, &outcome);
+        }
+        Ok(outcome)
     }
 
     /// Returns the state of a step that the server has executed without a usable Reply; its effects are unknown.
@@ -156,6 +160,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(tree) = &mut self.verification.expected_tree {
             tree.mark_uncertain(step, &entry.description);
         }
-        Ok(StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code))
+        let outcome = StepOutcome::Substituted(recovery::REPLY_UNKNOWN.code);
+        self.verification.mark_objects_uncertain(entry, step, &outcome);
+        Ok(outcome)
     }
 }

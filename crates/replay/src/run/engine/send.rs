@@ -2,7 +2,7 @@
 
 use std::io::{Read, Seek};
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::Operation;
@@ -178,6 +178,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             is_unsigned,
             callback,
             substituted_stateids: &substituted,
+            times: [
+                Duration::from_nanos(step.origin.time_ns),
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            ],
         };
         let is_adaptable = !substituted.is_empty() || parts.is_adaptable(live_server.supported);
         let adapted = match is_adaptable && is_emitted {

@@ -6,8 +6,8 @@ use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::field_labels;
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::v4::{CompoundReply, OpenDelegation4, Operation, Results};
+use nfsrdma_dissectors::nfs::{StatusUnion, field_labels};
 use nfsrdma_dissectors::rpc::auth::Flavor;
 use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::xdr::Cursor;
@@ -59,6 +59,9 @@ pub(super) struct LiveReplyVerificationState<'r> {
     pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
     /// Variables of directories in which a create, remove or rename was not sent.
     pub(super) unmodified_directories: FxHashSet<u32>,
+    /// Hashes of names that a step without a captured reply may have changed, and variables of their directories.
+    pub(super) uncertain_names: FxHashSet<u64>,
+    pub(super) uncertain_directories: FxHashSet<u32>,
     /// `true` if an open of the trace, or one that replaces a delegation, is closed by no step.
     pub(super) leaves_open: bool,
     /// For each operation of the answered step, `true` if its file is a directory.
@@ -83,6 +86,8 @@ impl<'r> LiveReplyVerificationState<'r> {
             locks: LiveLockStateidChangeDetector::default(),
             divergent_files: FxHashMap::default(),
             unmodified_directories: seeded.parents_of_refused.clone(),
+            uncertain_names: FxHashSet::default(),
+            uncertain_directories: FxHashSet::default(),
             leaves_open: false,
             is_directory: Vec::new(),
             written_bytes: Vec::new(),
@@ -119,6 +124,37 @@ impl<'r> LiveReplyVerificationState<'r> {
             .operations
             .iter()
             .any(|operation| matches!(*operation, Operation::CLOSE | Operation::DELEGRETURN | Operation::LOCKU));
+    }
+
+    /// Records that the captured server may not have executed a step, or at another time: later replies about its files
+    /// and its names may differ.
+    pub(super) fn record_unknown_effects(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
+        let files = self.files_of_step(step);
+        record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
+        for effect in parts.effects.iter().filter(|effect| effect.changes_names()) {
+            if self.uncertain_names.len() + 2 <= MAX_DIVERGENT_FILES {
+                self.uncertain_names.extend(effect.names());
+            }
+            let free_count = MAX_DIVERGENT_FILES - self.uncertain_directories.len();
+            let directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
+            self.uncertain_directories.extend(directories.take(free_count));
+        }
+    }
+
+    /// Returns `true` if an operation looks up, changes or lists a name of which it is unknown whether it exists in the
+    /// capture.
+    fn touches_uncertain_name(&self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
+        if self.uncertain_names.is_empty() {
+            return false;
+        }
+        let lists = parts.effects.contains(&OperationEffect::ReadDirectory);
+        parts.effects.iter().flat_map(|effect| effect.names()).any(|name| self.uncertain_names.contains(&name))
+            || lists
+                && (parts.has_root()
+                    || step
+                        .call
+                        .variables(TraceSlotValueKind::FILEHANDLE)
+                        .any(|directory| self.uncertain_directories.contains(&directory)))
     }
 
     pub(super) fn check<R: Read + Seek>(
@@ -163,6 +199,10 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         if !has_recorded_effects(&state, fidelity) {
             self.mark_objects_uncertain(entry, step, &state);
+            let is_lost = state == StepOutcome::Substituted(PlanReason::ReplyLost.code());
+            if is_lost && !(step.reply.defines_filehandle() && findings.outcome.is_success()) {
+                self.record_unknown_effects(step, &entry.description);
+            }
         } else if matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_))
             && !entry.captured.overlaps_change
             && !entry.call.overlaps_change
@@ -267,6 +307,8 @@ impl<'r> LiveReplyVerificationState<'r> {
         let may_return = |index: usize, attribute: &str| {
             root_and_attribute_rewriting::may_return_attribute(&step.call, supported, index, attribute)
         };
+        let grants_delegated_times = parts.operations.contains(&Operation::OPEN)
+            && [Cursor::new(&message).with_chunks(&items), live.cursor()].into_iter().any(grants_delegated_times);
         let verdict = self.checker.check(&ReplyPair {
             step: entry.id.step,
             frames: entry.id.frames,
@@ -292,6 +334,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 was_sent_unchanged: !entry.rewrites.has_dropped_attributes
                     && entry.rewrites.piece.is_none()
                     && entry.resend.count == 0,
+                grants_delegated_times,
                 seeded: &self.seeded.handles,
                 statuses: &outcome.statuses,
                 written_bytes: &self.written_bytes,
@@ -317,6 +360,9 @@ impl<'r> LiveReplyVerificationState<'r> {
             if directories.any(|directory| self.unmodified_directories.contains(&directory)) {
                 touched.merge(&FileDivergence::from_operation(Some(Operation::REMOVE), OperationEffect::Remove(0), 0));
             }
+        }
+        if self.touches_uncertain_name(step, parts) {
+            touched.merge(&FileDivergence::from_operation(Some(Operation::REMOVE), OperationEffect::Remove(0), 0));
         }
         let is_copy = [Operation::COPY, Operation::CLONE].iter().any(|copy| parts.operations.contains(copy));
         // Index of the first operation that was executed only in the capture or only here.
@@ -444,6 +490,8 @@ fn is_entry_attribute(difference: &Difference) -> bool {
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
 fn has_recorded_effects(state: &StepOutcome, fidelity: ExecutedStepFidelity) -> bool {
     match state {
+        // Whether the captured server executed it is unknown.
+        StepOutcome::Substituted(reason) if *reason == PlanReason::ReplyLost.code() => false,
         StepOutcome::Matched | StepOutcome::Substituted(_) => true,
         StepOutcome::Tolerated(tolerance_rules::DELAYED) => fidelity == ExecutedStepFidelity::AsRecorded,
         StepOutcome::Tolerated(rule) => {
@@ -454,6 +502,18 @@ fn has_recorded_effects(state: &StepOutcome, fidelity: ExecutedStepFidelity) -> 
         }
         StepOutcome::Skipped(_) | StepOutcome::Unreplayable(_) => false,
     }
+}
+
+/// Returns `true` if a reply grants a delegation with which the client sets the times of a file. RFC 9754 section 5.
+fn grants_delegated_times(mut cursor: Cursor<'_>) -> bool {
+    if RpcMsg::decode(&mut cursor, &mut NullFieldObserver).is_err() {
+        return false;
+    }
+    let Ok(reply) = CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else { return false };
+    reply.operations().map_while(Result::ok).any(|results| {
+        let Results::OPEN(StatusUnion::Ok(open)) = results else { return false };
+        matches!(open.delegation, OpenDelegation4::ReadAttrs(_) | OpenDelegation4::WriteAttrs(_))
+    })
 }
 
 /// Returns `true` if a Call has the credential of root with AUTH_SYS.

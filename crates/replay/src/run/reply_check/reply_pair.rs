@@ -71,6 +71,8 @@ pub struct ReplyCheckStepContext<'a> {
     pub(in crate::run) was_resent: bool,
     /// `true` if it was sent once, unchanged and in one piece.
     pub(in crate::run) was_sent_unchanged: bool,
+    /// `true` if an OPEN was granted a delegation with which the client sets the times itself, there or here.
+    pub(in crate::run) grants_delegated_times: bool,
     /// Objects from before the run, whose owner depends on the seeding.
     pub(in crate::run) seeded: &'a FxHashMap<u32, LiveFilehandle>,
     /// Live status of each operation of a COMPOUND that was started, or of the procedure.

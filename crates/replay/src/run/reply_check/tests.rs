@@ -88,6 +88,7 @@ impl Execution<'_> {
         checker.check(&ReplyPair {
             files: &files,
             execution: Some(ReplyCheckStepContext {
+                grants_delegated_times: false,
                 parts: &parts,
                 slots: [XdrArray::default(), XdrArray::default()],
                 step_turn: self.turn,

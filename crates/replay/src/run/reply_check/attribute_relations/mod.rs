@@ -123,6 +123,8 @@ struct ReplyCheckFileState {
     written: Option<u64>,
     /// `true` if data was written that no COMMIT has made stable since.
     has_uncommitted_data: bool,
+    /// `true` if a client holds a delegation with which it sets the times itself. RFC 9754 section 5.
+    has_delegated_times: bool,
     is_set: bool,
     /// Seconds of its time of last modification, if a step has set it and none has written the object since.
     set_modify_seconds: Option<i64>,
@@ -186,10 +188,12 @@ impl AttributeRelationCheckState {
             }
             let object = if self.roots.contains(&object) { ROOT } else { object };
             let state = self.objects.remove(&object);
+            let has_delegated_times = state.as_ref().is_some_and(|state| state.has_delegated_times);
             let has_uncommitted_data = state.is_some_and(|state| state.has_uncommitted_data)
                 || effects.iter().any(|effect| effect.writes_data());
-            if has_uncommitted_data {
-                let unknown = ReplyCheckFileState { has_uncommitted_data, ..ReplyCheckFileState::default() };
+            if has_uncommitted_data || has_delegated_times {
+                let unknown =
+                    ReplyCheckFileState { has_uncommitted_data, has_delegated_times, ..ReplyCheckFileState::default() };
                 self.objects.insert(object, unknown);
             }
         }

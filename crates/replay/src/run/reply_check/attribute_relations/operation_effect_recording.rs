@@ -97,7 +97,15 @@ impl AttributeRelationCheckState {
         if names.is_commit(operation) && first != NONE {
             self.object_state(first, context.step_turn).has_uncommitted_data = false;
         }
+        if context.grants_delegated_times && matches!(effect, OperationEffect::Open(..)) && first != NONE {
+            self.object_state(first, context.step_turn).has_delegated_times = true;
+        }
+        let has_delegated_times = first != NONE && self.object_state(first, context.step_turn).has_delegated_times;
         match effect {
+            // The server leaves the times to the client until the delegation is returned.
+            OperationEffect::Write(..) if has_delegated_times => {
+                self.record_change(context, first, [Possible; 3]);
+            }
             OperationEffect::Write(..) if names.is_v3 || operation == Some(Operation::WRITE) => {
                 self.record_certain_write(context, first);
             }
@@ -168,6 +176,9 @@ impl AttributeRelationCheckState {
             // client kept.
             _ if operation == Some(Operation::DELEGRETURN) || names.is_commit(operation) => {
                 self.record_change(context, first, [Possible; 3]);
+                if operation == Some(Operation::DELEGRETURN) && first != NONE {
+                    self.object_state(first, context.step_turn).has_delegated_times = false;
+                }
             }
             // Data that is not yet stable may be flushed.
             _ if operation == Some(Operation::CLOSE) && self.has_uncommitted_data(context, first) => {

@@ -1,0 +1,360 @@
+//! Captures that end while a call is in flight, or lack one reply, on the mock server: no difference is reported that
+//! is none, and no file gets bytes that the whole capture never wrote to its path.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{Cursor, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use nfsrdma_capture_file::CaptureFrameSource;
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::xdr;
+use nfsrdma_flow::transaction::CallDirection;
+use nfsrdma_flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_mock_server::server::{MockReply, MockServer};
+use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
+use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
+use nfsrdma_replay::compile::TraceCompiler;
+use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
+use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_replay::seed::file_server_client::VersionIndependentNfsClient;
+use nfsrdma_replay::seed::v3::Nfs3Client;
+use nfsrdma_replay::seed::v4::Nfs4Client;
+use nfsrdma_replay::seed::{SeedMode, SeededTree, ServerRunDirectory, seed};
+use nfsrdma_replay::trace::ReplayTraceReader;
+use nfsrdma_replay::trace::file_format::TraceFileDataRetention;
+use nfsrdma_rpc::synchronous_client::{AuthSysCredential, RpcClient};
+use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcClientTransport};
+
+/// Copy of a frame of a capture.
+struct Kept {
+    time: Timestamp,
+    link: LinkType,
+    bytes: Vec<u8>,
+    length: u32,
+}
+
+/// Returns the frames of a capture, with their numbers.
+fn frames(name: &str) -> Vec<Kept> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../captures");
+    let path = ["pcap", "pcap.gz"].map(|extension| folder.join(format!("{name}.{extension}")));
+    let path = path.into_iter().find(|path| path.exists()).unwrap();
+    let mut source = CaptureFrameSource::open([path]).unwrap();
+    let mut frames = Vec::new();
+    while let Some(frame) = source.next().unwrap() {
+        let (time, link, length) = (frame.time, frame.link, frame.length);
+        frames.push(Kept { time, link, length, bytes: frame.bytes.to_vec() });
+    }
+    frames
+}
+
+/// Serves the programs beside NFS over TCP. Returns the port.
+fn serve(server: &Arc<Mutex<MockServer>>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    server.lock().unwrap().port = port;
+    let server = Arc::downgrade(server);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let server = server.clone();
+            thread::spawn(move || {
+                while let Some(call) = record(&mut stream) {
+                    let Some(server) = server.upgrade() else { return };
+                    let mut reply = MockReply::default();
+                    server.lock().unwrap().call(xdr::Cursor::new(&call), &mut reply);
+                    let message = reply.complete_message();
+                    let mark = 0x8000_0000 | message.len() as u32;
+                    if stream.write_all(&[&mark.to_be_bytes()[..], &message].concat()).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    port
+}
+
+/// Reads a record of one fragment.
+fn record(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut mark = [0; 4];
+    stream.read_exact(&mut mark).ok()?;
+    let mut message = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+    stream.read_exact(&mut message).ok()?;
+    Some(message)
+}
+
+fn target() -> ConnectTarget {
+    let options = ConnectOptions { timeout: Duration::from_secs(10), ..ConnectOptions::default() };
+    ConnectTarget { address: ([127, 0, 0, 1], 20049).into(), name: "localhost".into(), options }
+}
+
+/// Trace, and a server with its tree.
+struct Work {
+    file: Arc<[u8]>,
+    server: MockServer,
+    seeded: SeededTree,
+}
+
+impl Work {
+    fn new(version: u32, file: Vec<u8>) -> Self {
+        let file: Arc<[u8]> = file.into();
+        let server = Arc::new(Mutex::new(MockServer::default()));
+        let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
+        let target = target();
+        let connection = transport.connect(&target).unwrap();
+        let root = server.lock().unwrap().root().to_vec();
+        let line =
+            RpcClient::new(&mut transport, connection, AuthSysCredential::default(), Xid(1), target.options.timeout);
+        let mut containment = Containment::for_seeding("/", "run");
+        containment.set_export_handle(&root);
+        let line = ContainmentCheckedRpcClient::new(line, &mut containment);
+        let mut files: Box<dyn VersionIndependentNfsClient> = match version {
+            3 => Box::new(Nfs3Client::new(line, root)),
+            _ => Box::new(Nfs4Client::new(line, "seed", &[2, 1, 0]).unwrap()),
+        };
+        let place = ServerRunDirectory { export: "/", directory: "run" };
+        let mut contents = ReplayTraceReader::open(Cursor::new(Arc::clone(&file))).unwrap();
+        let mut seeded = seed(&mut contents, &mut *files, &place, SeedMode::Make, |_, _| Ok(())).unwrap();
+        seeded.record_initial_names(&mut *files).unwrap();
+        files.close();
+        drop(files);
+        let server = server.lock().unwrap().clone();
+        Self { file, server, seeded }
+    }
+}
+
+/// Files of a server by their path below the directory of the run.
+type Files = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Every content that each path had during a run.
+#[derive(Default)]
+struct History {
+    contents: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
+}
+
+impl History {
+    /// Returns a file with a byte that the path never had at its offset; a hole is zeros.
+    fn foreign(&self, files: &Files) -> Option<String> {
+        let is_foreign = |(path, content): &(&Vec<u8>, &Vec<u8>)| {
+            let versions = self.contents.get(*path).map_or(&[][..], Vec::as_slice);
+            if versions.contains(content) {
+                return false;
+            }
+            let is_known =
+                |(at, byte): (usize, &u8)| *byte == 0 || versions.iter().any(|version| version.get(at) == Some(byte));
+            !content.iter().enumerate().all(is_known)
+        };
+        let found = files.iter().find(is_foreign)?;
+        Some(String::from_utf8_lossy(found.0).into_owned())
+    }
+}
+
+/// Compiles the trace of frames.
+fn compiled<'f>(frames: impl Iterator<Item = (u64, &'f Kept)>, mut visit: impl FnMut(&Transaction)) -> Vec<u8> {
+    let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
+    let mut compiler = TraceCompiler::new(Cursor::new(Vec::new()), TraceFileDataRetention::KEPT, 64 << 20).unwrap();
+    let mut drain = |flow: &mut Flow| {
+        while let Some(transaction) = flow.next_transaction() {
+            transaction.with_messages(|reading| compiler.add(&transaction, reading, true)).unwrap();
+            visit(&transaction);
+        }
+    };
+    for (number, kept) in frames {
+        let Kept { time, link, bytes, length } = kept;
+        let number = FrameNumber(number);
+        flow.process_frame(&Frame { number, time: *time, link: *link, bytes, length: *length });
+        drain(&mut flow);
+    }
+    flow.finish();
+    drain(&mut flow);
+    compiler.finish(&[]).unwrap().0.into_inner()
+}
+
+/// Replays a trace in serial order. Returns the report, the files afterwards, and those that each path had.
+fn replayed(work: &Work, records: bool) -> (ReplayReport, Files, History) {
+    let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+    let (mut steps, mut contents) = (open(), open());
+    let server = Arc::new(Mutex::new(work.server.clone()));
+    let port = serve(&server);
+    let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
+    let options = ReplayOptions {
+        order: ReplayOrder::Serial,
+        max_shown_mismatches: 10,
+        auxiliary_ports: ConfiguredAuxiliaryPorts { port_mapper: Some(port), mount: None },
+        ..ReplayOptions::default()
+    };
+    server.lock().unwrap().file_history = records.then(|| (b"run".to_vec(), BTreeMap::new()));
+    let report = run(&mut steps, &mut contents, &mut transport, &target(), &work.seeded, &options, &mut ()).unwrap();
+    let mut server = server.lock().unwrap();
+    let history = History { contents: server.file_history.take().map_or_else(BTreeMap::new, |(_, contents)| contents) };
+    (report, server.tree.files(b"run"), history)
+}
+
+/// Returns the first difference in a report; `None` if there is none.
+fn difference(report: &ReplayReport) -> Option<String> {
+    let mut text = String::new();
+    for mismatch in &report.steps.mismatches {
+        for found in mismatch.differences.iter().take(3) {
+            let values = [&found.a, &found.b].map(|side| side.value.clone().unwrap_or_default());
+            let _ = write!(text, "{} {:?}: {} {values:?}; ", mismatch.operation, mismatch.step.frames, found.path);
+        }
+    }
+    let walked = report.tree_check.as_ref();
+    for mismatch in walked.map_or(&[][..], |walked| &walked.mismatches[..]) {
+        let found = &mismatch.differences[0];
+        let values = [&found.a, &found.b].map(|side| side.value.clone().unwrap_or_default());
+        let _ = write!(text, "final {} {} {values:?}; ", found.operation, found.path);
+    }
+    if let Some(failed) = walked.and_then(|walked| walked.failed.as_ref()) {
+        let _ = write!(text, "final check: {failed}; ");
+    }
+    if !report.protocol.own.is_empty() || !report.protocol.violations.is_empty() {
+        let _ = write!(text, "{:?} {:?}; ", report.protocol.own, report.protocol.violations);
+    }
+    if report.mismatched() > 0 && text.is_empty() {
+        text.push_str("mismatched");
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Numbers of a set of runs.
+#[derive(Debug, Default)]
+struct Totals {
+    runs: usize,
+    steps: u64,
+    compared: u64,
+    unreplayable: u64,
+    bytes: u64,
+    written: u64,
+    faults: Vec<String>,
+}
+
+impl Totals {
+    fn run(&mut self, name: &'static str, version: u32, file: Vec<u8>, history: &History, what: &str) {
+        let work = Work::new(version, file);
+        let (report, files, _) = replayed(&work, false);
+        self.runs += 1;
+        self.steps += report.steps.total;
+        self.compared += report.replayed();
+        let unreplayable = report.steps.operations.values().map(|of| of.states.unreplayable).sum::<u64>();
+        self.unreplayable += unreplayable;
+        if let Some(walked) = &report.tree_check {
+            self.bytes += walked.bytes;
+            self.written += walked.written_bytes;
+        }
+        if let Some(found) = difference(&report) {
+            self.faults.push(format!("{name} {what}: {found}"));
+        }
+        if let Some(path) = history.foreign(&files) {
+            self.faults.push(format!("{name} {what}: foreign bytes in {path}"));
+        }
+    }
+}
+
+/// Cuts a capture before each reply, or removes each reply, or does so with a sample of them.
+fn holes(name: &'static str, version: u32) {
+    let frames = frames(name);
+    let mut replies: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+    let whole = compiled((1..).zip(&frames), |transaction| {
+        let reply = transaction.reply.as_ref().filter(|_| transaction.direction == CallDirection::Forward);
+        let numbers: BTreeSet<u64> =
+            reply.into_iter().flat_map(|reply| reply.frames.iter()).map(|FrameNumber(number)| *number).collect();
+        if let Some(first) = numbers.first() {
+            replies.insert(*first, numbers);
+        }
+    });
+    let work = Work::new(version, whole);
+    let (report, _, history) = replayed(&work, true);
+    let base = difference(&report);
+    let step = match std::env::var("NFSRDMA_HOLES").ok().as_deref() {
+        Some("full") => 1,
+        Some(step) => step.parse().unwrap(),
+        None => 23,
+    };
+    let (mut cuts, mut removed) = (Totals::default(), Totals::default());
+    for (first, numbers) in replies.iter().step_by(step) {
+        let before = (1..).zip(&frames).take_while(|(number, _)| number < first);
+        cuts.run(name, version, compiled(before, |_| {}), &history, &format!("cut before frame {first}"));
+        let others = (1..).zip(&frames).filter(|(number, _)| !numbers.contains(number));
+        removed.run(name, version, compiled(others, |_| {}), &history, &format!("without frame {first}"));
+    }
+    for (what, totals) in [("cut", &cuts), ("without a reply", &removed)] {
+        eprintln!(
+            "{name} {what}: {} runs, {} steps, {} compared, {} unreplayable, {} of {} bytes, {} false, whole {:?}",
+            totals.runs,
+            totals.steps,
+            totals.compared,
+            totals.unreplayable,
+            totals.bytes,
+            totals.written,
+            totals.faults.len(),
+            base.as_ref().map(|base| base.chars().take(200).collect::<String>())
+        );
+    }
+    let faults: Vec<_> = cuts.faults.iter().chain(&removed.faults).collect();
+    assert!(faults.is_empty(), "{} of {}: {faults:#?}", faults.len(), cuts.runs + removed.runs);
+}
+
+/// Compiles and replays one of the small captures.
+fn case(name: &str) -> (ReplayReport, Files) {
+    let frames = frames(&format!("cases/{name}"));
+    let (report, files, _) = replayed(&Work::new(4, compiled((1..).zip(&frames), |_| {})), false);
+    assert_eq!(difference(&report), None, "{name}");
+    (report, files)
+}
+
+/// The directory in which a CREATE without a captured reply may have made a name has other times now.
+#[test]
+fn call_in_flight_changes_its_directory() {
+    let (report, _) = case("ends-in-flight");
+    let walked = report.tree_check.unwrap();
+    assert_eq!((report.steps.total, walked.names, walked.left_out), (20, 2, 1));
+}
+
+/// Frames 104 to 115: OPEN of s2k without a captured reply, and the WRITE of 2,000 bytes to its filehandle.
+#[test]
+fn handle_of_lost_open_is_bound() {
+    let (report, files) = case("reply-of-open-lost");
+    let sizes: Vec<_> = files.iter().map(|(path, content)| (&path[..], content.len())).collect();
+    let expected: [(&[u8], usize); 6] = [
+        (b"/tree/data/w/d12345", 12_345),
+        (b"/tree/data/w/s100", 100),
+        (b"/tree/data/w/s256k", 262_144),
+        (b"/tree/data/w/s2k", 2_000),
+        (b"/tree/data/w/s64k", 65_536),
+        (b"/tree/data/w/s8k", 8_192),
+    ];
+    let found: Vec<_> = sizes.into_iter().filter(|(path, _)| *path != b"/tree/data/w/y3000").collect();
+    assert_eq!(found, expected);
+    let walked = report.tree_check.unwrap();
+    assert_eq!((walked.bytes, walked.written_bytes), (353_317, 353_317), "s2k, too");
+    assert_eq!(report.synthesized.opens, 0);
+}
+
+macro_rules! holes {
+    ($($test:ident: $name:literal, $version:literal;)*) => {
+        $(#[test] fn $test() { holes($name, $version); })*
+    };
+}
+
+holes! {
+    rxe_v3_with_holes_differs_nowhere: "rxe-v3", 3;
+    tcp_v3_with_holes_differs_nowhere: "tcp-v3", 3;
+    siw_v3_with_holes_differs_nowhere: "siw-v3", 3;
+    rxe_v40_with_holes_differs_nowhere: "rxe-v40", 4;
+    rxe_v41_with_holes_differs_nowhere: "rxe-v41", 4;
+    siw_v41_with_holes_differs_nowhere: "siw-v41", 4;
+    rxe_v42_with_holes_differs_nowhere: "rxe-v42", 4;
+    tcp_v42_with_holes_differs_nowhere: "tcp-v42", 4;
+    siw_v42_with_holes_differs_nowhere: "siw-v42", 4;
+    maildir_with_holes_differs_nowhere: "rxe-v42-maildir", 4;
+    database_with_holes_differs_nowhere: "rxe-v42-database", 4;
+    delegations_with_holes_differ_nowhere: "rxe-v42-deleg", 4;
+    v40_delegations_with_holes_differ_nowhere: "rxe-v40-deleg", 4;
+    ganesha_with_holes_differs_nowhere: "tcp-v42-ganesha", 4;
+}

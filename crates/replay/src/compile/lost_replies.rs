@@ -1,0 +1,556 @@
+//! Calls whose reply was not captured, and the identifiers that these replies must have contained.
+//!
+//! A later call uses a filehandle, a stateid, a clientid or a session that no captured reply gave. If exactly one lost
+//! reply can have given it, the step of that reply defines it: its reply then has no bytes, but a slot for each such
+//! identifier, and the live reply gives the value. A filehandle belongs to the lost reply of a call that looked up or
+//! created a name if a later reply shows that the object has this name, or if nothing else can have given it. If several
+//! can, the steps that use the filehandle are left out: a wrong guess would write into another file.
+
+use std::io::{self, Seek, Write};
+
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4::{self, Args, OpenClaim4, Openflag4};
+use nfsrdma_dissectors::nfs::{Procedure, mount, v3};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr, XdrArray};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::variable_resolution::UndefinedVariableUsage;
+use crate::trace::file_format::TraceFileType;
+use crate::trace::reader::decode_step;
+use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind, stateid_use};
+use crate::trace::step_writer::ReplayTraceWriter;
+use crate::trace::value_substitution::captured_value;
+use crate::tree::inferred_object::{InferredObjectId, ROOT};
+use crate::tree::inferred_tree::{InferredTree, InitialNames};
+
+/// Bytes of a kept step besides its encoding.
+const STEP_OVERHEAD_BYTES: usize = 256;
+/// Maximum number of steps in which the origin of an identifier is searched.
+const MAX_SEARCHED_STEPS: usize = 4096;
+
+/// The object of a lost result, as the call names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct CalledObject {
+    /// Variable of a filehandle in the call, [`ROOT`], or [`NONE`] if the object is unknown.
+    base: u32,
+    /// Names from there.
+    path: Vec<Box<[u8]>>,
+}
+
+impl CalledObject {
+    fn of_handle(base: u32) -> Self {
+        Self { base, path: Vec::new() }
+    }
+
+    fn child(&self, name: &[u8]) -> Self {
+        let mut path = self.path.clone();
+        path.push(name.into());
+        Self { base: self.base, path }
+    }
+
+    /// Returns the last name and its directory, if the tree knows that.
+    fn name(&self, tree: &InferredTree, server: u32) -> Option<(&[u8], InferredObjectId)> {
+        let (name, parents) = self.path.split_last()?;
+        let directory = find(tree, &Self { base: self.base, path: parents.to_vec() }, server)?;
+        Some((name, directory))
+    }
+}
+
+/// An identifier that a lost reply may have contained.
+#[derive(Clone, Debug)]
+struct LostResult {
+    operation: u32,
+    value_kind: TraceSlotValueKind,
+    /// The object of the filehandle, or that of the stateid.
+    object: CalledObject,
+    /// `true` if the operation creates the object, or opens it so that it exists.
+    creates: bool,
+    file_type: TraceFileType,
+    /// `true` for the stateid of a lock.
+    is_lock: bool,
+    /// Path of MOUNT, for the filehandle of a root.
+    mount_path: Option<Box<[u8]>>,
+}
+
+impl LostResult {
+    fn new(operation: usize, value_kind: TraceSlotValueKind, object: CalledObject) -> Self {
+        Self {
+            operation: operation as u32,
+            value_kind,
+            object,
+            creates: false,
+            file_type: TraceFileType::UNKNOWN,
+            is_lock: false,
+            mount_path: None,
+        }
+    }
+}
+
+/// A name that a call without a captured reply may have added.
+#[derive(Clone, Debug)]
+struct LostName {
+    directory: CalledObject,
+    name: Box<[u8]>,
+    /// `true` if the call creates the object, `false` if the object had another name before (RENAME, LINK).
+    creates: bool,
+}
+
+#[derive(Debug)]
+struct LostStep {
+    id: u64,
+    time_ns: u64,
+    client: u32,
+    server: u32,
+    is_nfs4: bool,
+    results: Vec<LostResult>,
+    names: Vec<LostName>,
+    /// The encoded step.
+    bytes: Box<[u8]>,
+}
+
+/// Steps whose reply was not captured, until the end of the capture.
+#[derive(Debug)]
+pub(super) struct LostReplies {
+    steps: Vec<LostStep>,
+    free_bytes: usize,
+}
+
+/// Variables that are not undefined, or of which the object must not be used.
+#[derive(Debug, Default)]
+pub(super) struct InferredDefinitions {
+    /// Variables that lost replies define.
+    pub(super) defined: FxHashSet<u32>,
+    /// Variables of filehandles that one of several lost replies gave, and of the stateids of such files.
+    pub(super) ambiguous: FxHashSet<u32>,
+}
+
+impl LostReplies {
+    /// Creates a store of at most this many bytes; further steps are written at once, and define nothing.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        Self { steps: Vec::new(), free_bytes: max_bytes }
+    }
+
+    /// Keeps a step until the end of the capture if its reply was lost. Returns `false` if it must be written now.
+    pub(super) fn keep(&mut self, step: &TraceStep<'_>) -> bool {
+        if !step.reply.is_empty() || !step.call.is_complete() || step.caller.is_reverse {
+            return false;
+        }
+        let (results, names) = results_of_call(step);
+        if results.is_empty() && names.is_empty() {
+            return false;
+        }
+        let mut encoder = Encoder::new();
+        step.encode(&mut encoder);
+        let (bytes, _) = encoder.finish();
+        let needed = bytes.len() + STEP_OVERHEAD_BYTES;
+        if self.free_bytes < needed {
+            return false;
+        }
+        self.free_bytes -= needed;
+        self.steps.push(LostStep {
+            id: step.origin.id,
+            time_ns: step.origin.time_ns,
+            client: step.caller.client,
+            server: step.caller.server,
+            is_nfs4: step.procedure.find_description() == Some(Procedure::Compound),
+            results,
+            names,
+            bytes: bytes.into_boxed_slice(),
+        });
+        true
+    }
+
+    /// Finds the steps that define undefined variables, corrects the tree accordingly, and writes the steps.
+    pub(super) fn finish<W: Write + Seek>(
+        mut self,
+        undefined: &FxHashMap<u32, UndefinedVariableUsage>,
+        tree: &mut InferredTree,
+        writer: &mut ReplayTraceWriter<W>,
+    ) -> io::Result<InferredDefinitions> {
+        let mut found = InferredDefinitions::default();
+        if self.steps.is_empty() {
+            return Ok(found);
+        }
+        self.steps.sort_by_key(|step| step.time_ns);
+        let mut slots: Vec<Vec<SubstitutableMessageSlot>> = vec![Vec::new(); self.steps.len()];
+        let names = tree.initial_names();
+        self.define_filehandles(undefined, tree, &names, &mut slots, &mut found);
+        self.define_others(undefined, tree, &mut slots, &mut found);
+        for step in &self.steps {
+            for name in &step.names {
+                if let Some(directory) = find(tree, &name.directory, step.server) {
+                    tree.record_lost_name(&names, (directory, &name.name), name.creates, step.id);
+                }
+            }
+        }
+        for (step, mut slots) in self.steps.iter().zip(slots) {
+            slots.sort_by_key(|slot| slot.operation);
+            let Some(mut decoded) = decode_step(&step.bytes) else { continue };
+            decoded.reply.slots = XdrArray::from(&slots[..]);
+            writer.step(&decoded)?;
+        }
+        Ok(found)
+    }
+
+    /// Assigns undefined filehandles to lost results: by a name that the object is known to have, or if nothing else
+    /// can have given one.
+    fn define_filehandles(
+        &self,
+        undefined: &FxHashMap<u32, UndefinedVariableUsage>,
+        tree: &mut InferredTree,
+        names: &InitialNames,
+        slots: &mut [Vec<SubstitutableMessageSlot>],
+        found: &mut InferredDefinitions,
+    ) {
+        // Lost results that gave no known filehandle, in the order of time, by server and client; `true` if they can have
+        // given no other one than an unknown one.
+        let mut open: FxHashMap<(u32, u32), Vec<(usize, &LostResult, bool)>> = FxHashMap::default();
+        let is_of_client = |usage: &&UndefinedVariableUsage| {
+            matches!(usage.value_kind, TraceSlotValueKind::SESSION | TraceSlotValueKind::CLIENTID)
+        };
+        // Clients that may have opened files before the capture began.
+        let from_before: FxHashSet<u32> = undefined.values().filter(is_of_client).map(|usage| usage.client).collect();
+        for (at, step) in self.steps.iter().enumerate() {
+            for result in step.results.iter().filter(|result| result.value_kind == TraceSlotValueKind::FILEHANDLE) {
+                let now = find(tree, &result.object, step.server);
+                let named = named_objects(tree, names, &result.object, step.server);
+                let objects: FxHashSet<_> = now.into_iter().chain(named.iter().copied()).collect();
+                let handles: Vec<u32> = objects
+                    .iter()
+                    .filter_map(|id| tree.nodes().get(id.0 as usize))
+                    .flat_map(|node| node.handles.iter().copied())
+                    .collect();
+                let mut is_known = false;
+                for variable in &handles {
+                    let usage = undefined.get(variable).filter(|usage| usage.first_ns >= step.time_ns);
+                    if usage.is_some() && found.defined.insert(*variable) {
+                        is_known = true;
+                        add_slot(slots, at, step.id, result, *variable);
+                        if let Some(id) = tree.find_by_handle(*variable).filter(|_| result.creates) {
+                            tree.record_lost_creation(names, id, step.id);
+                        }
+                    }
+                }
+                let is_new = result.creates && step.is_nfs4 && !from_before.contains(&step.client);
+                if !is_known && (handles.is_empty() || result.creates || result.object.base == NONE) {
+                    let open_results = open.entry((step.server, step.client)).or_default();
+                    open_results.push((at, result, handles.is_empty() || is_new));
+                }
+            }
+        }
+        let is_nameless = |variable: &u32| {
+            let node = tree.find_by_handle(*variable).and_then(|id| tree.nodes().get(id.0 as usize));
+            node.filter(|node| node.names.is_empty()).map(|node| node.server)
+        };
+        let handles = undefined.iter().filter(|(variable, usage)| {
+            usage.value_kind == TraceSlotValueKind::FILEHANDLE && !found.defined.contains(variable)
+        });
+        let mut nameless: Vec<_> =
+            handles.filter_map(|(variable, usage)| Some((*variable, usage, is_nameless(variable)?))).collect();
+        nameless.sort_unstable_by_key(|(variable, ..)| *variable);
+        let mut counts: FxHashMap<u32, usize> = FxHashMap::default();
+        nameless.iter().for_each(|(.., server)| *counts.entry(*server).or_default() += 1);
+        for (variable, usage, server) in nameless {
+            let Some(id) = tree.find_by_handle(variable) else { continue };
+            let candidates = open.get(&(server, usage.client)).map_or(&[][..], Vec::as_slice);
+            let is_before = |at: &usize| self.steps.get(*at).is_some_and(|step| step.time_ns <= usage.first_ns);
+            let mut earlier = candidates.iter().filter(|(at, ..)| is_before(at));
+            let (Some((at, result, is_unknown)), second) = (earlier.next(), earlier.next()) else { continue };
+            let Some(step) = self.steps.get(*at) else { continue };
+            let is_certain = second.is_none()
+                && *is_unknown
+                && counts.get(&server) == Some(&1)
+                && is_of_type(tree, id, result.file_type)
+                && result.object.base != NONE;
+            if is_certain && name_object(tree, names, id, result, step) {
+                found.defined.insert(variable);
+                add_slot(slots, *at, step.id, result, variable);
+            } else {
+                found.ambiguous.insert(variable);
+                tree.exclude_from_seeding(id);
+            }
+        }
+    }
+
+    /// Assigns undefined stateids, clientids, sessions and confirmations to lost results.
+    fn define_others(
+        &self,
+        undefined: &FxHashMap<u32, UndefinedVariableUsage>,
+        tree: &InferredTree,
+        slots: &mut [Vec<SubstitutableMessageSlot>],
+        found: &mut InferredDefinitions,
+    ) {
+        let mut others: Vec<_> =
+            undefined.iter().filter(|(_, usage)| usage.value_kind != TraceSlotValueKind::FILEHANDLE).collect();
+        others.sort_unstable_by_key(|(variable, usage)| (usage.first_ns, **variable));
+        let mut taken: FxHashSet<(usize, u32, u32)> = FxHashSet::default();
+        for (variable, usage) in others {
+            let file = tree.find_by_handle(usage.file);
+            let is_stateid = usage.value_kind == TraceSlotValueKind::STATEID;
+            let is_lock = usage.access & stateid_use::LOCK != 0;
+            let is_delegation = usage.access & stateid_use::DELEGATION != 0;
+            let fits = |step: &LostStep, result: &LostResult| {
+                let is_of_file = || {
+                    let called = find(tree, &result.object, step.server);
+                    file.is_some() && (called == file || had_name(tree, file, &result.object, step.server))
+                };
+                result.value_kind == usage.value_kind
+                    && step.client == usage.client
+                    && (!is_stateid || result.is_lock == is_lock && !is_delegation && is_of_file())
+            };
+            // The latest before the first use.
+            let end = self.steps.partition_point(|step| step.time_ns <= usage.first_ns);
+            let earlier = self.steps.iter().enumerate().take(end).rev().take(MAX_SEARCHED_STEPS);
+            let giver = earlier.flat_map(|(at, step)| step.results.iter().map(move |result| (at, step, result))).find(
+                |(at, step, result)| {
+                    !taken.contains(&(*at, result.operation, result.value_kind.0)) && fits(step, result)
+                },
+            );
+            match giver {
+                Some((at, step, result)) => {
+                    taken.insert((at, result.operation, result.value_kind.0));
+                    found.defined.insert(*variable);
+                    add_slot(slots, at, step.id, result, *variable);
+                    let count = match usage.value_kind {
+                        TraceSlotValueKind::STATEID => Some(TraceSlotValueKind::STATEID_SEQID),
+                        TraceSlotValueKind::CLIENTID => Some(TraceSlotValueKind::CREATE_SEQUENCE),
+                        _ => None,
+                    };
+                    if let Some(value_kind) = count {
+                        add_slot(slots, at, step.id, &LostResult { value_kind, ..result.clone() }, *variable);
+                    }
+                }
+                // A file that a lost call created cannot be opened before the first step.
+                None if is_stateid && file.is_some_and(|id| tree.is_created(id))
+                    || found.ambiguous.contains(&usage.file) =>
+                {
+                    found.ambiguous.insert(*variable);
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+fn add_slot(slots: &mut [Vec<SubstitutableMessageSlot>], at: usize, step: u64, result: &LostResult, variable: u32) {
+    if let Some(slots) = slots.get_mut(at) {
+        slots.push(SubstitutableMessageSlot {
+            at: 0,
+            length: 0,
+            value_kind: result.value_kind,
+            part: VariableUseKind::DEFINED,
+            is_counted: false,
+            operation: result.operation,
+            variable,
+            definition: step,
+            place: 0,
+        });
+    }
+}
+
+fn is_of_type(tree: &InferredTree, id: InferredObjectId, file_type: TraceFileType) -> bool {
+    let known = tree.nodes().get(id.0 as usize).map_or(TraceFileType::UNKNOWN, |node| node.file_type);
+    [known, file_type].contains(&TraceFileType::UNKNOWN) || known == file_type
+}
+
+/// Gives a nameless object the name by which a lost call found or created it. Returns `false` if its directory is
+/// unknown.
+fn name_object(
+    tree: &mut InferredTree,
+    names: &InitialNames,
+    id: InferredObjectId,
+    result: &LostResult,
+    step: &LostStep,
+) -> bool {
+    if let Some(path) = &result.mount_path {
+        tree.make_root(id, path);
+        return true;
+    }
+    let Some((name, directory)) = result.object.name(tree, step.server) else {
+        let is_root = result.object == CalledObject::of_handle(ROOT);
+        if is_root {
+            tree.make_root(id, b"/");
+        }
+        return is_root;
+    };
+    tree.add_lost_name(id, directory, name, if result.creates { step.id } else { 0 });
+    if result.creates {
+        tree.record_lost_creation(names, id, step.id);
+    }
+    true
+}
+
+/// Returns the object that a call names, as far as the tree knows it.
+fn find(tree: &InferredTree, object: &CalledObject, server: u32) -> Option<InferredObjectId> {
+    let base = match object.base {
+        NONE => return None,
+        ROOT => tree.root(server)?,
+        variable => tree.find_by_handle(variable)?,
+    };
+    object.path.iter().try_fold(base, |at, name| tree.bound_object(at, name))
+}
+
+/// Returns the objects that are known to have, or to have had, the name by which a call names its object.
+fn named_objects<'n>(
+    tree: &InferredTree,
+    names: &'n InitialNames,
+    object: &CalledObject,
+    server: u32,
+) -> &'n [InferredObjectId] {
+    object.name(tree, server).map_or(&[], |(name, directory)| names.objects(directory, name))
+}
+
+/// Returns `true` if an object is known to have, or to have had, the name by which a call names it.
+fn had_name(tree: &InferredTree, id: Option<InferredObjectId>, object: &CalledObject, server: u32) -> bool {
+    let Some((name, directory)) = object.name(tree, server) else { return false };
+    let node = id.and_then(|id| tree.nodes().get(id.0 as usize));
+    node.is_some_and(|node| node.names.iter().any(|known| known.parent == Some(directory) && *known.name == *name))
+}
+
+/// Returns the identifiers that the reply of a call has if the call succeeds, and the names that it adds.
+fn results_of_call(step: &TraceStep<'_>) -> (Vec<LostResult>, Vec<LostName>) {
+    let mut handles: FxHashMap<&[u8], u32> = FxHashMap::default();
+    for slot in step.call.slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE) {
+        if let Some(handle) = captured_value(step.call.head.0, &slot) {
+            handles.insert(handle, slot.variable);
+        }
+    }
+    let handle = |bytes: &[u8]| CalledObject::of_handle(handles.get(bytes).copied().unwrap_or(NONE));
+    let items = step.call.items();
+    let mut cursor = step.call.body_cursor().with_chunks(&items);
+    match step.procedure.find_description() {
+        Some(Procedure::Compound) => results_of_compound(&mut cursor, &handle),
+        Some(Procedure::V3(procedure)) => results_of_nfs3(procedure, &mut cursor, &handle),
+        Some(Procedure::Mount3(procedure)) => {
+            let args = mount::v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
+            let Ok(mount::v3::Args::MNT(args)) = args else { return Default::default() };
+            let result = LostResult {
+                mount_path: Some(args.dirpath.0.into()),
+                file_type: TraceFileType::DIRECTORY,
+                ..LostResult::new(0, TraceSlotValueKind::FILEHANDLE, CalledObject::of_handle(ROOT))
+            };
+            (vec![result], Vec::new())
+        }
+        _ => Default::default(),
+    }
+}
+
+fn results_of_compound(
+    cursor: &mut Cursor<'_>,
+    handle: &dyn Fn(&[u8]) -> CalledObject,
+) -> (Vec<LostResult>, Vec<LostName>) {
+    let (mut results, mut names) = (Vec::new(), Vec::new());
+    let Ok(call) = v4::CompoundCall::decode(cursor, &mut NullFieldObserver) else { return (results, names) };
+    let unknown = CalledObject::of_handle(NONE);
+    let (mut current, mut saved) = (unknown.clone(), unknown.clone());
+    // How the current object was reached.
+    let (mut creates, mut file_type, mut is_given) = (false, TraceFileType::UNKNOWN, false);
+    for (at, operation) in call.operations().map_while(Result::ok).enumerate() {
+        match &operation {
+            Args::PUTFH(args) => (current, is_given, creates) = (handle(args.object.0), true, false),
+            Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
+                (current, is_given, creates) = (CalledObject::of_handle(ROOT), false, false);
+                file_type = TraceFileType::DIRECTORY;
+            }
+            Args::SAVEFH(_) => saved = current.clone(),
+            Args::RESTOREFH(_) => (current, is_given) = (saved.clone(), true),
+            Args::LOOKUP(args) => {
+                (current, is_given, creates) = (current.child(args.objname.0), false, false);
+                file_type = TraceFileType::UNKNOWN;
+            }
+            Args::LOOKUPP(_) | Args::OPENATTR(_) => (current, is_given) = (unknown.clone(), false),
+            Args::CREATE(args) => {
+                names.push(LostName { directory: current.clone(), name: args.objname.0.into(), creates: true });
+                (current, is_given, creates) = (current.child(args.objname.0), false, true);
+                file_type = match &args.objtype {
+                    v4::Createtype4::Link(_) => TraceFileType::LINK,
+                    v4::Createtype4::Block(_) => TraceFileType::BLOCK,
+                    v4::Createtype4::Character(_) => TraceFileType::CHARACTER,
+                    v4::Createtype4::Other(created) => (*created).into(),
+                };
+            }
+            Args::OPEN(args) => {
+                let name = match &args.claim {
+                    OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => Some(*name),
+                    OpenClaim4::DelegateCur(claim) => Some(claim.file),
+                    _ => None,
+                };
+                if let Some(name) = name {
+                    creates = matches!(args.openhow, Openflag4::Create(_));
+                    if creates {
+                        names.push(LostName { directory: current.clone(), name: name.0.into(), creates: true });
+                    }
+                    (current, is_given, file_type) = (current.child(name.0), false, TraceFileType::FILE);
+                }
+                results.push(LostResult::new(at, TraceSlotValueKind::STATEID, current.clone()));
+            }
+            Args::LOCK(_) => {
+                let result = LostResult::new(at, TraceSlotValueKind::STATEID, current.clone());
+                results.push(LostResult { is_lock: true, ..result });
+            }
+            Args::GETFH(_) if !is_given => {
+                let result = LostResult::new(at, TraceSlotValueKind::FILEHANDLE, current.clone());
+                results.push(LostResult { creates, file_type, ..result });
+            }
+            // Its entries may have filehandles, of unknown names.
+            Args::READDIR(_) => results.push(LostResult::new(at, TraceSlotValueKind::FILEHANDLE, unknown.clone())),
+            Args::LINK(args) => {
+                names.push(LostName { directory: current.clone(), name: args.newname.0.into(), creates: false });
+            }
+            Args::RENAME(args) => {
+                names.push(LostName { directory: current.clone(), name: args.newname.0.into(), creates: false });
+            }
+            Args::EXCHANGE_ID(_) => {
+                results.push(LostResult::new(at, TraceSlotValueKind::CLIENTID, unknown.clone()));
+            }
+            Args::SETCLIENTID(_) => {
+                for kind in [TraceSlotValueKind::CLIENTID, TraceSlotValueKind::CONFIRM_VERIFIER] {
+                    results.push(LostResult::new(at, kind, unknown.clone()));
+                }
+            }
+            Args::CREATE_SESSION(_) => {
+                results.push(LostResult::new(at, TraceSlotValueKind::SESSION, unknown.clone()));
+            }
+            _ => {}
+        }
+    }
+    (results, names)
+}
+
+fn results_of_nfs3(
+    procedure: v3::Procedure,
+    cursor: &mut Cursor<'_>,
+    handle: &dyn Fn(&[u8]) -> CalledObject,
+) -> (Vec<LostResult>, Vec<LostName>) {
+    use v3::Args;
+    let Ok(args) = Args::decode(procedure, cursor, &mut NullFieldObserver) else { return Default::default() };
+    let result = |object: CalledObject, creates: bool, file_type: TraceFileType| LostResult {
+        creates,
+        file_type,
+        ..LostResult::new(0, TraceSlotValueKind::FILEHANDLE, object)
+    };
+    let created = |place: &v3::Diropargs3<'_>, file_type: TraceFileType| {
+        let directory = handle(place.dir.0);
+        let name = LostName { directory: directory.clone(), name: place.name.0.into(), creates: true };
+        (vec![result(directory.child(place.name.0), true, file_type)], vec![name])
+    };
+    let added = |place: &v3::Diropargs3<'_>| {
+        (Vec::new(), vec![LostName { directory: handle(place.dir.0), name: place.name.0.into(), creates: false }])
+    };
+    match &args {
+        Args::LOOKUP(args) => {
+            let object = handle(args.what.dir.0).child(args.what.name.0);
+            (vec![result(object, false, TraceFileType::UNKNOWN)], Vec::new())
+        }
+        Args::CREATE(args) => created(&args.r#where, TraceFileType::FILE),
+        Args::MKDIR(args) => created(&args.r#where, TraceFileType::DIRECTORY),
+        Args::SYMLINK(args) => created(&args.r#where, TraceFileType::LINK),
+        Args::MKNOD(args) => created(&args.r#where, TraceFileType::UNKNOWN),
+        Args::LINK(args) => added(&args.link),
+        Args::RENAME(args) => added(&args.to),
+        Args::READDIRPLUS(_) => {
+            (vec![result(CalledObject::of_handle(NONE), false, TraceFileType::UNKNOWN)], Vec::new())
+        }
+        _ => Default::default(),
+    }
+}
