@@ -128,7 +128,7 @@ fn export(
         report_error(error);
     }
     if let Some(tables) = tables {
-        tables.finish().map_err(|error| write_error(args, &error))?;
+        tables.finish(errors.is_empty()).map_err(|error| write_error(args, &error))?;
     }
     Ok(errors.is_empty())
 }

@@ -11,6 +11,7 @@ use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_flow::{Flow, Transaction, TransactionSlabKey};
 use nfsrdma_output_file::{OutputError, OutputFile, ProtectedInputFiles, is_standard_output};
 
+use super::output_file_creation::can_be_read_again;
 use super::standard_streams::report_error;
 use crate::interrupt;
 use crate::output::ViewAndSummaryWriter;
@@ -27,6 +28,8 @@ pub(super) struct FrameFileOutput {
     file: FrameFileWriter<OutputFile>,
     /// When a growing file was written for the last time; `None` if the file gets its name at the end.
     grew: Option<Timestamp>,
+    /// `true` if the inputs cannot be read again.
+    is_unique: bool,
 }
 
 /// Creates the file `to`; `-` is standard output. `files` are the inputs, none for a live capture, `buffer_bytes` is
@@ -64,7 +67,8 @@ pub(super) fn open(
         file = file.with_growth();
         file.output().publish()?;
     }
-    Ok(FrameFileOutput { path: to.to_owned(), view, file, grew: is_live.then(Timestamp::default) })
+    let is_unique = !can_be_read_again(files.iter().copied());
+    Ok(FrameFileOutput { path: to.to_owned(), view, file, grew: is_live.then(Timestamp::default), is_unique })
 }
 
 impl FrameFileOutput {
@@ -116,9 +120,9 @@ impl FrameFileOutput {
         Ok(self.file.write_settled(flow).map_err(|error| OutputError::write_error(&self.path, error))?)
     }
 
-    /// Writes the queued frames. Reports missing frames and, unless `is_quiet`, the numbers of frames written and
-    /// read.
-    pub(super) fn finish(mut self, flow: &mut Flow, is_quiet: bool) -> Result<()> {
+    /// Writes the queued frames; unless the inputs were read to their end (`is_whole`), they replace no other file.
+    /// Reports missing frames and, unless `is_quiet`, the numbers of frames written and read.
+    pub(super) fn finish(mut self, flow: &mut Flow, is_whole: bool, is_quiet: bool) -> Result<()> {
         // The last shown frames belong to Transactions that are still pending.
         if self.view == OutputLineUnit::Frames {
             flow.finish();
@@ -126,10 +130,13 @@ impl FrameFileOutput {
                 self.transaction(key, &transaction, OperationPaths::default(), &[], false);
             }
         }
-        let Self { path, view, file, .. } = self;
+        let Self { path, view, file, is_unique, .. } = self;
         let (file, WrittenFrameTotals { written, read, too_late }) =
             file.finish().map_err(|error| OutputError::write_error(&path, error))?;
-        file.commit()?;
+        match is_whole {
+            true => file.commit()?,
+            false => file.commit_part(is_unique)?,
+        }
         let name = if is_standard_output(&path) { "standard output".into() } else { path.to_string_lossy() };
         if !is_quiet {
             let (written, read) = (HumanCount(written), PluralCount(read, "frame"));

@@ -1,6 +1,5 @@
 //! Default command: one line per Transaction or frame, and then a summary.
 
-use std::fs;
 use std::io::{self, BufWriter, IsTerminal};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -26,6 +25,7 @@ use super::interfaces;
 #[cfg(feature = "live")]
 use super::live_capture_options::LiveCaptureOptionArgs;
 use super::memory_limit::MemoryArgs;
+use super::output_file_creation::can_be_read_again;
 use super::progress::ProgressLine;
 use super::read_stop_condition::{NoEarlyReadStop, ReadStopCondition};
 use super::rpcrdma_dialect::CaptureDialectArgs;
@@ -389,13 +389,7 @@ impl DefaultCommandArgs {
 
     /// Returns `true` if the input may pause, so that output must not be buffered.
     fn may_pause(&self) -> bool {
-        if self.line_buffered || self.is_live() {
-            return true;
-        }
-        self.files().any(|file| {
-            let metadata = if file.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(file) };
-            !metadata.is_ok_and(|metadata| metadata.is_file())
-        })
+        self.line_buffered || self.is_live() || !can_be_read_again(self.files())
     }
 }
 
@@ -517,10 +511,7 @@ pub(super) fn run(args: &DefaultCommandArgs, definition: fn() -> clap::Command) 
         CaptureFrameSource::open_wrapped(args.files(), memory.windows(), |file| Box::new(shutdown.input(file)))?;
     let frame_file = write()?;
     shutdown.activate()?;
-    let mut errors = show(args, memory, (filter, fields), &mut source, frame_file, &mut NoEarlyReadStop)?;
-    if shutdown.is_requested() {
-        errors.retain(|error| !error.kind().is_truncated());
-    }
+    let errors = show(args, memory, (filter, fields), &mut source, frame_file, &mut shutdown)?;
     Ok(report_errors(&errors))
 }
 
@@ -636,8 +627,11 @@ fn show(
         let counters = if is_at_end { counters } else { counters.map(|counters| counters.without_pending()) };
         output.finish(&flow, source.dropped(), counters).map_err(write_error)?;
     }
+    if stop_condition.has_ended_inputs() {
+        errors.retain(|error| !error.kind().is_truncated());
+    }
     if let Some(frame_file) = frame_file.filter(|_| is_capture) {
-        frame_file.finish(&mut flow, args.quiet)?;
+        frame_file.finish(&mut flow, errors.is_empty(), args.quiet).inspect_err(|_| _ = report_errors(&errors))?;
     }
     Ok(errors)
 }

@@ -50,6 +50,14 @@ pub(super) fn check_distinct(outputs: &[(&str, Option<&PathBuf>)]) -> Result<()>
     Ok(())
 }
 
+/// Returns `true` if all inputs are files; `-` may be one, too.
+pub(super) fn can_be_read_again<'p>(mut inputs: impl Iterator<Item = &'p PathBuf>) -> bool {
+    inputs.all(|input| match input.as_os_str() == "-" {
+        true => Path::new("/dev/stdin").is_file(),
+        false => input.is_file(),
+    })
+}
+
 /// Writes a complete file and commits it.
 pub(super) fn write_and_commit(
     mut to: OutputFile,

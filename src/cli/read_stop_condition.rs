@@ -2,6 +2,8 @@
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
+use crate::interrupt::ShutdownSignalRegistration;
+
 /// Condition besides the frames that ends reading.
 pub(in crate::cli) trait ReadStopCondition {
     /// Counts a frame; returns `true` if it is the last requested one.
@@ -9,6 +11,11 @@ pub(in crate::cli) trait ReadStopCondition {
 
     /// Returns the current time on the clock of the frames, while no frame arrives.
     fn idle(&mut self) -> Timestamp;
+
+    /// Returns `true` if the inputs end where the user wanted it, which may be within a frame.
+    fn has_ended_inputs(&self) -> bool {
+        false
+    }
 }
 
 /// Files are read as fast as possible, to their end.
@@ -21,5 +28,20 @@ impl ReadStopCondition for NoEarlyReadStop {
 
     fn idle(&mut self) -> Timestamp {
         Timestamp::default()
+    }
+}
+
+/// Pipes are read to their end, or until the user interrupts that.
+impl ReadStopCondition for ShutdownSignalRegistration {
+    fn frame(&mut self, _: Timestamp) -> bool {
+        false
+    }
+
+    fn idle(&mut self) -> Timestamp {
+        Timestamp::default()
+    }
+
+    fn has_ended_inputs(&self) -> bool {
+        self.is_requested()
     }
 }

@@ -320,6 +320,7 @@ fn numbered_path(name: &Path, number: u64, time: Timestamp) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::PermissionsExt;
 
     use nfsrdma_dissectors::captured_frame::{FrameNumber, LinkType};
 
@@ -351,6 +352,8 @@ mod tests {
                 }
                 // Nothing was lost, and nothing counted twice.
                 assert_eq!(source.dropped(), Some(0), "{path:?}");
+                // It holds file data, whatever the umask.
+                assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600, "{path:?}");
                 let received = source.interfaces().next().unwrap().1.received;
                 assert_eq!(received, Some(times.len() as u64), "{path:?}");
                 (path.file_name().unwrap().to_str().unwrap().to_owned(), times)

@@ -26,7 +26,7 @@ use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_conformance::{ConformanceChecker, Finding};
 use nfsrdma_flow::{Flow, Transaction, TransactionSlabKey};
-use nfsrdma_output_file::ProtectedInputFiles;
+use nfsrdma_output_file::{ProtectedInputFiles, check_part};
 
 use crate::output::json::TransactionJsonLineWriter;
 use connection_tally::ExportConnectionTallies;
@@ -135,9 +135,11 @@ impl ParquetExport {
 
     /// Writes the remaining rows. The files get their names when all of them are complete.
     ///
+    /// Unless `is_whole`, the tables replace no others.
+    ///
     /// # Errors
     /// Returns the first write error.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self, is_whole: bool) -> io::Result<()> {
         for tally in self.tallies.take() {
             self.connections.add(&ConnectionRow::of(&tally))?;
         }
@@ -148,6 +150,16 @@ impl ParquetExport {
         self.segments.finish()?;
         self.connections.finish()?;
         self.findings.finish()?;
+        if !is_whole {
+            let names = [
+                self.transactions.first_part(),
+                self.operations.first_part(),
+                self.segments.first_part(),
+                self.connections.first_part(),
+                self.findings.first_part(),
+            ];
+            names.iter().try_for_each(|name| check_part(name))?;
+        }
         self.transactions.publish()?;
         self.operations.publish()?;
         self.segments.publish()?;

@@ -109,6 +109,11 @@ impl<R: ParquetRow> ParquetTableWriter<R> {
         })
     }
 
+    /// Returns the name of the part that each export has.
+    pub(super) fn first_part(&self) -> PathBuf {
+        self.name(0)
+    }
+
     fn name(&self, number: usize) -> PathBuf {
         self.folder.join(format!("part-{number}.parquet"))
     }

@@ -20,7 +20,7 @@ use nfsrdma_mock_server::server::{MockReply, MockServer};
 use nfsrdma_replay::trace::ReplayTraceReader;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, XattrFlags, lgetxattr, llistxattr, mknodat, setxattr};
 
 use super::captures;
 use super::skipped::skip;
@@ -459,7 +459,7 @@ fn refused(ended: &Ended) -> Option<String> {
 }
 
 #[test]
-fn every_output_replaces_a_file_whole_and_keeps_its_permissions() {
+fn every_output_replaces_a_file_whole() {
     let mut column = Column::default();
     for output in OUTPUTS {
         let cell = Cell::new(output, i64::MAX);
@@ -471,12 +471,274 @@ fn every_output_replaces_a_file_whole_and_keeps_its_permissions() {
         if !matches!(ended.status.code(), Some(0 | 1)) || bytes == OLD {
             column.note(output, [format!("nothing was written: {}", stderr(&ended))]);
         }
-        let mode = fs::metadata(cell.out()).unwrap().permissions().mode() & 0o7777;
-        if mode != 0o640 {
-            column.note(output, [format!("mode {mode:o}")]);
+    }
+    column.end();
+}
+
+/// Extended attribute with the POSIX ACL of a file, and with that of files that are created in a folder.
+const ACL: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
+
+/// A POSIX ACL in the format of its extended attribute: rights of the owner, of a user, of the group, of another group,
+/// the mask, and rights of everybody.
+fn acl([owner, user, group, other_group, mask, everybody]: [u16; 6]) -> Vec<u8> {
+    const NONE: u32 = u32::MAX;
+    let entries = [
+        (1, owner, NONE),
+        (2, user, 4711),
+        (4, group, NONE),
+        (8, other_group, 4712),
+        (16, mask, NONE),
+        (32, everybody, NONE),
+    ];
+    let mut bytes = 2_u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        bytes.extend_from_slice(&u16::to_le_bytes(tag));
+        bytes.extend_from_slice(&rights.to_le_bytes());
+        bytes.extend_from_slice(&u32::to_le_bytes(id));
+    }
+    bytes
+}
+
+fn set_attribute(path: &Path, name: &str, value: &[u8]) -> bool {
+    setxattr(path, name, value, XattrFlags::empty()).is_ok()
+}
+
+/// What `stat`, `getfacl` and `getfattr` show.
+#[derive(Debug, PartialEq)]
+struct Access {
+    owner: u32,
+    group: u32,
+    mode: u32,
+    attributes: BTreeMap<String, Vec<u8>>,
+}
+
+fn access(path: &Path) -> Access {
+    let about = fs::symlink_metadata(path).unwrap();
+    let mut list = vec![0; 4096];
+    let length = llistxattr(path, &mut list[..]).unwrap_or(0);
+    let names = list[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let attributes = names.map(|name| {
+        let name = String::from_utf8(name.to_vec()).unwrap();
+        let mut value = vec![0; 4096];
+        let length = lgetxattr(path, name.as_str(), &mut value[..]).unwrap();
+        value.truncate(length);
+        (name, value)
+    });
+    Access { owner: about.uid(), group: about.gid(), mode: about.mode() & 0o7777, attributes: attributes.collect() }
+}
+
+/// Returns `true` if the folder for temporary files has ACLs and attributes of users.
+fn has_attributes() -> bool {
+    let file = captures::Temporary::new("attributes", b"");
+    let has =
+        set_attribute(file.path(), ACL[0], &acl([6, 4, 4, 4, 4, 0])) && set_attribute(file.path(), "user.x", b"1");
+    if !has {
+        skip("xattr", "the folder for temporary files has no ACLs or no extended attributes");
+    }
+    has
+}
+
+fn with_umask(command: &Command, umask: u32) -> Command {
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("umask {umask:o}; exec \"$@\""), "sh"])
+        .arg(command.get_program())
+        .args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        shell.current_dir(folder);
+    }
+    shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    shell
+}
+
+#[test]
+fn every_output_keeps_acl_and_attributes() {
+    if !has_attributes() {
+        return;
+    }
+    let mut column = Column::default();
+    for output in OUTPUTS {
+        // The mask hides rights of the group, and the folder would add some.
+        for has_acl in [true, false] {
+            let cell = Cell::new(output, i64::MAX);
+            cell.old();
+            assert!(set_attribute(&cell.out(), "user.origin", b"a colleague"));
+            if has_acl {
+                assert!(set_attribute(&cell.out(), ACL[0], &acl([6, 6, 6, 4, 4, 0])));
+            }
+            assert!(set_attribute(cell.out().parent().unwrap(), ACL[1], &acl([7, 7, 7, 7, 7, 7])));
+            let before = access(&cell.out());
+            let ended = with_umask(&cell.command(), 0).output().unwrap();
+            let after = access(&cell.out());
+            if fs::read(cell.out()).unwrap() == OLD {
+                column.note(output, [format!("nothing was written: {}", stderr(&ended))]);
+            }
+            column.note(output, (before != after).then(|| format!("{before:?} became {after:?}")));
         }
     }
     column.end();
+}
+
+/// Modes, ACLs, owners, ACLs of the folder, umasks.
+#[test]
+fn no_access_grants_or_loses_a_right() {
+    if !has_attributes() {
+        return;
+    }
+    let output = &OUTPUTS[0];
+    let is_root = rustix::process::geteuid().is_root();
+    let acls = [None, Some([6, 6, 6, 4, 4, 0]), Some([6, 0, 0, 6, 6, 4]), Some([6, 4, 0, 0, 0, 0])];
+    let mut column = Column::default();
+    let mut cells = 0;
+    for (mode, rights) in [0o600, 0o640, 0o604, 0o666, 0o620, 0o6755].into_iter().flat_map(|m| acls.map(|acl| (m, acl)))
+    {
+        for (owner, folder_acl, umask) in
+            [(0, false, 0), (0, true, 0o077), (1, false, 0o777), (1, true, 0), (2, true, 0o022), (2, false, 0)]
+        {
+            let cell = Cell::new(output, i64::MAX);
+            fs::write(cell.out(), OLD).unwrap();
+            if is_root && owner > 0 {
+                std::os::unix::fs::chown(cell.out(), (owner == 1).then_some(4710), Some(4712)).unwrap();
+            }
+            fs::set_permissions(cell.out(), fs::Permissions::from_mode(mode)).unwrap();
+            if let Some(rights) = rights {
+                assert!(set_attribute(&cell.out(), ACL[0], &acl(rights)));
+            }
+            if folder_acl {
+                assert!(set_attribute(&cell.folder, ACL[1], &acl([7, 7, 7, 7, 7, 7])));
+            }
+            let before = access(&cell.out());
+            let ended = with_umask(&cell.command(), umask).output().unwrap();
+            let after = access(&cell.out());
+            let about = format!("mode {mode:o}, ACL {rights:?}, owner {owner}, folder {folder_acl}, umask {umask:o}");
+            if before != after || fs::read(cell.out()).unwrap() == OLD {
+                column.note(output, [format!("{about}: {before:?} became {after:?}: {}", stderr(&ended))]);
+            }
+            cells += 1;
+        }
+    }
+    assert_eq!(cells, 144);
+    column.end();
+}
+
+/// A file of another user that everybody may write, in a folder that everybody may write to.
+#[test]
+fn lost_owner_is_refused() {
+    if !rustix::process::geteuid().is_root() {
+        skip("root", "only root can make a file of another user");
+        return;
+    }
+    let cell = Cell::new(&OUTPUTS[0], i64::MAX);
+    cell.old();
+    for path in [&cell.folder, &cell.out()] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let as_nobody = |arguments: &[String]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", env!("CARGO_BIN_EXE_nfsrdma-inspect")]);
+        command.args(arguments).current_dir(&cell.folder).output().unwrap()
+    };
+    if !as_nobody(&["--version".to_owned()]).status.success() {
+        skip("nobody", "the user nobody may not start the program where it is");
+        return;
+    }
+    let before = (access(&cell.out()), cell.all());
+    let ended = as_nobody(&cell.arguments("in.pcap", "out"));
+    assert_eq!(
+        (ended.status.code(), stderr(&ended).as_str()),
+        (
+            Some(2),
+            "nfsrdma-inspect: out: cannot be replaced: its owner cannot be kept: operation not permitted; \
+             remove it, or name another file\n"
+        )
+    );
+    assert!((access(&cell.out()), cell.all()) == before, "something changed");
+}
+
+#[test]
+fn new_files_are_private() {
+    let mut column = Column::default();
+    for output in OUTPUTS {
+        // Without rights of its owner, nobody but root can write to a new folder.
+        for umask in [0, if output.name.starts_with("export") { 0o077 } else { 0o777 }] {
+            let cell = Cell::new(output, i64::MAX);
+            let _ = fs::remove_file(cell.out());
+            let before = cell.all();
+            let ended = with_umask(&cell.command(), umask).output().unwrap();
+            let after = cell.all();
+            let new: Vec<_> = after.keys().filter(|name| !before.contains_key(*name)).collect();
+            if new.is_empty() {
+                column.note(output, [format!("umask {umask:o}: nothing was written: {}", stderr(&ended))]);
+            }
+            for name in new {
+                let mode = access(&cell.path(name)).mode;
+                column.note(output, (mode != 0o600).then(|| format!("umask {umask:o}: {name}: mode {mode:o}")));
+            }
+        }
+    }
+    column.end();
+}
+
+/// The input ends within a frame or a block. A report states that; no other output replaces an older one.
+#[test]
+fn cut_input_replaces_nothing() {
+    let mut column = Column::default();
+    for output in OUTPUTS {
+        let is_report = ["--junit", "--html"].iter().any(|option| output.name.ends_with(option));
+        for is_new in [false, true] {
+            let cell = Cell::new(output, i64::MAX);
+            let input = cell.path(output.inputs[0]);
+            let bytes = fs::read(&input).unwrap();
+            fs::write(&input, &bytes[..bytes.len() * 3 / 4 + 1]).unwrap();
+            match is_new {
+                true => _ = fs::remove_file(cell.out()),
+                false => cell.old(),
+            }
+            let before = cell.all();
+            let ended = cell.command().output().unwrap();
+            column.note(output, cell.faults(&before, false));
+            let is_replaced = !is_new && fs::read(cell.out()).unwrap() != OLD;
+            column.note(output, (is_replaced != (is_report && !is_new)).then(|| format!("replaced: {is_replaced}")));
+            column.note(
+                output,
+                (ended.status.code() != Some(2)).then(|| format!("{}: {}", ended.status, stderr(&ended))),
+            );
+        }
+    }
+    column.end();
+}
+
+/// What a pipe gave cannot be read again.
+#[test]
+fn part_of_a_pipe_is_kept() {
+    let bytes = captures::bytes(LONG_CAPTURE);
+    for (is_new, arguments) in
+        [true, false].into_iter().flat_map(|is_new| [&OUTPUTS[0], &OUTPUTS[1]].map(|output| (is_new, output)))
+    {
+        let cell = Cell::new(arguments, i64::MAX);
+        if !is_new {
+            cell.old();
+        }
+        let mut command = program();
+        command.args(cell.arguments("-", "out")).current_dir(&cell.folder).stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut to = child.stdin.take().unwrap();
+        to.write_all(&bytes[..bytes.len() / 2 + 1]).unwrap();
+        drop(to);
+        let ended = child.wait_with_output().unwrap();
+        let said = stderr(&ended);
+        assert_eq!(ended.status.code(), Some(2), "{said}");
+        if is_new {
+            assert!((arguments.is_whole)(&fs::read(cell.out()).unwrap()), "{said}");
+            continue;
+        }
+        assert!(fs::read(cell.out()).unwrap() == OLD, "{said}");
+        let (_, kept) =
+            said.split_once("out: not replaced: the input was not read to its end; what was read is ").unwrap();
+        let kept = cell.path(kept.lines().next().unwrap());
+        assert!((arguments.is_whole)(&fs::read(&kept).unwrap()), "{said}");
+        assert_eq!(access(&kept).mode, 0o600);
+    }
 }
 
 /// A file system without space for one more byte, in its own mount namespace.

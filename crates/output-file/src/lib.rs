@@ -10,19 +10,23 @@
 //! - A symbolic link is not followed, so that the file that is replaced is the named one.
 //! - A character device and a FIFO are opened and written directly; nothing is renamed over them. `-` and `/dev/stdout`
 //!   are standard output.
-//! - A file that replaces another has its permissions, and its owner and group if the system allows that.
+//! - A file that replaces another has its owner, group, mode, ACL and extended attributes, or does not replace it. Any
+//!   other file is for its owner only, whatever the umask.
+//! - A part of what should have been written replaces no file: [`OutputFile::commit_part`].
 //! - A capture that grows for hours gets its name as soon as it has its header: [`OutputFile::publish`].
 
 #![expect(clippy::disallowed_methods, reason = "what writes files is here, and nowhere else")]
 
+mod access;
+
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,13 +34,13 @@ use nfsrdma_text::{escape, os_error_text};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use tempfile::{Builder, TempPath};
 
+pub use access::LostAccess;
+
 /// Size of the write buffer of an [`OutputFile`] in bytes.
 pub const WRITE_BUFFER_BYTES: usize = 256 << 10;
 const SUFFIX: &str = ".unfinished";
 /// Maximum number of bytes of the final name in the name of an unfinished file, which must fit into 255 bytes.
 const NAME_BYTES: usize = 200;
-/// Permissions of a file that replaces none, before the umask.
-const NEW_FILE_MODE: u32 = 0o666;
 
 /// Returns `true` if an output is standard output.
 pub fn is_standard_output(path: &Path) -> bool {
@@ -163,6 +167,18 @@ pub enum OutputErrorKind {
     /// The output exists and must not be replaced.
     #[error("cannot write: file exists; name another file")]
     Exists,
+    /// The output exists, and the new file has only a part of what it should have. It remains under this name, if any.
+    #[error(
+        "not replaced: the input was not read to its end; {}",
+        .0.as_ref().map_or_else(
+            || "name another file to keep what was read".to_owned(),
+            |path| format!("what was read is {}", escape::display_line(path.display()))
+        )
+    )]
+    Part(Option<PathBuf>),
+    /// The output exists, and the new file cannot have its access.
+    #[error("cannot be replaced: {0}; remove it, or name another file")]
+    Access(LostAccess),
     /// The file cannot be created.
     #[error("cannot write: {}; {}", os_error_text(.0), write_advice(.0))]
     Create(#[source] io::Error),
@@ -274,6 +290,8 @@ impl UnfinishedFile {
         // The lock delays the end of the program until the file is registered.
         let mut paths = unfinished();
         let (file, path) = builder.tempfile_in(directory)?.into_parts();
+        // The umask may have taken rights of the owner.
+        let _ = access::make_private(&file, access::PRIVATE_MODE);
         // Marks the file as in use for other processes. Not every file system supports it.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
         paths.push(path.to_path_buf());
@@ -299,6 +317,25 @@ impl UnfinishedFile {
                 Err(_) => Err(OutputErrorKind::Write(error.error)),
             },
         }
+    }
+
+    /// Gives the file, which is complete, the access to the one that it replaces.
+    fn with_access(self, file: &File, replaced: &Path) -> Result<Self, OutputErrorKind> {
+        match access::keep(file, replaced) {
+            Ok(()) => Ok(self),
+            // It could be kept when the file was created, and a complete file is not lost.
+            Err(lost) => Err(match self.keep() {
+                Some(path) => OutputErrorKind::Rename(path, io::Error::other(lost)),
+                None => OutputErrorKind::Access(lost),
+            }),
+        }
+    }
+
+    /// Keeps the file under its temporary name; returns the name.
+    fn keep(mut self) -> Option<PathBuf> {
+        let path = self.0.take()?;
+        Self::unregister(&path);
+        path.keep().ok()
     }
 }
 
@@ -544,13 +581,17 @@ impl OutputFile {
                 () => _ = open_existing(path).map_err(create_error)?,
             }
         }
-        // Whoever may not read the old file may not read the new one while it is written.
-        let mode = metadata.map_or(NEW_FILE_MODE, |metadata| metadata.mode() & 0o600);
         let name = path.file_name().ok_or_else(|| output_error(OutputErrorKind::Directory))?;
         let mut builder = Builder::new();
         let prefix = prefix(name);
-        builder.prefix(&prefix).suffix(SUFFIX).permissions(Permissions::from_mode(mode));
+        builder.prefix(&prefix).suffix(SUFFIX);
         let (file, unfinished) = UnfinishedFile::new(&builder, directory(path)).map_err(create_error)?;
+        if let Some(metadata) = &metadata {
+            // A file that cannot be replaced is refused before the work begins.
+            access::keep(&file, path).map_err(|lost| output_error(OutputErrorKind::Access(lost)))?;
+            // Whoever may not read the old file may not read the new one while it is written.
+            let _ = access::make_private(&file, metadata.mode());
+        }
         Ok(new_output(file, OutputPublicationState::Temporary(unfinished)))
     }
 
@@ -578,6 +619,17 @@ impl OutputFile {
         self.close()?.publish()
     }
 
+    /// Flushes, syncs and renames a file that has only a part of what it should have, because an input could not be
+    /// read to its end, unless it would replace another file. Such a part remains under its temporary name if `is_unique`,
+    /// because it cannot be read again; otherwise it is removed.
+    ///
+    /// # Errors
+    /// Returns [`OutputErrorKind::Part`] if there is another file, and the errors of [`OutputFile::commit`].
+    pub fn commit_part(mut self, is_unique: bool) -> Result<(), OutputError> {
+        self.replaces = false;
+        self.close()?.publish_part(is_unique)
+    }
+
     /// Flushes and syncs the file, the first half of a commit, without renaming it.
     ///
     /// # Errors
@@ -586,11 +638,15 @@ impl OutputFile {
         let Self { path, to, place, replaces } = self;
         let write_error = |error| OutputError::write_error(&path, error);
         let sink = to.into_inner().map_err(|error| write_error(error.into_error()))?;
-        if let OutputPublicationState::Temporary(_) = &place {
-            copy_access(&sink.file, &path).map_err(write_error)?;
-        }
         sink.release_reserve();
         let FailedWriteRollbackWriter { file, .. } = sink;
+        let place = match place {
+            OutputPublicationState::Temporary(unfinished) if replaces => {
+                let unfinished = unfinished.with_access(&file, &path).map_err(|kind| OutputError::new(&path, kind))?;
+                OutputPublicationState::Temporary(unfinished)
+            }
+            place => place,
+        };
         if !matches!(place, OutputPublicationState::Stream) {
             file.sync_all().map_err(write_error)?;
         }
@@ -612,16 +668,18 @@ impl OutputFile {
                 return Ok(());
             }
         };
-        let sink = self.to.get_mut();
-        let published = copy_access(&sink.file, &self.path).and_then(|()| {
-            reserve(&sink.file, WRITE_BUFFER_BYTES as u64)?;
+        let (sink, output_error) = (self.to.get_mut(), |kind| OutputError::new(&self.path, kind));
+        let unfinished = match self.replaces {
+            true => unfinished.with_access(&sink.file, &self.path).map_err(output_error)?,
+            false => unfinished,
+        };
+        let published = reserve(&sink.file, WRITE_BUFFER_BYTES as u64).and_then(|()| {
             sink.file.sync_all()?;
             sink.file.stream_position()
         });
         let length = published.map_err(|error| OutputError::write_error(&self.path, error))?;
         sink.growing_bytes = Some(length);
-        let result = unfinished.rename(&self.path, self.replaces);
-        result.map_err(|kind| OutputError::new(&self.path, kind))?;
+        unfinished.rename(&self.path, self.replaces).map_err(output_error)?;
         sync_directory(&self.path);
         Ok(())
     }
@@ -682,6 +740,19 @@ impl UnpublishedOutputFile {
         }
         Ok(())
     }
+
+    /// See [`OutputFile::commit_part`].
+    fn publish_part(self, is_unique: bool) -> Result<(), OutputError> {
+        if !matches!(self.place, OutputPublicationState::Temporary(_)) || check_part(&self.path).is_ok() {
+            return self.publish();
+        }
+        let Self { path, place, .. } = self;
+        let part = match place {
+            OutputPublicationState::Temporary(unfinished) if is_unique => unfinished.keep(),
+            _ => None,
+        };
+        Err(OutputError::new(&path, OutputErrorKind::Part(part)))
+    }
 }
 
 /// File written by this program, which may remove it.
@@ -698,6 +769,17 @@ impl CompletedOutputFile {
             // It may have been removed already.
             let _ = fs::remove_file(&self.path);
         }
+    }
+}
+
+/// Checks that a file that holds only a part of what it should would not replace another one.
+///
+/// # Errors
+/// Returns [`OutputErrorKind::Part`].
+pub fn check_part(path: &Path) -> Result<(), OutputError> {
+    match fs::symlink_metadata(path) {
+        Ok(_) => Err(OutputError::new(path, OutputErrorKind::Part(None))),
+        Err(_) => Ok(()),
     }
 }
 
@@ -779,50 +861,8 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Copies the permissions of the replaced file, and its owner and group if allowed.
-fn copy_access(file: &File, replaced: &Path) -> io::Result<()> {
-    let old = match fs::symlink_metadata(replaced) {
-        Ok(old) if old.is_file() => old,
-        // No file is replaced.
-        Ok(_) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
-    };
-    let new = file.metadata()?;
-    let mut mode = old.mode() & 0o7777;
-    if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-        let keeps_owner = std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid())).is_ok();
-        let keeps_group = keeps_owner || std::os::unix::fs::fchown(file, None, Some(old.gid())).is_ok();
-        mode = permitted_mode(mode, keeps_owner, keeps_group);
-    }
-    // A file system without permissions refuses to change them.
-    if new.mode() & 0o7777 == mode {
-        return Ok(());
-    }
-    file.set_permissions(Permissions::from_mode(mode))
-}
-
-/// Returns the permissions of a file that replaces one of `mode`. For another owner, setuid and setgid are cleared;
-/// another group gets no more rights than everybody.
-fn permitted_mode(mode: u32, keeps_owner: bool, keeps_group: bool) -> u32 {
-    let mode = if keeps_owner { mode } else { mode & !0o6000 };
-    if keeps_group { mode } else { (mode & 0o707) | ((mode & 0o007) << 3) }
-}
-
 /// Makes a rename survive a crash of the machine. Not every file system supports that, and the directory may be
 /// unreadable: in any case the file is either complete under its name or not renamed.
 fn sync_directory(path: &Path) {
     let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::permitted_mode;
-
-    #[test]
-    fn setuid_does_not_outlive_its_owner_nor_group_rights_their_group() {
-        assert_eq!(permitted_mode(0o6754, true, true), 0o6754);
-        assert_eq!(permitted_mode(0o6754, false, true), 0o754);
-        assert_eq!(permitted_mode(0o6754, false, false), 0o744);
-    }
 }

@@ -53,7 +53,8 @@ enum CompiledFileDataMode {
 /// supported. docs/trace.md describes the file format.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the trace was written, even if packets are missing\n  \
-    2  usage error, read error (the trace has everything before it) or write error\n"))]
+    2  usage error, read error (a new trace has everything before it, an older one is \
+    not replaced) or write error\n"))]
 pub(super) struct TraceCompileArgs {
     /// Capture files, merged by time; '-' is standard input
     #[arg(value_name = "CAPTURE", value_hint = ValueHint::FilePath, required = true)]
@@ -118,7 +119,10 @@ pub(super) fn run(args: &TraceCompileArgs) -> Result<ExitStatus> {
         // The input was not a capture, so there is no trace, and an older one stays.
         return Ok(ExitStatus::Failed);
     }
-    to.commit()?;
+    match errors.is_empty() {
+        true => to.commit()?,
+        false => to.commit_part(!output_file_creation::can_be_read_again(args.files.iter()))?,
+    }
     if !args.quiet {
         let mut to = io::stdout().lock();
         write_summary(&mut to, &args.output, &counts).map_err(write_error)?;
