@@ -1,4 +1,5 @@
-# `make build`, `make test` and `make demo` do all set-up themselves: a Rust toolchain and a C compiler are enough.
+# `make build`, `make test`, `make test-all` and `make demo` do all set-up themselves: a Rust toolchain and a C compiler
+# are enough.
 
 CARGO ?= cargo
 PREFIX ?= /usr/local
@@ -9,10 +10,13 @@ export CARGO_TARGET_DIR
 # The Python that .ci/setup installs modules into.
 export NFSRDMA_PYTHON = $(abspath $(CARGO_TARGET_DIR))/python/bin/python
 
+# libclang alone does not have the headers of a compiler, such as stddef.h; those of the C compiler serve as well.
+ifeq ($(wildcard /usr/lib/llvm-*/lib/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h),)
+export BINDGEN_EXTRA_CLANG_ARGS ?= -idirafter $(shell cc -print-file-name=include 2>/dev/null)
+endif
+
 NAME = nfsrdma-inspect
 PROGRAM = $(CARGO_TARGET_DIR)/release/$(NAME)
-# tests/it/skipped.rs writes it.
-SKIPPED = $(CARGO_TARGET_DIR)/tmp/skipped
 CAPTURE = captures/rxe-v42.pcap
 LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready replays run smoke transports image/build image/mirror image/*.sh guest/init guest/*.sh scenarios/*.sh afterwards/*.sh)
 
@@ -41,20 +45,15 @@ dist: ## Build target/dist/nfsrdma-inspect, for packages: slower to build, faste
 $(PROGRAM): Cargo.toml Cargo.lock dissectors/Cargo.toml $(wildcard crates/*/Cargo.toml) $(shell find src crates/*/src dissectors/src -type f)
 	$(BUILD)
 
-# cargo-nextest is quicker where it is installed, and installing it would take longer than the tests.
 .PHONY: test
-test: ## Run all tests
+test: ## Run the tests that need a Rust toolchain and a C compiler only
+	@.ci/setup demo
+	@tests/run quick
+
+.PHONY: test-all
+test-all: ## Run all tests: install tshark, nfs-ganesha, Kerberos and others (README.md)
 	@.ci/setup build test
-	@rm -f $(SKIPPED)
-	@result=0; run() { echo "$$*"; "$$@" || result=$$?; }; \
-	if $(CARGO) nextest --version >/dev/null 2>&1; then \
-	    run $(CARGO) nextest run --cargo-profile tests --workspace --locked --no-fail-fast; \
-	else \
-	    run $(CARGO) test --profile tests --workspace --locked --no-fail-fast --lib --bins --tests; \
-	fi; \
-	run $(CARGO) test --profile tests --workspace --locked --doc; \
-	tests/skips $(SKIPPED); \
-	exit $$result
+	@tests/run all
 
 .PHONY: demo
 demo: ## Show a real capture, with the analyzer and the terminal interface only, not optimized
@@ -116,7 +115,7 @@ lint: ## Check formatting, clippy and the documentation
 	@.ci/setup lint
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
-	if command -v shellcheck >/dev/null; then shellcheck -x .ci/run .ci/setup tests/fresh tests/skips $(LAB_SCRIPTS); fi
+	if command -v shellcheck >/dev/null; then shellcheck -x .ci/run .ci/setup tests/counts tests/fresh tests/run tests/skips $(LAB_SCRIPTS); fi
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --all-features --locked
 
 # docs/laboratory.md

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+#[cfg(all(feature = "parquet", feature = "live", feature = "tui"))]
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use nfsrdma_inspect::cli;
 use nfsrdma_inspect::output::lint;
+#[cfg(all(feature = "parquet", feature = "live", feature = "tui"))]
 use nfsrdma_inspect::output::units::CalendarTime;
 use regex::Regex;
 
@@ -49,11 +51,13 @@ fn conformance_rules_are_documented() {
     hold("docs/conformance.md", format!("{text}{HEADING}{}", lint::documentation()).as_bytes());
 }
 
+#[cfg(all(feature = "parquet", feature = "live", feature = "tui"))]
 /// Returns the date of a page from its line of `.TH`.
 fn date_of(source: &str) -> Option<&str> {
     source.lines().find_map(|line| line.strip_prefix(".TH "))?.split(' ').nth(2)
 }
 
+#[cfg(all(feature = "parquet", feature = "live", feature = "tui"))]
 /// Returns the current date in UTC.
 fn today() -> String {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

@@ -45,6 +45,10 @@ mod linux_names;
 mod live;
 mod loss;
 mod loss_comparison;
+#[cfg_attr(
+    not(all(feature = "live", feature = "parquet", feature = "tui")),
+    allow(dead_code, reason = "without them, the manual is another one, and is not compared")
+)]
 mod manual;
 mod many_connections;
 mod memory;

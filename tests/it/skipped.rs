@@ -1,6 +1,6 @@
 //! Reporting of skipped tests: libtest cannot skip a test at run time, so [`skip`] records the missing dependency in
-//! `target/tmp/skipped`, and `make test` prints that list at its end (`tests/skips`). If `CI` is set, a skip fails the
-//! test, unless `NFSRDMA_EXPECTED_SKIPS` has its key.
+//! `target/tmp/skipped`, and `make test` and `make test-all` print that list at their end (`tests/skips`). If `CI` is
+//! set, a skip fails the test, unless `NFSRDMA_EXPECTED_SKIPS` has its key.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -103,6 +103,20 @@ fn shown(file: &Path) -> String {
     let output = Command::new(script).arg(file).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// The closing line of `make test`, from libtest and from nextest.
+#[test]
+fn counts_of_all_binaries_are_added() {
+    let log = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s\n\
+               test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 9 filtered out; finished in 0.1s\n\
+               \u{1b}[32;1m     Summary\u{1b}[0m [   2.3s] 12 tests run: \
+               10 passed (1 slow), 1 failed, 1 timed out, 4 skipped\n";
+    let log = Temporary::new("counts-log", log.as_bytes());
+    let skips = Temporary::new("counts-skips", b"root\tnot root\tone\nroot\tnot root\tone\nwings\tno wings\tother\n");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/counts");
+    let output = Command::new(script).args([log.path(), skips.path()]).output().unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "16 passed, 4 failed, 2 skipped, 5 ignored\n");
 }
 
 #[test]

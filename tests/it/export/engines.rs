@@ -20,7 +20,7 @@ fn shown(language: &str) -> Vec<String> {
     text.split(&start).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
 }
 
-/// Returns a Python that has a module: that of `NFSRDMA_PYTHON`, which `make test` sets, or `python3`.
+/// Returns a Python that has a module: that of `NFSRDMA_PYTHON`, which the Makefile sets, or `python3`.
 fn python_with(module: &str) -> Option<PathBuf> {
     let named = env::var_os("NFSRDMA_PYTHON").map(PathBuf::from);
     let found = named.into_iter().chain([PathBuf::from("python3")]).find(|python| {
