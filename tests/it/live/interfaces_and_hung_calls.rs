@@ -63,7 +63,7 @@ fn two_interfaces_share_one_file() {
     let recording =
         wire.capture(&["capture", "-i", "lo", "-i", RECEIVER, "-w", recorded.text(), "-f", "", "-Z", "root"]);
     let writing = wire.capture(&["-i", RECEIVER, "-i", "lo", "-w", written.text(), "-Z", "root"]);
-    wire.send("cases/server-dead", |player| player.play(1, Some(1000)));
+    wire.send("cases/server-dead", |player| player.play(1, Some(1_000.0)));
     thread::sleep(Duration::from_millis(200));
     let (_, report) = recording.interrupt();
     assert!(report.contains("lo and nfs1: 22 packets"), "{report}");
@@ -90,7 +90,7 @@ fn written_file_has_hung_calls_early() {
         "-Y",
         "nfsrdma.connection == 1 && nfs.opcode == READ",
     ]);
-    wire.send(HANG, |player| player.play(1, Some(5_000)));
+    wire.send(HANG, |player| player.play(1, Some(5_000.0)));
     let start = Instant::now();
     while transactions(&all.0).1 < 16 || transactions(&some.0).1 < 16 {
         assert!(start.elapsed() < Duration::from_secs(30), "{:?} {:?}", transactions(&all.0), transactions(&some.0));
