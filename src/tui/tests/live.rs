@@ -265,7 +265,7 @@ fn filters_keep_hung_calls_and_ages() {
     }
     // Connections: 16 of 16 under every filter.
     screen.send("3", false);
-    let shown = screen.wait_for("at most 16 in use of 16 granted, at the limit");
+    let shown = screen.wait_for("credits: 16 of 16 in use, at the limit");
     assert!(shown.contains("10.0.0.10"), "{shown}");
 }
 

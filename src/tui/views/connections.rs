@@ -177,9 +177,8 @@ fn draw_use(app: &App, buffer: &mut Buffer, area: Rect, name: &str, series: &Cre
     let used = Span::styled(format!("{name}: at most {max_used} in use"), app.theme.call);
     let text = [vec![used, granted.clone(), at_limit.clone()], {
         // On a narrow screen, the numbers stay whole.
-        let granted = Span::styled(granted.content.replace(" granted", ""), granted.style);
-        let short = at_limit.content.replace("at the limit ", "full ").replace("never at the limit", "never full");
-        vec![Span::styled(format!("{name}: {max_used}"), app.theme.call), granted, Span::styled(short, at_limit.style)]
+        let granted = Span::styled(granted.content.replace(" granted", " in use"), granted.style);
+        vec![Span::styled(format!("{name}: {max_used}"), app.theme.call), granted, at_limit]
     }];
     let [long, short] = text.map(Line::from);
     let text = if long.width() <= usize::from(area.width) { long } else { short };
