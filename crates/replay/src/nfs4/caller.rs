@@ -70,10 +70,14 @@ impl<R: CompoundRpcClient> Caller<R> {
         while let Some(request) = self.client.next_request() {
             let client = self.client.clone();
             let operations = [client.arguments(request)];
-            self.attempt(&request.operation(), &operations, &[], |results| {
+            let answer = self.attempt(&request.operation(), &operations, &[], |results| {
                 observe(results);
                 Some(())
             })?;
+            if answer.is_some() && self.client.next_request() == Some(request) {
+                let description = "results of another operation";
+                return Err(FileServerClientError::unusable(request.operation(), description));
+            }
         }
         Ok(())
     }
