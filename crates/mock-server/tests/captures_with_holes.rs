@@ -235,7 +235,13 @@ struct Totals {
 }
 
 impl Totals {
-    fn run(&mut self, name: &'static str, version: u32, file: Vec<u8>, history: &History, what: &str) {
+    fn run(
+        &mut self,
+        (name, version): (&'static str, u32),
+        file: Vec<u8>,
+        (base, history): (&str, &History),
+        what: &str,
+    ) {
         let work = Work::new(version, file);
         let (report, files, _) = replayed(&work, false);
         self.runs += 1;
@@ -247,7 +253,8 @@ impl Totals {
             self.bytes += walked.bytes;
             self.written += walked.written_bytes;
         }
-        if let Some(found) = difference(&report) {
+        // A difference of the whole capture remains one.
+        if let Some(found) = difference(&report).filter(|found| found != base) {
             self.faults.push(format!("{name} {what}: {found}"));
         }
         if let Some(path) = history.foreign(&files) {
@@ -271,6 +278,7 @@ fn holes(name: &'static str, version: u32) {
     let work = Work::new(version, whole);
     let (report, _, history) = replayed(&work, true);
     let base = difference(&report);
+    let whole = base.as_deref().unwrap_or_default();
     let step = match std::env::var("NFSRDMA_HOLES").ok().as_deref() {
         Some("full") => 1,
         Some(step) => step.parse().unwrap(),
@@ -279,9 +287,9 @@ fn holes(name: &'static str, version: u32) {
     let (mut cuts, mut removed) = (Totals::default(), Totals::default());
     for (first, numbers) in replies.iter().step_by(step) {
         let before = (1..).zip(&frames).take_while(|(number, _)| number < first);
-        cuts.run(name, version, compiled(before, |_| {}), &history, &format!("cut before frame {first}"));
+        cuts.run((name, version), compiled(before, |_| {}), (whole, &history), &format!("cut before frame {first}"));
         let others = (1..).zip(&frames).filter(|(number, _)| !numbers.contains(number));
-        removed.run(name, version, compiled(others, |_| {}), &history, &format!("without frame {first}"));
+        removed.run((name, version), compiled(others, |_| {}), (whole, &history), &format!("without frame {first}"));
     }
     for (what, totals) in [("cut", &cuts), ("without a reply", &removed)] {
         eprintln!(
@@ -313,7 +321,8 @@ fn case(name: &str) -> (ReplayReport, Files) {
 fn call_in_flight_changes_its_directory() {
     let (report, _) = case("ends-in-flight");
     let walked = report.tree_check.unwrap();
-    assert_eq!((report.steps.total, walked.names, walked.left_out), (20, 2, 1));
+    assert_eq!((report.steps.total, walked.names, walked.left_out), (20, 2, 0));
+    assert_eq!(report.replayed(), 19, "all but the CREATE");
 }
 
 /// Frames 104 to 115: OPEN of s2k without a captured reply, and the WRITE of 2,000 bytes to its filehandle.

@@ -8,6 +8,7 @@
 
 use std::io::{self, Seek, Write};
 
+use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, OpenClaim4, Openflag4};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v3};
@@ -16,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::variable_resolution::UndefinedVariableUsage;
 use crate::trace::file_format::TraceFileType;
+use crate::trace::live_reply_binding::{FIRST_PLACE, SECOND_PLACE};
 use crate::trace::reader::decode_step;
 use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind, stateid_use};
 use crate::trace::step_writer::ReplayTraceWriter;
@@ -164,6 +166,7 @@ impl LostReplies {
     pub(super) fn finish<W: Write + Seek>(
         mut self,
         undefined: &FxHashMap<u32, UndefinedVariableUsage>,
+        owners: &mut SecondChanceMap<u32, u32>,
         tree: &mut InferredTree,
         writer: &mut ReplayTraceWriter<W>,
     ) -> io::Result<InferredDefinitions> {
@@ -175,7 +178,7 @@ impl LostReplies {
         let mut slots: Vec<Vec<SubstitutableMessageSlot>> = vec![Vec::new(); self.steps.len()];
         let names = tree.initial_names();
         self.define_filehandles(undefined, tree, &names, &mut slots, &mut found);
-        self.define_others(undefined, tree, &mut slots, &mut found);
+        self.define_others((undefined, owners), tree, &mut slots, &mut found);
         for step in &self.steps {
             for name in &step.names {
                 if let Some(directory) = find(tree, &name.directory, step.server) {
@@ -275,7 +278,7 @@ impl LostReplies {
     /// Assigns undefined stateids, clientids, sessions and confirmations to lost results.
     fn define_others(
         &self,
-        undefined: &FxHashMap<u32, UndefinedVariableUsage>,
+        (undefined, owners): (&FxHashMap<u32, UndefinedVariableUsage>, &mut SecondChanceMap<u32, u32>),
         tree: &InferredTree,
         slots: &mut [Vec<SubstitutableMessageSlot>],
         found: &mut InferredDefinitions,
@@ -283,7 +286,7 @@ impl LostReplies {
         let mut others: Vec<_> =
             undefined.iter().filter(|(_, usage)| usage.value_kind != TraceSlotValueKind::FILEHANDLE).collect();
         others.sort_unstable_by_key(|(variable, usage)| (usage.first_ns, **variable));
-        let mut taken: FxHashSet<(usize, u32, u32)> = FxHashSet::default();
+        let mut taken: FxHashSet<(usize, u32, u32, bool)> = FxHashSet::default();
         for (variable, usage) in others {
             let file = tree.find_by_handle(usage.file);
             let is_stateid = usage.value_kind == TraceSlotValueKind::STATEID;
@@ -296,28 +299,37 @@ impl LostReplies {
                 };
                 result.value_kind == usage.value_kind
                     && step.client == usage.client
-                    && (!is_stateid || result.is_lock == is_lock && !is_delegation && is_of_file())
+                    && (!is_stateid || result.is_lock == is_lock && is_of_file())
             };
             // The latest before the first use.
             let end = self.steps.partition_point(|step| step.time_ns <= usage.first_ns);
             let earlier = self.steps.iter().enumerate().take(end).rev().take(MAX_SEARCHED_STEPS);
             let giver = earlier.flat_map(|(at, step)| step.results.iter().map(move |result| (at, step, result))).find(
                 |(at, step, result)| {
-                    !taken.contains(&(*at, result.operation, result.value_kind.0)) && fits(step, result)
+                    !taken.contains(&(*at, result.operation, result.value_kind.0, is_delegation)) && fits(step, result)
                 },
             );
             match giver {
                 Some((at, step, result)) => {
-                    taken.insert((at, result.operation, result.value_kind.0));
+                    taken.insert((at, result.operation, result.value_kind.0, is_delegation));
                     found.defined.insert(*variable);
-                    add_slot(slots, at, step.id, result, *variable);
+                    let place = if is_delegation { SECOND_PLACE } else { FIRST_PLACE };
+                    add_slot_at(slots, (at, place), step.id, result, *variable);
                     let count = match usage.value_kind {
                         TraceSlotValueKind::STATEID => Some(TraceSlotValueKind::STATEID_SEQID),
                         TraceSlotValueKind::CLIENTID => Some(TraceSlotValueKind::CREATE_SEQUENCE),
                         _ => None,
                     };
                     if let Some(value_kind) = count {
-                        add_slot(slots, at, step.id, &LostResult { value_kind, ..result.clone() }, *variable);
+                        let result = LostResult { value_kind, ..result.clone() };
+                        add_slot_at(slots, (at, place), step.id, &result, *variable);
+                    }
+                    if let Some(owner) = owners.get(*variable).copied().filter(|_| is_stateid) {
+                        let value_kind = match result.is_lock {
+                            true => TraceSlotValueKind::LOCK_SEQID,
+                            false => TraceSlotValueKind::OPEN_SEQID,
+                        };
+                        add_slot(slots, at, step.id, &LostResult { value_kind, ..result.clone() }, owner);
                     }
                 }
                 // A file that a lost call created cannot be opened before the first step.
@@ -333,6 +345,16 @@ impl LostReplies {
 }
 
 fn add_slot(slots: &mut [Vec<SubstitutableMessageSlot>], at: usize, step: u64, result: &LostResult, variable: u32) {
+    add_slot_at(slots, (at, FIRST_PLACE), step, result, variable);
+}
+
+fn add_slot_at(
+    slots: &mut [Vec<SubstitutableMessageSlot>],
+    (at, place): (usize, u64),
+    step: u64,
+    result: &LostResult,
+    variable: u32,
+) {
     if let Some(slots) = slots.get_mut(at) {
         slots.push(SubstitutableMessageSlot {
             at: 0,
@@ -343,7 +365,7 @@ fn add_slot(slots: &mut [Vec<SubstitutableMessageSlot>], at: usize, step: u64, r
             operation: result.operation,
             variable,
             definition: step,
-            place: 0,
+            place,
         });
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct IdentityVariableAssigner {
     /// Memory that is left for undefined variables, in bytes.
     undefined_free_bytes: usize,
     /// The owner of an open or a lock, by the variable of its stateid.
-    owners: SecondChanceMap<u32, u32>,
+    pub(super) owners: SecondChanceMap<u32, u32>,
     /// The clientid of a session.
     clientids: SecondChanceMap<u32, u32>,
     /// The last Call on a slot of a session: its sequence ID and its step.

@@ -9,7 +9,7 @@ use std::io::{Read, Seek};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_operations_and_files::CallOperationsAndFiles;
 use super::dependencies::effects::OperationEffect;
@@ -45,11 +45,13 @@ pub(super) enum ExecutedStepFidelity {
 #[derive(Debug)]
 pub(super) struct ExpectedFinalTree {
     pub(super) tree: InferredTree,
+    /// Variables of objects from before the first step whose mode no captured reply shows: access to them is unknown.
+    pub(super) modeless: FxHashSet<u32>,
 }
 
 impl ExpectedFinalTree {
     pub(super) fn new() -> Self {
-        Self { tree: InferredTree::with_current_state() }
+        Self { tree: InferredTree::with_current_state(), modeless: FxHashSet::default() }
     }
 
     /// Applies the effects of a finished step if it was executed as recorded.
@@ -179,11 +181,14 @@ impl ExpectedFinalTree {
         seeded: &SeededTree,
     ) -> Result<(), TraceError> {
         let mut files: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
-        let (tree, mut bytes) = (&mut self.tree, 0);
+        let (tree, modeless, mut bytes) = (&mut self.tree, &mut self.modeless, 0);
         trace.for_each_object(|object| {
             let seeded_handle = object.handles.iter().find(|handle| seeded.handles.contains_key(handle));
             if let Some(handle) = seeded_handle {
                 files.insert(object.number, (handle, object.server));
+                if object.mode == NONE {
+                    modeless.extend(object.handles.iter());
+                }
                 if object.file_type == TraceFileType::FILE && object.is_size_known {
                     tree.set_initial_size(handle, object.server, object.size);
                 }

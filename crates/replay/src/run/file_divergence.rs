@@ -38,6 +38,11 @@ impl FileDivergence {
         divergence
     }
 
+    /// Returns a divergence of mode and owners.
+    pub(super) fn of_attributes() -> Self {
+        Self { attributes: true, ..Self::default() }
+    }
+
     pub(super) fn everything() -> Self {
         Self { size: true, names: true, attributes: true, xattrs: true, ..Self::from_data_range(0, u64::MAX) }
     }

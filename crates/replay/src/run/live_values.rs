@@ -106,6 +106,8 @@ pub(super) struct LiveVariableValues {
     stateid_seqids: FxHashMap<u32, u32>,
     /// Last seqid of an owner, by `true` for lock-owners and its variable.
     owner_seqids: FxHashMap<(bool, u32), OwnerSeqid>,
+    /// Owners by the variables that stand for them because the reply that gave their stateid was not captured.
+    owner_aliases: FxHashMap<u32, u32>,
     /// Next csa_sequence of a client ID.
     create_sequences: FxHashMap<u32, u32>,
     /// Tag that makes client owners of this run distinct from those of others: at most 16 characters.
@@ -221,7 +223,19 @@ impl LiveVariableValues {
 
     /// Returns the next seqid of an owner: `true` for a lock-owner, and its variable.
     pub(super) fn next_seqid(&self, owner: (bool, u32)) -> u32 {
+        let owner = (owner.0, self.real_owner(owner.1));
         self.owner_seqids.get(&owner).map_or(1, |last| last.seqid.wrapping_add(1))
+    }
+
+    /// Records that a variable stands for an owner.
+    pub(super) fn alias_owner(&mut self, variable: u32, owner: u32) {
+        if variable != owner {
+            self.owner_aliases.insert(variable, owner);
+        }
+    }
+
+    fn real_owner(&self, variable: u32) -> u32 {
+        self.owner_aliases.get(&variable).copied().unwrap_or(variable)
     }
 
     /// Replaces a session, keeping its limits.
@@ -313,6 +327,7 @@ impl LiveVariableValues {
     pub(super) fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
         let status = Nfsstat4(status);
         if advances_seqid(status) {
+            let owner = self.real_owner(owner);
             self.owner_seqids.insert((is_lock, owner), OwnerSeqid { seqid, status, is_doubtful: false });
         }
     }
@@ -321,7 +336,8 @@ impl LiveVariableValues {
     pub(super) fn mark_owners_doubtful(&mut self, seqids: &[(bool, u32, u32, u32)]) {
         for (is_lock, owner, _, seqid) in seqids {
             let last = OwnerSeqid { seqid: seqid.wrapping_sub(1), status: Nfsstat4::NFS4_OK, is_doubtful: true };
-            self.owner_seqids.entry((*is_lock, *owner)).or_insert(last).is_doubtful = true;
+            let owner = self.real_owner(*owner);
+            self.owner_seqids.entry((*is_lock, owner)).or_insert(last).is_doubtful = true;
         }
     }
 
@@ -331,7 +347,7 @@ impl LiveVariableValues {
         let mut error = None;
         for (is_lock, owner, _, seqid) in seqids.iter().filter(|(_, _, at, _)| *at == operation) {
             // The server does not check the seqid of an unknown owner: RFC 7530 section 9.1.9.
-            let Some(last) = self.owner_seqids.get(&(*is_lock, *owner)) else { continue };
+            let Some(last) = self.owner_seqids.get(&(*is_lock, self.real_owner(*owner))) else { continue };
             if last.is_doubtful || last.seqid.wrapping_add(1) != *seqid {
                 return None;
             }
@@ -341,7 +357,7 @@ impl LiveVariableValues {
     }
 
     fn owner_seqid(&mut self, is_lock: bool, slot: &SubstitutableMessageSlot, captured: &[u8]) -> u32 {
-        let last = self.owner_seqids.get(&(is_lock, slot.variable));
+        let last = self.owner_seqids.get(&(is_lock, self.real_owner(slot.variable)));
         let seqid = last.map_or(leading_number(captured).unwrap_or(1), |last| last.seqid.wrapping_add(1));
         self.counts.seqids.push((is_lock, slot.variable, slot.operation, seqid));
         seqid

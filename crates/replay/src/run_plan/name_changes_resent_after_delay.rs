@@ -101,14 +101,14 @@ mod tests {
     use super::*;
 
     fn open(openhow: Openflag4<'_>) -> Args<'_> {
-        Args::OPEN(Box::new(Open4Args {
+        Args::OPEN(Open4Args {
             seqid: 0,
             share_access: ShareAccess(1),
             share_deny: ShareDeny(0),
             owner: OpenOwner4 { clientid: 0, owner: Opaque(b"o") },
             openhow,
             claim: OpenClaim4::Null(Text(b"f")),
-        }))
+        })
     }
 
     /// The captured server delayed it: the client's next OPEN creates the file. RFC 8881 section 15.1.1.3.

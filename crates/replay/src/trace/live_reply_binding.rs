@@ -10,6 +10,11 @@ use super::run_dependent_field_visitor::{LocatedSubstitutableField, Substitutabl
 use super::step::{SubstitutableMessageSlot, TraceProcedure, TraceStep};
 use super::value_substitution::value_in_field;
 
+/// Place of a slot in a reply that was not captured: the first value of its kind in the result of its operation.
+pub const FIRST_PLACE: u64 = 0;
+/// The second value: the stateid of the delegation of an OPEN.
+pub const SECOND_PLACE: u64 = 1;
+
 impl TraceProcedure {
     /// Returns the description of the procedure; `None` if there is none.
     pub fn find_description(&self) -> Option<Procedure> {
@@ -58,12 +63,12 @@ pub fn bind_slots(
         false => FxHashMap::default(),
     };
     for slot in step.reply.slots.iter() {
-        // The reply was not captured: the first value of the operation.
-        if slot.place == 0 {
-            let is_first = |field: &&LocatedSubstitutableField| {
+        // The reply was not captured.
+        if matches!(slot.place, FIRST_PLACE | SECOND_PLACE) {
+            let is_like_it = |field: &&LocatedSubstitutableField| {
                 field.operation == slot.operation && field.value_kind == slot.value_kind && !field.is_constant
             };
-            let field = visitor.slot_fields.iter().find(is_first);
+            let field = visitor.slot_fields.iter().filter(is_like_it).nth(slot.place as usize);
             visit(&slot, field.and_then(|field| field_value(message, field)));
             continue;
         }

@@ -26,6 +26,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 verification.record_filtered(step, entry);
             }
             if let Some(outcome) = unsent_outcome(entry.reason) {
+                // Later replies of the capture show its effects.
+                if matches!(outcome, StepOutcome::Unreplayable(_)) || entry.reason == Some(PlanReason::SecuredSkipped) {
+                    verification.record_undone_effects(step, &entry.description);
+                }
                 report.steps.count(entry.id, entry.description.title(), outcome);
             }
         })?)

@@ -86,6 +86,14 @@ impl LiveCallBuilder {
             }
             return None;
         }
+        for slot in step.reply.slots.iter().filter(is_owner_of_lost_stateid) {
+            let is_owner = |call: &SubstitutableMessageSlot| {
+                call.operation == slot.operation && call.value_kind == slot.value_kind
+            };
+            if let Some(owner) = step.call.slots.iter().find(is_owner) {
+                self.values.alias_owner(slot.variable, owner.variable);
+            }
+        }
         let (visitor, _) = live_reply_binding::visit_reply(&step.procedure, reply.cursor());
         let last = visitor.slot_fields.iter().rev().find(|field| field.value_kind == TraceSlotValueKind::COOKIE);
         let last = last.and_then(|field| live_reply_binding::field_value(reply.message, field));
@@ -449,6 +457,11 @@ fn is_used(slot: &SubstitutableMessageSlot) -> bool {
         TraceSlotValueKind::SESSION => slot.part == VariableUseKind::DEFINED,
         kind => !kind.is_count(),
     }
+}
+
+/// Returns `true` for a slot that names the owner of a stateid which a lost reply gave.
+fn is_owner_of_lost_stateid(slot: &SubstitutableMessageSlot) -> bool {
+    slot.place == 0 && matches!(slot.value_kind, TraceSlotValueKind::OPEN_SEQID | TraceSlotValueKind::LOCK_SEQID)
 }
 
 /// Returns `true` if the slot's value can be bound later, before a Call is sent with it.

@@ -200,6 +200,9 @@ impl<'r> LiveReplyVerificationState<'r> {
         if !has_recorded_effects(&state, fidelity) {
             self.mark_objects_uncertain(entry, step, &state);
             let is_lost = state == StepOutcome::Substituted(PlanReason::ReplyLost.code());
+            // No step closes an open whose stateid is unknown.
+            let may_open = |operation: &Operation| matches!(*operation, Operation::OPEN | Operation::LOCK);
+            self.leaves_open |= is_lost && entry.description.operations.iter().any(may_open);
             if is_lost && !(step.reply.defines_filehandle() && findings.outcome.is_success()) {
                 self.record_unknown_effects(step, &entry.description);
             }
@@ -360,6 +363,9 @@ impl<'r> LiveReplyVerificationState<'r> {
             if directories.any(|directory| self.unmodified_directories.contains(&directory)) {
                 touched.merge(&FileDivergence::from_operation(Some(Operation::REMOVE), OperationEffect::Remove(0), 0));
             }
+        }
+        if tree.is_some_and(|tree| step.filehandles().any(|file| tree.modeless.contains(&file))) {
+            touched.merge(&FileDivergence::of_attributes());
         }
         if self.touches_uncertain_name(step, parts) {
             touched.merge(&FileDivergence::from_operation(Some(Operation::REMOVE), OperationEffect::Remove(0), 0));
