@@ -26,6 +26,10 @@ use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 /// although their acknowledgement numbers fit the old one.
 const MIN_CONTINUING_SEGMENTS: u32 = 3;
 
+/// Maximum length of data whose checksum is checked: larger segments were joined by the host of the capture, which had
+/// checked them, or are not divided yet.
+const MAX_CHECKED_BYTES: u32 = 9_216;
+
 impl TcpConversation {
     /// Returns `true` if the checksum of a segment must be checked: it would change more than the content of a message.
     /// Most segments continue a message, or only acknowledge captured bytes.
@@ -39,7 +43,8 @@ impl TcpConversation {
             || flags.rst()
             || !flags.ack()
             || peer.exceeds_captured(segment.acknowledgment)
-            || (data.length > 0 && !(own.is_next(segment.sequence) && self.protocol.is_within_message(sender, data)))
+            || ((1..=MAX_CHECKED_BYTES).contains(&data.length)
+                && !(own.is_next(segment.sequence) && self.protocol.is_within_message(sender, data)))
     }
 }
 
