@@ -320,7 +320,7 @@ fn case(name: &str) -> (ReplayReport, Files) {
 #[test]
 fn call_in_flight_changes_its_directory() {
     let (report, _) = case("ends-in-flight");
-    let walked = report.tree_check.unwrap();
+    let walked = report.tree_check.as_ref().unwrap();
     assert_eq!((report.steps.total, walked.names, walked.left_out), (20, 2, 0));
     assert_eq!(report.replayed(), 19, "all but the CREATE");
 }
