@@ -209,9 +209,13 @@ mod tests {
     /// RFC 8881 section 2.10.6.1: a slot is in use from its call to the reply, whatever its number.
     #[test]
     fn slots_in_use_are_calls_in_flight() {
-        for name in
-            ["rxe-v42.pcap", "rxe-v42-deleg.pcap", "tcp-v42.pcap", "siw-v42.pcap", "cases/all-credits-hang.pcap.gz"]
-        {
+        for name in [
+            "rxe-v42.pcap",
+            "rxe-v42-deleg.pcap",
+            "tcp-v42.pcap.gz",
+            "siw-v42.pcap.gz",
+            "cases/all-credits-hang.pcap.gz",
+        ] {
             let (slots, now) = use_of(name);
             let expected = most_at_once(name);
             let found: BTreeMap<SessionId, u32> =

@@ -308,7 +308,7 @@ fn hung_calls_are_rows() {
 #[test]
 fn partial_call_over_tcp_is_pending() {
     // The last segments of a WRITE of 1 MiB are missing.
-    let mut source = CaptureFrameSource::open([path("tcp-v3.pcap")]).unwrap();
+    let mut source = CaptureFrameSource::open([path("tcp-v3.pcap.gz")]).unwrap();
     let mut flow = nfsrdma_flow::Flow::new(nfsrdma_flow::FlowLimits::default());
     let mut most = None;
     while let Some(frame) = source.next().unwrap() {

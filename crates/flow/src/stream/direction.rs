@@ -872,6 +872,7 @@ impl TcpStreamDirection {
     /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
     /// known.
     fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl TcpDirectionReader) {
+        self.trim_buffered();
         while let Some(segment) = self.out_of_order.front()
             && Some(segment.at) == self.next_position
             && segment.received <= self.other_reached
@@ -886,6 +887,26 @@ impl TcpStreamDirection {
             reader.read_bytes(StreamBytes { meta, ..stream_bytes });
         }
         self.is_gap_requested &= !self.out_of_order.is_empty();
+    }
+
+    /// Drops buffered bytes before the next expected one: they would never be delivered, and a wait for what is missing
+    /// before them would never end.
+    fn trim_buffered(&mut self) {
+        let Some(next) = self.next_position else { return };
+        while let Some(first) = self.out_of_order.front_mut()
+            && first.at < next
+        {
+            self.buffered_bytes -= first.counted_bytes();
+            if first.end() <= next {
+                self.out_of_order.pop_front();
+                continue;
+            }
+            let known = (next - first.at) as usize;
+            first.bytes.drain(..known.min(first.bytes.len()));
+            first.length -= known as u32;
+            first.at = next;
+            self.buffered_bytes += first.counted_bytes();
+        }
     }
 
     /// Handles the acknowledgement in a segment of the receiver, of everything before a number. Returns the delays
