@@ -139,11 +139,6 @@ impl Flow {
         })
     }
 
-    /// Returns a call without a reply by its key; `None` if it has one, or is gone.
-    pub fn pending_call(&self, key: TransactionSlabKey) -> Option<PendingCall<'_>> {
-        self.pending_calls().find(|call| call.key == key)
-    }
-
     /// Sets the connections of the Transactions whose messages the last frame completed, as far as they are
     /// known, for views that show frames before Transactions are emitted.
     #[inline]

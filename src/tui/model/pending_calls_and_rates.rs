@@ -50,7 +50,7 @@ pub struct PendingCallRow {
 pub struct LiveActivitySnapshot {
     /// Time of the clock that stamps frames when the snapshot was taken.
     pub now: Timestamp,
-    /// When the snapshot was taken; `None` if time stands still.
+    /// Time of the snapshot; `None` if time stands still.
     pub taken_at: Option<Instant>,
     /// Number of pending Calls.
     pub pending_count: usize,

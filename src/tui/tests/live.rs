@@ -241,7 +241,7 @@ impl Screen {
     }
 }
 
-/// What is known when a call is sent selects it; its age stays that of the wall clock.
+/// Fields known when a call is sent select it; its age stays that of the wall clock.
 #[test]
 fn filters_keep_hung_calls_and_ages() {
     let mut screen = unending("cases/all-credits-hang.pcap.gz", 120);

@@ -3,7 +3,7 @@
 
 mod drop_counts;
 mod file_equality;
-mod interfaces_and_hung_calls;
+mod hung_calls;
 mod privileges;
 mod recording;
 pub(crate) mod veth_link;

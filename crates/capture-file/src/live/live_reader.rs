@@ -57,7 +57,7 @@ pub(super) struct InterfaceReader {
     block: CapturedPacketBatch,
     /// Index of the next packet in the block.
     next_packet: usize,
-    /// When the queue was empty for the last time.
+    /// Last time at which the queue was empty.
     empty_at: Option<Instant>,
     has_ended: bool,
     has_reported_link: bool,

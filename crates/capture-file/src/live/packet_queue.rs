@@ -33,7 +33,7 @@ pub(super) struct LiveCapturedPacket {
 pub(super) struct CapturedPacketBatch {
     bytes: Vec<u8>,
     packets: Vec<LiveCapturedPacket>,
-    /// When the last packet was added, or later.
+    /// Time of the addition of the last packet, or later.
     filled_at: Option<Instant>,
 }
 

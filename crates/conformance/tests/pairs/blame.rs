@@ -285,7 +285,7 @@ fn false_retry_with_cached_results() {
     }
 }
 
-/// What a snap length cut off is not different.
+/// Arguments that a snap length cut off are not different ones.
 #[test]
 fn cut_retries_are_not_false() {
     let mut scene = Scene::new(Kind::Roce);

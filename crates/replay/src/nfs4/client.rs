@@ -79,7 +79,7 @@ impl Request {
     }
 }
 
-/// What follows a failed operation.
+/// Consequence of a failed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reaction {
     /// Nothing: the failure does no harm.

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 
-/// What a client does about a status.
+/// Reaction of a client to a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Nothing: the operation has failed.

@@ -72,7 +72,7 @@ pub struct ServerProbeReport {
 /// The reason that a version of NFS has no results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeFailure {
-    /// What failed, and what to do.
+    /// Failure, with a remedy.
     pub text: String,
     /// `true` if a server has answered: NFS or MOUNT with a status.
     pub is_answer: bool,
