@@ -805,7 +805,7 @@ impl RequesterPacketState {
         let acknowledged = self.sent_messages.range(self.sent_messages.len() - count..);
         let acknowledged = acknowledged.take_while(move |sent| sent.last < until);
         // For a refused message, the accepted copy was not captured.
-        let is_accepted = move |sent: &&SentMessagePsnRange| !sent.is_uncertain && !(sent.is_refused && is_gap_proven);
+        let is_accepted = move |sent: &&SentMessagePsnRange| !(sent.is_uncertain || sent.is_refused && is_gap_proven);
         acknowledged.filter(is_accepted).map(|sent| sent.attribution)
     }
 

@@ -1,6 +1,8 @@
 //! Captures that end while a call is in flight, or lack one reply, on the mock server: no difference is reported that
 //! is none, and no file gets bytes that the whole capture never wrote to its path.
 
+#![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{Cursor, Read as _, Write as _};

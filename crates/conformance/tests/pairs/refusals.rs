@@ -215,19 +215,22 @@ fn reply_refused_with_rdma_error() {
     }
 }
 
-/// Returns two COMPOUNDs of a session: the results of the second are changed.
-fn wrong_results() -> Vec<(&'static str, fn(&mut Exchange, &mut Compound))> {
-    vec![
-        ("operation", |_, compound| compound.operations[2].result_number = 9),
-        ("more", |_, compound| {
+/// A change of results.
+type Change = fn(&mut Compound);
+
+/// Changes of the results of a COMPOUND of SEQUENCE, PUTROOTFH and ACCESS.
+fn wrong_results() -> [(&'static str, Change); 5] {
+    [
+        ("operation", |compound| compound.operations[2].result_number = 9),
+        ("more", |compound| {
             let more = Operation { arguments: Vec::new(), ..Operation::putrootfh() };
             compound.operations.push(more);
         }),
-        ("after failure", |_, compound| {
+        ("after failure", |compound| {
             compound.operations[1] = Operation::putrootfh().failed(10_022);
         }),
-        ("status", |_, compound| compound.status = Some(5)),
-        ("slot", |_, compound| {
+        ("status", |compound| compound.status = Some(5)),
+        ("slot", |compound| {
             if let Some((_, result)) = &mut compound.operations[0].result {
                 result[5] = 1;
             }
@@ -245,7 +248,7 @@ fn compound_with_results_of_another_call() {
             let request = Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh(), Operation::access(1)]);
             let mut exchange = request.exchange(scene.xid());
             let mut changed = request.clone();
-            change(&mut exchange, &mut changed);
+            change(&mut changed);
             exchange.reply = changed.exchange(exchange.call.xid).reply;
             if name == "operation" {
                 // GETATTR without attributes.

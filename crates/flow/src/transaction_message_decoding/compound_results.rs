@@ -41,14 +41,14 @@ pub(super) fn read<'a>(
             let decoded = decoded.map(|reply| (reply.summary(|result| Some(result.status())), reply.end().map(Some)));
             compare::<v4::Results<'a>>(
                 (operations, *arguments, results),
-                (Operation::SEQUENCE, Operation::ILLEGAL, |number| number.name().is_some()),
+                (Operation::SEQUENCE, Operation::ILLEGAL),
                 decoded,
                 &mut has_contradiction,
             )
         }
         CallOperations::Back(operations, arguments) => compare::<v4::CbResults<'a>>(
             (operations, *arguments, results),
-            (CbOperation::CB_SEQUENCE, CbOperation::CB_ILLEGAL, |number| number.name().is_some()),
+            (CbOperation::CB_SEQUENCE, CbOperation::CB_ILLEGAL),
             None,
             &mut has_contradiction,
         ),
@@ -56,21 +56,21 @@ pub(super) fn read<'a>(
     (end, has_contradiction)
 }
 
-/// Compares results with the operations of their Call. `numbers` are SEQUENCE, the number of the result of an operation
-/// that does not exist, and whether a number has a name.
+/// Compares results with the operations of their Call. `sequence` and `illegal` are the numbers of SEQUENCE and of the result
+/// of an operation that does not exist.
 fn compare<'a, B: OperationBody<'a> + 'a>(
     (operations, arguments, mut results): (&OperationSummary<B::OperationNumber>, Cursor<'a>, Cursor<'a>),
-    numbers: (B::OperationNumber, B::OperationNumber, fn(B::OperationNumber) -> bool),
+    (sequence, illegal): (B::OperationNumber, B::OperationNumber),
     decoded: Option<DecodedResults<'a, B::OperationNumber>>,
     has_contradiction: &mut bool,
 ) -> Result<(), XdrError> {
-    let (sequence, illegal, is_known) = numbers;
     let reply = Compound::<'a, CompoundReplyHead<'a>, B>::decode(&mut results, &mut NullFieldObserver)?;
     let status = reply.head.status;
     let (summary, end) = decoded.unwrap_or_else(|| reply.result_summary());
     let highest = if status == Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH { 0 } else { operations.count };
-    let is_other =
-        |(operation, result): (B::OperationNumber, _)| operation != result && result != illegal && is_known(result);
+    let is_other = |(operation, result): (B::OperationNumber, _)| {
+        operation != result && result != illegal && B::field(result).is_some()
+    };
     let has_other_status = end.is_ok() && summary.last_status.is_some_and(|last| last != status);
     *has_contradiction = summary.count > highest
         || summary.has_early_failure

@@ -48,7 +48,7 @@ pub struct MockServer {
     pub requires_bound_connections: bool,
     /// Every content that each file below a directory of the root had after a call, if it is to be recorded: the name
     /// of the directory, and the contents by path.
-    pub file_history: Option<(Vec<u8>, BTreeMap<Vec<u8>, Vec<Vec<u8>>>)>,
+    pub file_history: Option<(Vec<u8>, FileContents)>,
     /// Number of the connection of the current Call.
     pub connection: u64,
     /// Connections, with the sessions to which they are bound.
@@ -59,6 +59,9 @@ pub struct MockServer {
     /// Locks of NLM clients.
     pub(super) locks: Vec<MockNlmLock>,
 }
+
+/// Contents that files had, by path.
+pub type FileContents = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
 /// Delegations that a server grants. It recalls none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -88,6 +88,16 @@ impl LostResult {
     }
 }
 
+/// A lost result that gave no known filehandle.
+#[derive(Clone, Copy, Debug)]
+struct OpenResult<'a> {
+    /// Position of its step.
+    at: usize,
+    result: &'a LostResult,
+    /// `true` if it can have given no other filehandle than an unknown one.
+    is_unknown: bool,
+}
+
 /// A name that a call without a captured reply may have added.
 #[derive(Clone, Debug)]
 struct LostName {
@@ -205,9 +215,8 @@ impl LostReplies {
         slots: &mut [Vec<SubstitutableMessageSlot>],
         found: &mut InferredDefinitions,
     ) {
-        // Lost results that gave no known filehandle, in the order of time, by server and client; `true` if they can have
-        // given no other one than an unknown one.
-        let mut open: FxHashMap<(u32, u32), Vec<(usize, &LostResult, bool)>> = FxHashMap::default();
+        // Lost results that gave no known filehandle, in the order of time, by server and client.
+        let mut open: FxHashMap<(u32, u32), Vec<OpenResult<'_>>> = FxHashMap::default();
         let is_of_client = |usage: &&UndefinedVariableUsage| {
             matches!(usage.value_kind, TraceSlotValueKind::SESSION | TraceSlotValueKind::CLIENTID)
         };
@@ -237,7 +246,7 @@ impl LostReplies {
                 let is_new = result.creates && step.is_nfs4 && !from_before.contains(&step.client);
                 if !is_known && (handles.is_empty() || result.creates || result.object.base == NONE) {
                     let open_results = open.entry((step.server, step.client)).or_default();
-                    open_results.push((at, result, handles.is_empty() || is_new));
+                    open_results.push(OpenResult { at, result, is_unknown: handles.is_empty() || is_new });
                 }
             }
         }
@@ -256,18 +265,20 @@ impl LostReplies {
         for (variable, usage, server) in nameless {
             let Some(id) = tree.find_by_handle(variable) else { continue };
             let candidates = open.get(&(server, usage.client)).map_or(&[][..], Vec::as_slice);
-            let is_before = |at: &usize| self.steps.get(*at).is_some_and(|step| step.time_ns <= usage.first_ns);
-            let mut earlier = candidates.iter().filter(|(at, ..)| is_before(at));
-            let (Some((at, result, is_unknown)), second) = (earlier.next(), earlier.next()) else { continue };
-            let Some(step) = self.steps.get(*at) else { continue };
+            let is_before = |at: usize| self.steps.get(at).is_some_and(|step| step.time_ns <= usage.first_ns);
+            let mut earlier = candidates.iter().filter(|open| is_before(open.at));
+            let (Some(&OpenResult { at, result, is_unknown }), second) = (earlier.next(), earlier.next()) else {
+                continue;
+            };
+            let Some(step) = self.steps.get(at) else { continue };
             let is_certain = second.is_none()
-                && *is_unknown
+                && is_unknown
                 && counts.get(&server) == Some(&1)
                 && is_of_type(tree, id, result.file_type)
                 && result.object.base != NONE;
             if is_certain && name_object(tree, names, id, result, step) {
                 found.defined.insert(variable);
-                add_slot(slots, *at, step.id, result, variable);
+                add_slot(slots, at, step.id, result, variable);
             } else {
                 found.ambiguous.insert(variable);
                 tree.exclude_from_seeding(id);

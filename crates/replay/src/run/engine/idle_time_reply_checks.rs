@@ -48,7 +48,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !self.verification.unchecked_replies.is_behind() {
             self.verification.pending_variables.clear();
         }
-        self.count_step(&entry, outcome);
+        self.count_step(entry, outcome);
         let late_differences = self.verification.checker.take_late_differences(false);
         if !late_differences.is_empty() {
             self.report.steps.apply_late_differences(late_differences);
