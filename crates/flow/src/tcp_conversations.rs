@@ -468,13 +468,14 @@ impl TcpConversationTable {
         ends.into_iter().find(|(deadline, _)| direction::is_past(*deadline, now)).map(|(_, at)| *at)
     }
 
-    /// Returns `true` if bytes of a stream between these addresses wait after a gap, and its protocol is unknown: it
-    /// may carry RPC. With many gaps, returns `true` without a search.
+    /// Returns `true` if all bytes of a stream between these addresses wait after a gap: it may carry RPC. With many
+    /// gaps, returns `true` without a search.
     pub(super) fn has_undetermined_between(&self, addresses: (Address, Address)) -> bool {
         let mut waiting = self.deadlines.iter().filter_map(|(_, at)| self.slots.get(*at));
         self.deadlines.len() > MAX_EXAMINED_GAPS
             || waiting.any(|stream| {
-                matches!(stream.protocol, StreamProtocol::Opening | StreamProtocol::MidStream { .. })
+                stream.connection.is_none()
+                    && !matches!(stream.protocol, StreamProtocol::Tls | StreamProtocol::Other)
                     && ordered_addresses(stream.ports.a.0, stream.ports.b.0) == addresses
             })
     }

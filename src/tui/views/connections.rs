@@ -174,14 +174,21 @@ fn draw_use(app: &App, buffer: &mut Buffer, area: Rect, name: &str, series: &Cre
         0 => Span::styled(", no grant captured before", app.theme.dim),
         limit => Span::styled(format!(" of {limit} granted"), app.theme.reply),
     };
-    let used = Span::styled(format!("{name}: at most {max_used} in use"), app.theme.call);
-    let text = [vec![used, granted.clone(), at_limit.clone()], {
-        // On a narrow screen, the numbers stay whole.
-        let granted = Span::styled(granted.content.replace(" granted", " in use"), granted.style);
-        vec![Span::styled(format!("{name}: {max_used}"), app.theme.call), granted, at_limit]
-    }];
-    let [long, short] = text.map(Line::from);
-    let text = if long.width() <= usize::from(area.width) { long } else { short };
+    let used = |text: String| Span::styled(format!("{name}: {text}"), app.theme.call);
+    // On a narrow screen, the numbers stay whole.
+    let [in_use, of_limit] =
+        [" in use", ""].map(|end| Span::styled(granted.content.replace(" granted", end), granted.style));
+    let texts = [
+        vec![used(format!("at most {max_used} in use")), granted.clone(), at_limit.clone()],
+        vec![used(max_used.to_string()), in_use.clone(), at_limit.clone()],
+        match series.at_limit_ns() {
+            None => vec![used(max_used.to_string()), in_use],
+            Some(_) => vec![used(max_used.to_string()), of_limit, at_limit],
+        },
+    ];
+    let [long, short, shortest] = texts.map(Line::from);
+    let fits = |line: &Line<'_>| line.width() <= usize::from(area.width);
+    let text = [long, short].into_iter().find(fits).unwrap_or(shortest);
     let (heading, area) = cut_top(area, 1);
     draw_text(buffer, heading, 0, &text);
     let chart = charts::ColumnChart {
