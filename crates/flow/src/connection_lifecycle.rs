@@ -67,8 +67,8 @@ impl Flow {
         let keys = connection.conversation.transaction_keys().chain(split_keys.iter().map(|(_, other)| *other));
         // A connection with only one direction names its sender A.
         self.transaction_table.move_to_connection(keys, merged, at, sender == ConnectionSideAOrB::B);
-        for (one, other) in split_keys {
-            connection.conversation.merge_halves(&mut self.transaction_table, one, other);
+        for halves in split_keys {
+            connection.conversation.merge_halves(&mut self.transaction_table, halves, self.limits.keep_file_data);
         }
     }
 

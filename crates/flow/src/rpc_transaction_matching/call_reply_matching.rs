@@ -148,6 +148,7 @@ impl ConnectionRpcState {
         let key = match reply_key {
             Some(key) => {
                 context.transaction_table.add_call(key, transaction);
+                self.expect_reads(context.transaction_table, key, context.limits.keep_file_data);
                 key
             }
             None => context.transaction_table.add(TrackedFlowTransaction::new(
@@ -212,14 +213,28 @@ impl ConnectionRpcState {
     pub(crate) fn merge_halves(
         &mut self,
         transaction_table: &mut TrackedTransactionTable,
-        one: TransactionSlabKey,
-        other: TransactionSlabKey,
+        (one, other): (TransactionSlabKey, TransactionSlabKey),
+        keep_data: bool,
     ) {
         let has_call = |key| transaction_table.get(key).is_some_and(|entry| entry.transaction.call.is_some());
         let (call, reply) = if has_call(one) { (one, other) } else { (other, one) };
         if let Some(entry) = transaction_table.merge_halves(call, reply) {
             self.transactions.insert((entry.requester, entry.transaction.xid), call);
+            self.expect_reads(transaction_table, call, keep_data);
         }
+    }
+
+    /// Prepares for the RDMA Reads of the Requester, once a Reply has its Call.
+    fn expect_reads(
+        &mut self,
+        transaction_table: &mut TrackedTransactionTable,
+        key: TransactionSlabKey,
+        keep_data: bool,
+    ) {
+        if let Some(entry) = transaction_table.get_mut(key) {
+            retain_read_results(&mut entry.transaction, keep_data);
+        }
+        self.advertise(transaction_table, key, PackedChunkSegmentOrdinal::is_reply_segment);
     }
 
     pub(super) fn add_reply(
@@ -293,10 +308,7 @@ impl ConnectionRpcState {
             transaction.credit_use.at_limit_ns = now.nanoseconds_since(since).unwrap_or(0);
         }
         match summary {
-            Some(summary) => {
-                summary.set_reply(transaction, reply);
-                retain_read_results(transaction, context.limits.keep_file_data);
-            }
+            Some(summary) => summary.set_reply(transaction, reply),
             None => transaction.reply = Some(reply),
         }
         if let Some(stall) = stall {
@@ -311,7 +323,7 @@ impl ConnectionRpcState {
         let credits = &mut self.credits[requester];
         credits.record_grant(granted);
         credits.set_in_flight(context.transaction_table.open_on(context.connection, requester), now);
-        self.advertise(context.transaction_table, key, PackedChunkSegmentOrdinal::is_reply_segment);
+        self.expect_reads(context.transaction_table, key, context.limits.keep_file_data);
         key
     }
 

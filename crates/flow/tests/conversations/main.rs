@@ -394,6 +394,12 @@ fn shared_region_over_rocev2() {
     seeds(5, SHARED_BATCH).for_each(|seed| shared_batch(seed, Kind::Roce));
 }
 
+/// The directions of the connection are joined after a Reply with Read chunks.
+#[test]
+fn reads_of_a_reply_survive_the_join() {
+    shared_batch(41, Kind::Roce);
+}
+
 #[test]
 fn shared_region_over_iwarp() {
     seeds(5, SHARED_BATCH).for_each(|seed| shared_batch(seed, Kind::Iwarp));
