@@ -380,6 +380,13 @@ impl<'a> TransactionMessages<'a> {
         }))
     }
 
+    /// Returns the data that the Responder needed, as far as the Reply proves it.
+    pub(crate) fn needed_reads(&self) -> NeededReads {
+        let Some(Ok((Some(status), _))) = self.reply_header() else { return NeededReads::NONE };
+        let results = self.body(RpcMessageKind::Reply).map(|(_, results)| results);
+        NeededReads::new(status, self.body(RpcMessageKind::Call), results)
+    }
+
     /// Decodes the operations of a COMPOUND or CB_COMPOUND, once. A summary that is made afterwards does not decode
     /// those of a COMPOUND again.
     pub fn compound(&self) -> &DecodedCompound<'a> {

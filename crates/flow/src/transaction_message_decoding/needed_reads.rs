@@ -11,8 +11,6 @@ use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::{RpcMessageKind, RpcReplyStatus};
 use nfsrdma_dissectors::xdr::Cursor;
 
-use super::TransactionMessages;
-
 /// Data that the Responder needed from the Read list of a Call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NeededReads {
@@ -25,6 +23,22 @@ pub(crate) struct NeededReads {
 impl NeededReads {
     /// Nothing is known to be needed.
     pub(crate) const NONE: Self = Self { is_call: false, items: Some(Vec::new()) };
+
+    /// Returns what the Responder needed, by the status of its Reply, the arguments and the results.
+    pub(super) fn new(
+        status: RpcReplyStatus,
+        call: Option<(Procedure, Cursor<'_>)>,
+        results: Option<Cursor<'_>>,
+    ) -> Self {
+        let items = match (call, results) {
+            _ if !status.is_success() => Some(Vec::new()),
+            (None, _) => None,
+            (Some(_), None) => Some(Vec::new()),
+            (Some((Procedure::Compound, arguments)), Some(results)) => items_of_operations(arguments, results),
+            (Some((procedure, arguments)), Some(results)) => items_of_arguments(procedure, arguments, results),
+        };
+        Self { is_call: true, items }
+    }
 
     /// Returns the number of bytes needed of the chunks of a Position.
     pub(crate) fn bytes_at(&self, position: Option<u32>, offered_bytes: u64) -> u64 {
@@ -60,26 +74,6 @@ impl<'a> FieldObserver<'a> for ReadItems {
     }
 
     fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {}
-}
-
-impl TransactionMessages<'_> {
-    /// Returns the data that the Responder needed, as far as the Reply proves it.
-    pub(crate) fn needed_reads(&self) -> NeededReads {
-        let Some(Ok((Some(status), _))) = self.reply_header() else { return NeededReads::NONE };
-        NeededReads { is_call: true, items: self.needed_items(status) }
-    }
-
-    fn needed_items(&self, status: RpcReplyStatus) -> Option<Vec<(usize, u32)>> {
-        if !status.is_success() {
-            return Some(Vec::new());
-        }
-        let (procedure, arguments) = self.body(RpcMessageKind::Call)?;
-        let Some((_, results)) = self.body(RpcMessageKind::Reply) else { return Some(Vec::new()) };
-        match procedure {
-            Procedure::Compound => items_of_operations(arguments, results),
-            _ => items_of_arguments(procedure, arguments, results),
-        }
-    }
 }
 
 fn items_of_arguments(
