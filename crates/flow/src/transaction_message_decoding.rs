@@ -14,7 +14,7 @@ use std::cell::OnceCell;
 use nfsrdma_dissectors::field::{FieldObserver, NullFieldObserver, TypeErasedFieldObserver};
 use nfsrdma_dissectors::nfs::{self, Procedure, ProcedureStatus, v4};
 use nfsrdma_dissectors::rpc::gss::{self, GssPayload};
-use nfsrdma_dissectors::rpc::{self, Program, RpcMessageKind, RpcReplyStatus};
+use nfsrdma_dissectors::rpc::{self, Program, RpcMessageKind, RpcReplyStatus, Xid};
 use nfsrdma_dissectors::rpcrdma::{AnyDialectHeader, RpcRdmaErrorCode, WriteChunk};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError, roundup};
 
@@ -60,7 +60,8 @@ pub struct RpcSummary {
     pub call_error: Option<XdrError>,
     /// Error that ended decoding of the Reply, including bytes after its end.
     pub reply_error: Option<XdrError>,
-    /// `true` if the results of a COMPOUND or CB_COMPOUND contradict its Call, or its status.
+    /// `true` if the Reply contradicts its Call: the XID of the RPC message behind that of RPC over RDMA, or the results
+    /// of a COMPOUND or CB_COMPOUND; or if those contradict their status.
     pub has_contradiction: bool,
 }
 
@@ -109,7 +110,7 @@ impl RpcSummary {
         (!error.is_cut() && (!by_length || !has_gaps)).then_some(error)
     }
 
-    /// Returns `true` if a successful Reply does not have the results of its Call: other operations, another number of
+    /// Returns `true` if a Reply is not that of its Call: it has another XID, other operations, another number of
     /// them, or results that are not those of its procedure. An operation of NFSv4 that cannot be decoded may be one that
     /// is not described here.
     pub fn has_wrong_result(&self, transaction: &Transaction) -> bool {
@@ -427,6 +428,8 @@ impl<'a> TransactionMessages<'a> {
                         _ if status.is_some_and(|status| !status.is_success()) => cursor.expect_end().err(),
                         _ => None,
                     };
+                    let xid = self.reply.and_then(|mut message| message.word().ok());
+                    summary.has_contradiction |= xid.is_some_and(|xid| Xid(xid) != self.transaction.xid);
                 }
                 Err(error) => {
                     summary.reply_error = Some(self.unlocated_message(RpcMessageKind::Reply).unwrap_or(error));

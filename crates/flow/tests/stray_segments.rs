@@ -433,6 +433,34 @@ fn damaged_segment_changes_nothing() {
     strays_change_nothing(&DAMAGES);
 }
 
+/// Two segments with wrong checksums, of which the first begins with delivered bytes and the second continues it.
+#[test]
+fn damaged_overlap_ends() {
+    let mut faults = Vec::new();
+    for original in CAPTURES.map(Original::new) {
+        for place in 0..PLACES {
+            let mut random = Random(place);
+            let at = original.segments[20 + random.below(original.segments.len() as u64 - 20) as usize];
+            let model = Segment::from_frame(&original.frames[at]).unwrap();
+            let known = 1 + random.below(40) as u32;
+            let [first, second] = [known + 1 + random.below(300) as u32, 1 + random.below(300) as u32];
+            let from = model.sequence().wrapping_sub(known);
+            let mut damaged = |from: u32, length: u32| {
+                let data: Vec<u8> = (0..length).map(|_| random.word() as u8).collect();
+                let mut segment = model.clone().flags(PSH | ACK).at(from).with_payload(&data).sealed();
+                segment.0[TCP + 17] ^= 1;
+                Captured { time: original.frames[at].time - 1, bytes: segment.0 }
+            };
+            let strays = [damaged(from, first), damaged(from.wrapping_add(first), second)];
+            let changed = [&original.frames[..at], &strays, &original.frames[at..]].concat();
+            // Wrong checksums in a row may mean that all are wrong, and the data right.
+            let fault = original.fault(&changed, 3 * MAX_LOST);
+            faults.extend(fault.map(|fault| format!("{}, place {place}: {fault}", original.name)));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// A damaged segment (SYN, PSH) in a connection of 49 calls, as tshark counts.
 #[test]
 fn syn_in_stream_loses_no_call() {

@@ -370,7 +370,7 @@ fn too_complex(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call() && is_compound(message.transaction))?;
     message.transaction.offered_chunks().next()?;
     let complexity = ChunkListComplexity::of(message.transaction);
-    Some(RuleVerdict::from_condition(complexity.is_low(), || {
+    let verdict = RuleVerdict::from_condition(complexity.is_low(), || {
         let retry_note = if is_sent_again(message.transaction) { "; sent again after an error" } else { "" };
         let ChunkListComplexity { items, writes, segments } = complexity;
         format!(
@@ -379,7 +379,11 @@ fn too_complex(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
             writes = CountWithNoun(writes, "Write chunk"),
             segments = CountWithNoun(segments, "segment")
         )
-    }))
+    });
+    // This server supports more.
+    let status = message.transaction.summary.rpc_status;
+    let is_accepted = matches!(status, Some(RpcStatus::Rpc(status)) if status.is_success());
+    Some(if is_accepted { verdict.with_severity(Severity::Info) } else { verdict })
 }
 
 /// Returns `true` if the Call is free of the faults for which a server answers ERR_CHUNK, and has room for each
@@ -670,7 +674,8 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "An NFSv4 Call has at most one Read chunk beside the Position-Zero Read chunk, one Write chunk, and 16 \
             segments in each chunk (SHOULD).",
         explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat the \
-            Call, because the result would be the same; the text says if it did. Example: a client registers each page of a \
+            Call, because the result would be the same; the text says if it did. If the server accepted the Call, the \
+            finding is info. Example: a client registers each page of a \
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Chunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],

@@ -286,6 +286,20 @@ fn reply_that_ends_too_early_or_late() {
     }
 }
 
+/// RFC 8166 section 4.2.1.
+#[test]
+fn reply_with_another_inner_xid() {
+    for kind in BOTH {
+        let mut scene = Scene::new(*kind);
+        let mut exchange = Exchange::getattr3(scene.xid());
+        exchange.reply.rpc[3] ^= 1;
+        scene.exchange(&exchange);
+        let frames = scene.frames();
+        assert_eq!(missing(&frames), codes(exchange.call.xid, &["reply:wrong-result"]), "{kind:?}");
+        assert!(broken_rules(&findings(&frames), "").contains("rpcrdma/xid-mismatch"), "{kind:?}");
+    }
+}
+
 #[test]
 fn callback_with_results_of_another_call() {
     for kind in BOTH {

@@ -479,9 +479,16 @@ impl TcpStreamDirection {
         }
         let segment = self.to_buffered(stream_bytes, received);
         let before = self.doubtful.replace(Box::new(segment));
-        let Some(before) = before.filter(|before| before.end() == at) else { return false };
+        before.filter(|before| before.end() == at).is_some_and(|before| self.buffer_doubtful(&before))
+    }
+
+    /// Buffers what no other segment had of a kept one with a wrong checksum. Returns `false` if that is nothing: it
+    /// was damaged, and sent again.
+    fn buffer_doubtful(&mut self, segment: &OutOfOrderSegment) -> bool {
+        let Some(next) = self.next_position.filter(|next| *next < segment.end()) else { return false };
         self.checksums.is_misleading = true;
-        self.buffer_new_part(before.to_stream_bytes(), before.received);
+        let known = next.saturating_sub(segment.at) as u32;
+        self.buffer_new_part(segment.to_stream_bytes().after(known), segment.received);
         true
     }
 
@@ -493,11 +500,9 @@ impl TcpStreamDirection {
     /// Delivers the kept segment with a wrong checksum. Returns the number of its frames, 0 if a copy was delivered.
     pub(crate) fn deliver_doubtful(&mut self, reader: &mut impl TcpDirectionReader) -> u64 {
         let Some(segment) = self.doubtful.take() else { return 0 };
-        if self.next_position.is_none_or(|next| segment.at < next) {
+        if !self.buffer_doubtful(&segment) {
             return 0;
         }
-        self.checksums.is_misleading = true;
-        self.buffer_new_part(segment.to_stream_bytes(), segment.received);
         self.deliver_contiguous(None, reader);
         segment.frames.len() as u64
     }
@@ -872,7 +877,6 @@ impl TcpStreamDirection {
     /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
     /// known.
     fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl TcpDirectionReader) {
-        self.trim_buffered();
         while let Some(segment) = self.out_of_order.front()
             && Some(segment.at) == self.next_position
             && segment.received <= self.other_reached
@@ -887,26 +891,6 @@ impl TcpStreamDirection {
             reader.read_bytes(StreamBytes { meta, ..stream_bytes });
         }
         self.is_gap_requested &= !self.out_of_order.is_empty();
-    }
-
-    /// Drops buffered bytes before the next expected one: they would never be delivered, and a wait for what is missing
-    /// before them would never end.
-    fn trim_buffered(&mut self) {
-        let Some(next) = self.next_position else { return };
-        while let Some(first) = self.out_of_order.front_mut()
-            && first.at < next
-        {
-            self.buffered_bytes -= first.counted_bytes();
-            if first.end() <= next {
-                self.out_of_order.pop_front();
-                continue;
-            }
-            let known = (next - first.at) as usize;
-            first.bytes.drain(..known.min(first.bytes.len()));
-            first.length -= known as u32;
-            first.at = next;
-            self.buffered_bytes += first.counted_bytes();
-        }
     }
 
     /// Handles the acknowledgement in a segment of the receiver, of everything before a number. Returns the delays
