@@ -36,8 +36,9 @@ pub(super) struct SegmentUse {
 #[derive(Debug)]
 pub(super) struct HandleSegments {
     latest: AdvertisedSegment,
-    /// Segments other than the latest.
-    others: BTreeSet<AdvertisedSegment>,
+    /// Segments other than the latest. Allocated on demand.
+    #[expect(clippy::box_collection, reason = "a connection has hundreds of handles, nearly all of one segment")]
+    others: Option<Box<BTreeSet<AdvertisedSegment>>>,
 }
 
 /// Maximum number of segments before an offset that are checked: more than one only if segments overlap.
@@ -45,12 +46,12 @@ const MAX_NEIGHBOURS: usize = 8;
 
 impl HandleSegments {
     pub(super) fn new(latest: AdvertisedSegment) -> Self {
-        Self { latest, others: BTreeSet::new() }
+        Self { latest, others: None }
     }
 
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        1 + self.others.len()
+        1 + self.others.as_ref().map_or(0, |others| others.len())
     }
 
     /// Adds a segment of `length` bytes. Segments of answered Calls in the same memory are removed: the Requester has
@@ -69,43 +70,50 @@ impl HandleSegments {
                 !is_open && segment.offset < end && latest.offset < other_end
             })
         };
-        let mut kept = 0;
-        let mut next = AdvertisedSegment::bound(end);
-        while let Some(segment) = self.others.range(..next).next_back().copied() {
-            next = segment;
-            if is_reused(&segment) {
-                self.others.remove(&segment);
-                continue;
-            }
-            kept += 1;
-            if segment.offset < latest.offset || kept == MAX_NEIGHBOURS {
-                break;
+        if let Some(others) = &mut self.others {
+            let mut kept = 0;
+            let mut next = AdvertisedSegment::bound(end);
+            while let Some(segment) = others.range(..next).next_back().copied() {
+                next = segment;
+                if is_reused(&segment) {
+                    others.remove(&segment);
+                    continue;
+                }
+                kept += 1;
+                if segment.offset < latest.offset || kept == MAX_NEIGHBOURS {
+                    break;
+                }
             }
         }
         if before != latest && !is_reused(&before) {
-            self.others.insert(before);
+            self.others.get_or_insert_default().insert(before);
         }
     }
 
     /// Adds the segments of another table of the same handle.
     pub(super) fn merge(&mut self, other: Self) {
         let own = self.latest;
-        self.others.extend(other.iter().filter(|segment| *segment != own));
+        self.others.get_or_insert_default().extend(other.iter().filter(|segment| *segment != own));
     }
 
     /// Removes a segment. Returns `true` if none is left.
     pub(super) fn remove(&mut self, segment: AdvertisedSegment) -> bool {
-        self.others.remove(&segment);
+        if let Some(others) = &mut self.others {
+            others.remove(&segment);
+        }
         if self.latest == segment {
-            let Some(other) = self.others.pop_last() else { return true };
+            let Some(other) = self.others.as_mut().and_then(|others| others.pop_last()) else { return true };
             self.latest = other;
+        }
+        if self.others.as_ref().is_some_and(|others| others.is_empty()) {
+            self.others = None;
         }
         false
     }
 
     /// Iterates over all segments, the latest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = AdvertisedSegment> + '_ {
-        std::iter::once(self.latest).chain(self.others.iter().copied())
+        std::iter::once(self.latest).chain(self.others.iter().flat_map(|others| others.iter().copied()))
     }
 
     /// Returns the segments that may contain an offset.
@@ -114,7 +122,8 @@ impl HandleSegments {
             Some(next) => AdvertisedSegment::bound(next),
             None => AdvertisedSegment { offset, key: TransactionSlabKey::NONE, ..AdvertisedSegment::bound(0) },
         };
-        let preceding = self.others.range(..bound).rev().take(MAX_NEIGHBOURS).copied();
+        let preceding =
+            self.others.iter().flat_map(move |others| others.range(..bound).rev().take(MAX_NEIGHBOURS).copied());
         std::iter::once(self.latest).chain(preceding)
     }
 }

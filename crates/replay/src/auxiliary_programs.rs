@@ -100,7 +100,8 @@ pub fn is_limited_to_files(program: Program, version: u32, procedure: u32) -> bo
     }
 }
 
-/// Asks the port mapper of a server for the TCP port of a program.
+/// Asks the port mapper of a server for the TCP port of a program. `reconnects` says whether a connection that the server
+/// closes is made again: a caller that asks again later does not need that.
 ///
 /// # Errors
 /// Returns an error if the port mapper does not answer, or if the program is not registered.
@@ -109,6 +110,7 @@ pub fn query_port_mapper(
     ports: ConfiguredAuxiliaryPorts,
     program: Program,
     version: u32,
+    reconnects: bool,
 ) -> Result<u16, AuxiliaryProgramError> {
     let mut tcp = TcpTransport::new();
     let address = SocketAddr::new(target.address.ip(), ports.port_mapper());
@@ -120,8 +122,10 @@ pub fn query_port_mapper(
     };
     let connection = tcp.connect(&target).map_err(|error| with_context(error.into()))?;
     let xid = Xid(std::process::id().rotate_left(16) ^ program.0.rotate_left(8) ^ version);
-    let mut rpc_client = RpcClient::new(&mut tcp, connection, root_credential(), xid, target.options.timeout)
-        .with_reconnect_after_close(&target);
+    let mut rpc_client = RpcClient::new(&mut tcp, connection, root_credential(), xid, target.options.timeout);
+    if reconnects {
+        rpc_client = rpc_client.with_reconnect_after_close(&target);
+    }
     let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
     let getport = v2::Procedure::GETPORT;
     let port = rpc_client.call(
@@ -368,7 +372,7 @@ impl AuxiliaryRpcConnections {
         let (target, is_restarting) = self.target_for(program);
         let port = match self.unresponsive_ports.get(&port_mapper) {
             Some(error) => Err(error.clone()),
-            None => query_port_mapper(&target, self.configured_ports, program.0, program.1)
+            None => query_port_mapper(&target, self.configured_ports, program.0, program.1, false)
                 .map_err(|error| self.record_unresponsive_port(port_mapper, error, is_restarting)),
         };
         self.ports.insert(program, port.clone());

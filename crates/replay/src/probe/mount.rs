@@ -93,7 +93,7 @@ fn port_of_mount(url: &ServerUrl, server: SocketAddr, options: &ConnectOptions) 
     }
     let target = ConnectTarget { address: server, name: url.host.clone(), options: options.clone() };
     let ports = ConfiguredAuxiliaryPorts { port_mapper: url.rpcbind_port, mount: None };
-    query_port_mapper(&target, ports, Program::MOUNT, 3).map_err(|error| match error {
+    query_port_mapper(&target, ports, Program::MOUNT, 3, true).map_err(|error| match error {
         AuxiliaryProgramError::Absent(why) | AuxiliaryProgramError::Unregistered(why) => {
             format!("{why}; without a port mapper, name the port of MOUNT with ?mountport=")
         }
