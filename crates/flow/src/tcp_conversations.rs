@@ -37,8 +37,8 @@ pub(super) struct TcpConversation {
     /// Side that sent a RST, and its time.
     pub(super) reset: Option<(ConnectionSideAOrB, Timestamp)>,
     /// SYN of each side in a stream that has carried data. A new stream begins only if the other side answers it, or
-    /// data continue at its number. RFC 9293 section 3.10.7.4.
-    pub(super) unconfirmed_syns: ConnectionSidePair<Option<CapturedSyn>>,
+    /// data continue at its number. RFC 9293 section 3.10.7.4. Allocated for the first: hardly a stream has one.
+    unconfirmed_syns: Option<Box<ConnectionSidePair<Option<CapturedSyn>>>>,
     /// `true` if a snap length truncated segments of it.
     pub(super) is_cut: bool,
     /// `true` if segments were truncated so much that nothing was found in them.
@@ -46,7 +46,7 @@ pub(super) struct TcpConversation {
     /// `true` if RPC was found in it, or in an earlier incarnation.
     pub(super) has_carried_rpc: bool,
     /// Previous incarnation of the stream, between the same ports.
-    previous: Option<PreviousStreamIncarnation>,
+    previous: Option<Box<PreviousStreamIncarnation>>,
     /// Last segment whose sequence number is far ahead of all others, or far from them.
     pub(super) stray: Option<Box<StraySegment>>,
     /// Bytes buffered, as counted last.
@@ -148,7 +148,7 @@ impl TcpConversation {
             last_frame: FrameNumber::default(),
             is_ending: false,
             reset: None,
-            unconfirmed_syns: ConnectionSidePair::default(),
+            unconfirmed_syns: None,
             is_cut: false,
             has_cut_messages: false,
             has_carried_rpc: false,
@@ -158,6 +158,20 @@ impl TcpConversation {
             counted_memory_bytes: 0,
             deadline: None,
         }
+    }
+
+    /// Returns `true` if a SYN is to be confirmed.
+    #[inline]
+    pub(super) fn has_unconfirmed_syn(&self) -> bool {
+        self.unconfirmed_syns.is_some()
+    }
+
+    pub(super) fn unconfirmed_syn(&self, sender: ConnectionSideAOrB) -> Option<CapturedSyn> {
+        self.unconfirmed_syns.as_ref().and_then(|syns| syns[sender])
+    }
+
+    pub(super) fn keep_unconfirmed_syn(&mut self, sender: ConnectionSideAOrB, syn: CapturedSyn) {
+        self.unconfirmed_syns.get_or_insert_default()[sender] = Some(syn);
     }
 
     /// Returns `true` if the stream has carried data, or both sides have opened it.
@@ -216,7 +230,7 @@ impl TcpConversation {
         segment: &TcpSegment<'_>,
         now: Timestamp,
     ) -> bool {
-        self.previous.is_some_and(|previous| previous.contains_copy(sender, &self.directions, segment, now))
+        self.previous.as_ref().is_some_and(|previous| previous.contains_copy(sender, &self.directions, segment, now))
     }
 
     /// Forgets the previous incarnation, because it had the same numbers.
@@ -429,7 +443,7 @@ impl TcpConversationTable {
             }
             let directions = std::mem::take(&mut stream.directions).swapped_if(stream.ports != ports);
             *stream = TcpConversation {
-                previous: Some(PreviousStreamIncarnation::new(&directions)),
+                previous: Some(Box::new(PreviousStreamIncarnation::new(&directions))),
                 counted_memory_bytes: stream.counted_memory_bytes,
                 has_carried_rpc: stream.has_carried_rpc,
                 ..TcpConversation::new(ports, self.count)

@@ -65,7 +65,7 @@ impl Flow {
         let is_suspect = stream.needs_checksum(sender, segment);
         let is_unusual = is_suspect
             || stream.stray.is_some()
-            || stream.unconfirmed_syns.0.iter().any(Option::is_some)
+            || stream.has_unconfirmed_syn()
             || stream.directions[sender].place(segment.sequence) != SegmentPlace::Near;
         let accepted = match is_unusual {
             true => self.accept_unusual_segment(at, sender, ports, packet_meta, (datagram, segment), is_suspect)?,
@@ -194,7 +194,7 @@ impl Flow {
             _ if stream.is_over() && !is_copy && (is_other || own.has_begun()) => false,
             true if !own.has_bytes() && own.fits_syn(syn.sequence) => true,
             true => {
-                let peer_syn = stream.unconfirmed_syns[sender.peer()].filter(|peer_syn| peer_syn.is_pair(syn));
+                let peer_syn = stream.unconfirmed_syn(sender.peer()).filter(|peer_syn| peer_syn.is_pair(syn));
                 // An acknowledgement of the next byte of the stream answers no SYN.
                 let continues = |side: ConnectionSideAOrB, syn: CapturedSyn| {
                     syn.acknowledgment.is_none() && stream.directions[side].is_continued_at(syn.first_byte())
@@ -202,7 +202,7 @@ impl Flow {
                 let peer_syn =
                     peer_syn.filter(|peer_syn| !continues(sender, syn) && !continues(sender.peer(), *peer_syn));
                 if peer_syn.is_none() {
-                    stream.unconfirmed_syns[sender] = Some(syn);
+                    stream.keep_unconfirmed_syn(sender, syn);
                     return None;
                 }
                 return Some(self.begin_stream(at, sender, ports, syn.time, [Some(syn), peer_syn]));
@@ -261,8 +261,8 @@ impl Flow {
     ) -> ConnectionSideAOrB {
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         let (own, peer) = (&stream.directions[sender], &stream.directions[sender.peer()]);
-        let own_syn = stream.unconfirmed_syns[sender].filter(|syn| syn.first_byte() == segment.sequence);
-        let peer_syn = stream.unconfirmed_syns[sender.peer()].filter(|syn| syn.first_byte() == segment.acknowledgment);
+        let own_syn = stream.unconfirmed_syn(sender).filter(|syn| syn.first_byte() == segment.sequence);
+        let peer_syn = stream.unconfirmed_syn(sender.peer()).filter(|syn| syn.first_byte() == segment.acknowledgment);
         let has_first_byte = own_syn.is_some() && segment.payload.length > 0 && !own.is_continued_at(segment.sequence);
         // The last segment of a handshake has both numbers of the one before.
         let ends_handshake = peer_syn.is_some_and(|syn| syn.acknowledgment == Some(segment.sequence))

@@ -180,9 +180,9 @@ fn draw_use(app: &App, buffer: &mut Buffer, area: Rect, name: &str, series: &Cre
         [" in use", ""].map(|end| Span::styled(granted.content.replace(" granted", end), granted.style));
     let texts = [
         vec![used(format!("at most {max_used} in use")), granted.clone(), at_limit.clone()],
-        vec![used(max_used.to_string()), in_use.clone(), at_limit.clone()],
+        vec![used(max_used.to_string()), in_use, at_limit.clone()],
         match series.at_limit_ns() {
-            None => vec![used(max_used.to_string()), in_use],
+            None => vec![used(format!("at most {max_used} in use")), granted],
             Some(_) => vec![used(max_used.to_string()), of_limit, at_limit],
         },
     ];

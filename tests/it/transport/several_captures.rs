@@ -12,7 +12,7 @@ use crate::captures;
 fn with_other_rights(capture: &str) -> Vec<u8> {
     let mut bytes = captures::bytes(capture);
     // ACCESS, its status, and the supported and granted rights of a reply.
-    let access = b"\0\0\0\x03\0\0\0\0\0\0\0\x3f\0\0\0";
+    let access = b"\0\0\0\x03\0\0\0\0\0\0\x01\xdf\0\0\x01";
     let at = bytes.windows(access.len()).position(|window| window == access).expect("a reply to ACCESS");
     bytes[at + access.len()] ^= 1;
     bytes

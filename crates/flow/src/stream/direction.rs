@@ -216,7 +216,7 @@ pub(crate) struct TcpStreamDirection {
     /// Reports of the receiver about missing bytes. Allocated at the first: most streams lose nothing.
     reports: Option<Box<TcpReceiverAcknowledgements>>,
     /// Retransmission that the receiver needed, since the last call of [`TcpStreamDirection::delay_messages`].
-    needed_retransmission: Option<(Range<StreamPosition>, Timestamp)>,
+    needed_retransmission: Option<Box<(Range<StreamPosition>, Timestamp)>>,
     /// Time at which the receiver last requested a retransmission.
     pub(crate) last_request_time: Option<Timestamp>,
     /// Detector for its duplicates.
@@ -819,7 +819,7 @@ impl TcpStreamDirection {
         let is_needed = self.is_needed(&stream_bytes);
         if is_needed {
             let Range { start, end } = stream_bytes.range();
-            self.needed_retransmission = Some((start.max(self.acknowledged)..end, time));
+            self.needed_retransmission = Some(Box::new((start.max(self.acknowledged)..end, time)));
         } else if let Some(reports) = &mut self.reports {
             reports.record_needless(&stream_bytes.range());
         }
@@ -863,7 +863,8 @@ impl TcpStreamDirection {
         &mut self,
         mut delay: impl FnMut(TransactionSlabKey, RpcMessageKind, Timestamp) -> Option<Timestamp>,
     ) {
-        let Some((retransmitted, until)) = self.needed_retransmission.take() else { return };
+        let Some(needed) = self.needed_retransmission.take() else { return };
+        let (retransmitted, until) = *needed;
         let from = self.unacknowledged_messages.partition_point(|(end, ..)| *end <= retransmitted.start);
         for (_, key, kind) in self.unacknowledged_messages.range(from..).copied() {
             if let Some(before) = delay(key, kind, until) {
