@@ -105,7 +105,7 @@ impl FrameFileOutput {
         for call in flow.pending_calls().filter(|call| due.contains(&call.key)) {
             let Some((transaction, paths)) = output.selected_pending(&call) else { continue };
             transaction.with_messages(|messages| {
-                self.file.pending(call.key, &transaction, messages, &messages.summary(), paths);
+                self.file.pending(&call, &transaction, messages, &messages.summary(), paths);
             });
         }
     }

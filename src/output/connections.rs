@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::connections::ConnectionTally;
-use nfsrdma_analysis::load_over_time::CreditSeries;
+use nfsrdma_analysis::load_over_time::{CreditSeries, TimeAtLimit};
 use nfsrdma_analysis::sessions::{ConnectionSessionSummary, SessionChannelBinding, SessionChannelLimits};
 use nfsrdma_conformance::Finding;
 use nfsrdma_dissectors::address::VirtualNetwork;
@@ -54,7 +54,6 @@ const COLUMNS_WITH_FINDINGS: &[TableColumn; COLUMNS.len() + 1] = &{
 /// Returns the cells of a connection.
 pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let ConnectionTally { name, dialect, transactions, incomplete, bytes, .. } = row.tally;
-    let at_limit_ns = row.at_limit_ns().filter(|_| row.was_at_limit());
     let (granted, used) = match (row.granted_credits(), row.in_use()) {
         (0, _) => (String::new(), String::new()),
         (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
@@ -70,9 +69,18 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         row.state_name().to_owned(),
         granted,
         used,
-        at_limit_ns.map_or(String::new(), |ns| HumanDuration(ns, glyphs).to_string()),
+        at_limit_text(row.time_at_limit(), glyphs),
         recovery_text(row.tally.recovery_ns, glyphs),
     ]
+}
+
+/// Formats the time at a limit: `1.50 s`, `never`, or blank if the limit is unknown.
+pub fn at_limit_text(time: TimeAtLimit, glyphs: Glyphs) -> String {
+    match time {
+        TimeAtLimit::Unknown => String::new(),
+        TimeAtLimit::Never => "never".to_owned(),
+        TimeAtLimit::Ns(ns) => HumanDuration(ns, glyphs).to_string(),
+    }
 }
 
 /// Formats the endpoints of a connection, and its virtual network.
@@ -127,7 +135,7 @@ pub fn describe_parameters(row: &ConnectionStats) -> String {
     text.strip_prefix("; ").map(str::to_owned).unwrap_or(text)
 }
 
-/// Describes the use of credits or slots: `slots: at most 8 in use of 8 granted, at the limit for 1.50 s`.
+/// Describes the use of credits or slots: `slots: at most 8 in use of 8 granted, at the limit for 1.50 s, to the end`.
 pub fn describe_use(name: &str, series: &CreditSeries) -> String {
     let (in_flight, limit) = series.most_in_flight();
     let mut text = format!("{name}: at most {in_flight} in use");
@@ -135,10 +143,13 @@ pub fn describe_use(name: &str, series: &CreditSeries) -> String {
         0 => text.push_str(", no grant captured before"),
         limit => _ = write!(text, " of {limit} granted"),
     }
-    match series.at_limit_ns() {
-        Some(ns) => _ = write!(text, ", at the limit for {}", HumanDuration(ns, Glyphs::ASCII)),
-        None if limit > 0 => text.push_str(", never at the limit"),
-        None => {}
+    match series.time_at_limit() {
+        TimeAtLimit::Unknown => {}
+        TimeAtLimit::Never => text.push_str(", never at the limit"),
+        TimeAtLimit::Ns(ns) => {
+            let _ = write!(text, ", at the limit for {}", HumanDuration(ns, Glyphs::ASCII));
+            text.push_str(series.exhausted_since.map_or("", |_| ", to the end"));
+        }
     }
     text
 }
@@ -185,7 +196,7 @@ fn message_credits(row: &ConnectionStats) -> Option<[Version2SendCredits; 2]> {
 }
 
 /// Returns the time steps in which Calls requested or used credits, or Replies granted any.
-fn credit_steps(CreditSeries(series): &CreditSeries) -> impl Iterator<Item = impl Serialize> {
+fn credit_steps(CreditSeries { steps: series, .. }: &CreditSeries) -> impl Iterator<Item = impl Serialize> {
     let width_ns = series.width();
     let steps = series.start().into_iter().flat_map(|start| (0..).zip(series.steps()).map(move |step| (start, step)));
     let active_steps = steps.filter(|(_, (_, step))| step.requested > 0 || step.granted > 0 || step.in_flight > 0);
@@ -315,12 +326,13 @@ impl ConnectionLineWriter {
             OutputLineFormat::Text => {
                 let styles = self.screen.styles;
                 let mut cells = cells(row, self.screen.glyphs).map(|cell| (cell, Style::new()));
+                let is_never = row.time_at_limit() == TimeAtLimit::Never;
                 for (at, style) in [
                     (0, styles.operation),
                     (1, styles.dim),
                     (6, styles.mark),
                     (7, styles.dim),
-                    (10, styles.error),
+                    (10, if is_never { styles.dim } else { styles.error }),
                     (11, styles.error),
                 ] {
                     cells[at].1 = style;
@@ -329,7 +341,11 @@ impl ConnectionLineWriter {
                 let severity_name = worst.map_or(String::new(), |severity| severity.name().to_owned());
                 let cells: Vec<_> = cells.into_iter().chain([(severity_name, styles.error)]).collect();
                 self.table.line(to, &cells)?;
-                let parameters = if is_full { describe_parameters(row) } else { String::new() };
+                let mut parameters = if is_full { describe_parameters(row) } else { String::new() };
+                let hung = row.credits.as_ref().filter(|credits| is_full && credits.exhausted_since.is_some());
+                if let Some(credits) = hung {
+                    let _ = write!(parameters, "; {}", describe_use("credits", credits));
+                }
                 if !parameters.is_empty() {
                     writeln!(to, "    {parameters}")?;
                 }
@@ -382,6 +398,7 @@ fn session_object(session: &ConnectionSessionSummary, slots: Option<&CreditSerie
             limit: Some(limit).filter(|limit| *limit > 0),
             granted: slots.max_of(|step| step.granted),
             at_limit_ns: slots.at_limit_ns().unwrap_or(0),
+            at_limit_since: slots.exhausted_since.map(DisplayAsJsonString),
         }
     });
     json_object! {
@@ -422,6 +439,7 @@ fn credits_object(row: &ConnectionStats) -> impl Serialize {
         granted: row.granted_credits(),
         in_use: row.in_use(),
         at_limit_ns: row.at_limit_ns(),
+        at_limit_since: row.credits.as_ref().and_then(|credits| credits.exhausted_since).map(DisplayAsJsonString),
         reverse_asked: tally.reverse_requested_credits,
         reverse_granted: tally.reverse_granted_credits,
         steps: JsonArray(|| row.credits.iter().flat_map(credit_steps)),

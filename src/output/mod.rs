@@ -392,7 +392,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
                 return Ok(());
             }
             let slot = call_session_slots::slot(messages, &summary);
-            let pending = PendingCallProgress { age_ns, phase: call.phase(), slot };
+            let pending = PendingCallProgress { age_ns, phase: call.phase(), slot, direction: call.direction };
             match lines_view {
                 SelectedViewLineWriter::List(list) => {
                     list.transaction(to, &transaction, messages, &summary, names, (&[], Some(pending)))
@@ -405,14 +405,15 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         })
     }
 
-    /// Returns a call without a reply with its paths, if the filter selects it.
+    /// Returns a call without a reply with its paths, if the filter selects it. In the view of frames, a filter selects
+    /// frames only.
     pub fn selected_pending(&mut self, call: &PendingCall<'_>) -> Option<(Transaction, OperationPaths<'_>)> {
         let names = self.early_names.as_mut().unwrap_or(&mut self.names);
         let transaction = call.to_transaction();
-        let selection = &mut self.selection;
+        let selection = self.selection.as_mut().filter(|_| self.settings.view != OutputLineUnit::Frames);
         let is_selected = transaction.with_messages(|messages| {
             names.resolve(&transaction, messages, &messages.summary());
-            selection.as_mut().is_none_or(|one| one.pending(call.key, &transaction, messages, names.paths()))
+            selection.is_none_or(|one| one.pending(call.key, &transaction, messages, names.paths()))
         });
         is_selected.then(|| (transaction, names.paths()))
     }

@@ -32,6 +32,7 @@ pub mod app;
 mod clipboard;
 pub mod event_loop;
 mod followed_file;
+mod frame_clock;
 pub mod frame_reload;
 mod frame_scan;
 pub mod keys;

@@ -16,10 +16,10 @@ use nfsrdma_analysis::statistics::OperationKey;
 use nfsrdma_capture_file::{CaptureInterfaceLinkState, NextFrame, SourceError};
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_flow::pending_call_queries::PendingCall;
-use nfsrdma_flow::transaction::CallDirection;
 use nfsrdma_flow::{Flow, FlowLimits, Transaction, TransactionSlabKey};
 use rustc_hash::FxHashSet;
 
+use super::frame_clock::FrameClock;
 use super::model::pending_calls_and_rates::{LiveActivitySnapshot, MAX_LISTED_CALLS, OLD_NS, PendingCallRow};
 use super::model::statistics_snapshot::{PendingCallTally, ViewTablesBuilder};
 use super::model::transaction_list_row::{PAGE_ROWS, RowPage, TuiTransactionRowBuilder};
@@ -39,7 +39,7 @@ const TABLES_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between updates of pending Calls and rates.
 const ACTIVITY_INTERVAL: Duration = Duration::from_millis(250);
 /// Maximum number of pending Calls that a filter evaluates, oldest first.
-const MAX_FILTERED_CALLS: usize = 1_000;
+const MAX_FILTERED_CALLS: usize = 4_096;
 /// Number of frames between two resume points.
 const RESUME_POINT_FRAMES: u64 = 4096;
 /// Maximum number of Transactions that wait for their numbers.
@@ -155,7 +155,7 @@ impl ReadPass {
             are_tables_stale: false,
             last_tables: Instant::now(),
             is_interface: capture.is_live(),
-            clock: None,
+            clock: FrameClock::default(),
             counted_pending: FxHashSet::default(),
             pending_tally: PendingCallTally::default(),
             rates: RecentRates::new(tables_bytes / 4),
@@ -390,8 +390,8 @@ struct ReadPassState {
     last_tables: Instant,
     /// `true` if frames come from an interface, which stamps them when they arrive.
     is_interface: bool,
-    /// Time of a frame, and when it was received by the first pass, if frames are received once.
-    clock: Option<(Timestamp, Instant)>,
+    /// The clock that stamps frames, if frames are received once.
+    clock: FrameClock,
     /// Pending calls whose credits and sessions are counted.
     counted_pending: FxHashSet<TransactionSlabKey>,
     /// Old pending calls, as far as the filter selects them.
@@ -418,18 +418,14 @@ impl ReadPassState {
         self.record_events();
     }
 
-    /// Sets the clock by a frame that is about to be decoded. Frames of an interface may wait before they are decoded:
-    /// then the clock runs on, and decoding is behind it. Without a pause before the frame, it may have waited.
+    /// Sets the clock by a frame that is about to be decoded.
     fn update_clock(&mut self, time: Timestamp, has_paused: bool) {
-        if !self.delivers_at_once {
-            return;
+        let now = Instant::now();
+        match (self.delivers_at_once, self.is_interface) {
+            (false, _) => {}
+            (true, false) => self.clock.set(time, now),
+            (true, true) => self.progress.behind_ns = self.clock.frame(time, now, has_paused),
         }
-        let now = self.now().filter(|_| self.is_interface && !has_paused);
-        let behind_ns = now.and_then(|now| now.nanoseconds_since(time));
-        if behind_ns.is_none() {
-            self.clock = Some((time, Instant::now()));
-        }
-        self.progress.behind_ns = behind_ns.unwrap_or(0);
     }
 
     /// Judges the transport events of the flow's last step, if rules are applied.
@@ -571,9 +567,14 @@ impl ReadPassState {
 
     /// Returns the current time of the clock that stamps frames.
     fn now(&self) -> Option<Timestamp> {
-        let (time, received_at) = self.clock?;
-        let passed_ns = i64::try_from(received_at.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        Some(Timestamp(time.0.saturating_add(passed_ns)))
+        self.clock.at(Instant::now())
+    }
+
+    /// Returns the time of the tables, until which calls without a reply use credits and slots: that of the clock,
+    /// unless frames wait to be decoded, or none will come.
+    fn table_time(&self, is_last: bool) -> Timestamp {
+        let clock = self.now().filter(|_| !is_last && self.progress.behind_ns == 0);
+        clock.map_or(self.flow.now(), |now| now.max(self.flow.now()))
     }
 
     /// Returns the current activity, if an update is due.
@@ -624,7 +625,7 @@ impl ReadPassState {
                 }
                 let operation = OperationKey::from_summary(&summary);
                 if is_old(call) {
-                    tally.add(transaction.connection, operation);
+                    tally.add(transaction.connection, operation, paths.path);
                 }
                 let is_listed = pending.len() < MAX_LISTED_CALLS;
                 if !is_listed && selection.is_none() {
@@ -633,7 +634,7 @@ impl ReadPassState {
                 let (slot, phase) = (call_session_slots::slot(messages, &summary), call.phase());
                 let age_ns = now.nanoseconds_since(call.since).unwrap_or(0);
                 if is_listed && is_old(call) {
-                    let progress = PendingCallProgress { age_ns, phase, slot };
+                    let progress = PendingCallProgress { age_ns, phase, slot, direction: call.direction };
                     writer.add_pending(&mut rows, &transaction, messages, &summary, paths, progress);
                 }
                 let (label, path, name_length) = writer.label(messages, &summary, paths);
@@ -649,7 +650,7 @@ impl ReadPassState {
                     slot,
                     phase,
                     copies: call.copies,
-                    is_reverse: transaction.direction == CallDirection::Reverse,
+                    direction: call.direction,
                 });
             });
             if *infers_names && at < MAX_FILTERED_CALLS {
@@ -693,7 +694,8 @@ impl ReadPassState {
         let tables = (is_last || is_due || self.tables_builder.is_unused()).then(|| {
             self.last_tables = Instant::now();
             self.are_tables_stale = false;
-            Box::new(self.tables_builder.tables(&self.flow, &self.pending_tally))
+            let now = self.table_time(is_last);
+            Box::new(self.tables_builder.tables(&self.flow, &self.pending_tally, now))
         });
         let page = std::mem::take(&mut self.page);
         let progress = self.progress;

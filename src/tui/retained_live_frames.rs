@@ -6,7 +6,6 @@
 //! frames are gone.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Instant;
 
 use nfsrdma_analysis::names::OperationPaths;
 use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource};
@@ -16,6 +15,7 @@ use nfsrdma_flow::Transaction;
 use nfsrdma_flow::transaction::{CallDirection, TransactionConnection};
 use rustc_hash::FxHashMap;
 
+use super::frame_clock::FrameClock;
 use super::model::transaction_list_row;
 use crate::output::recent_frame_buffer::RecentFrameBuffer;
 use crate::output::tree::frame_store::FrameStore as _;
@@ -76,8 +76,8 @@ pub(super) struct FirstPassProgress {
     pub(super) frame: FrameNumber,
     /// Capture time at which the first pass found no more frames.
     pub(super) idle: Option<Timestamp>,
-    /// Time of a frame, and when it was received: the clock that stamps frames.
-    pub(super) clock: Option<(Timestamp, Instant)>,
+    /// The clock that stamps frames.
+    pub(super) clock: FrameClock,
     /// `true` if it has ended.
     pub(super) is_over: bool,
 }

@@ -192,7 +192,7 @@ pub(super) fn save(
                     None => what.contains(&transaction),
                 };
                 if is_whole && is_selected {
-                    file.pending(call.key, &transaction, messages, &summary, names.paths());
+                    file.pending(&call, &transaction, messages, &summary, names.paths());
                 }
             });
         }

@@ -71,6 +71,24 @@ fn operations_of_a_pending_call_have_the_paths_of_its_transaction() {
     assert!(paths("pending").contains(&"/data/w/s2k".into()));
 }
 
+/// All that is known when a call is sent selects it, and that it is not complete.
+#[test]
+fn known_fields_select_pending_calls() {
+    for (filter, count) in [
+        ("nfsrdma.connection == 1 && nfsrdma.transport == \"rocev2\" && nfsrdma.direction == \"forward\"", 1),
+        ("nfsrdma.client == 10.9.0.2 && nfsrdma.server == 10.9.0.1 && nfsrdma.client_port == 17", 1),
+        ("nfsrdma.path == \"/data/w/s2k\" && nfsrdma.operation == \"READ\" && nfs.slotid == 0", 1),
+        ("nfsrdma.chunk.kind == \"write\" && nfsrdma.chunk.offered == 4096 && nfsrdma.call.frame == 590", 1),
+        ("nfsrdma.complete == 0 && nfsrdma.missing == \"reply\"", 1),
+        ("nfsrdma.latency", 0),
+        ("nfsrdma.status", 0),
+        ("nfsrdma.client == 10.9.0.1", 0),
+    ] {
+        let lines = json(&["--pending", "1", "-Y", filter], "selected.pcap");
+        assert_eq!(lines.iter().filter(|line| line["kind"] == "pending").count(), count, "{filter}");
+    }
+}
+
 #[test]
 fn nothing_is_reported_of_a_file_unless_it_is_asked_for() {
     for arguments in [&[][..], &["--pending", "0"], &["--pending", "1", "-Y", "nfs.opcode == WRITE"]] {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_flow::{ConnectionParametersSnapshot, Flow, Transaction};
+use nfsrdma_flow::{ConnectionParametersSnapshot, CreditsInUse, Flow, Transaction};
 
 use super::call_session_slots::SessionId;
 use super::connections::ConnectionTally;
-use super::load_over_time::{CREDIT_STEPS, CreditSample, CreditSeries};
+use super::load_over_time::{CREDIT_STEPS, CreditSample, CreditSeries, TimeAtLimit};
 use super::sessions::{CapturedSessionConnections, ConnectionSessionSummary};
 use super::slot_use::SlotUse;
 
@@ -60,9 +60,9 @@ impl ConnectionStats {
         Some(self.credits.as_ref()?.at_limit_ns().unwrap_or(0))
     }
 
-    /// Returns `true` if as many calls were in flight as granted.
-    pub fn was_at_limit(&self) -> bool {
-        self.credits.as_ref().is_some_and(|credits| credits.at_limit_ns().is_some())
+    /// Returns the time with as many calls in flight as granted; unknown on a connection without credits.
+    pub fn time_at_limit(&self) -> TimeAtLimit {
+        self.credits.as_ref().map_or(TimeAtLimit::Unknown, CreditSeries::time_at_limit)
     }
 
     /// Returns the use of the slots of the session with the most calls in flight.
@@ -112,9 +112,10 @@ impl ConnectionStatesAndCredits {
         self.slots.frame(flow);
     }
 
-    /// Updates the states of the connections in the flow. States that the flow has evicted remain.
-    pub fn update_states(&mut self, flow: &Flow) {
-        self.now = flow.now();
+    /// Updates the states of the connections in the flow at `now`, when calls without a reply still wait. States that
+    /// the flow has evicted remain.
+    pub fn update_states(&mut self, flow: &Flow, now: Timestamp) {
+        self.now = now;
         for state in flow.connections() {
             if state.is_ending {
                 self.sessions.end_connection(state.number);
@@ -141,13 +142,13 @@ impl ConnectionStatesAndCredits {
         now: Timestamp,
     ) -> ConnectionStats {
         // As long as no reply comes, no transaction has the time at the limit.
-        if let (Some(state), Some(credits)) = (state, &mut credits)
-            && let [Some(since), _] = state.exhausted_since
-        {
-            let until = state.ended_at.unwrap_or(now).max(since);
-            let (in_flight, limit) = credits.last_in_flight();
-            credits.hold(in_flight, limit, since, until);
-            credits.at_limit(since, until);
+        if let (Some(state), Some(credits)) = (state, &mut credits) {
+            let until = state.ended_at.unwrap_or(now);
+            let [CreditsInUse { in_flight, since, granted, exhausted_since }, _] = state.credits_in_use;
+            if let Some(since) = since {
+                credits.hold(in_flight, granted, since, until);
+            }
+            credits.hold_limit(exhausted_since, until);
         }
         let sessions = self.sessions.sessions_of(tally.name.number);
         let slots = sessions.iter().filter_map(|session| Some((session.id, self.slots.of_session(&session.id, now)?)));
@@ -226,7 +227,7 @@ mod tests {
             message_credits: Default::default(),
             is_ending: true,
             ended_at: None,
-            exhausted_since: [None; 2],
+            credits_in_use: Default::default(),
         };
         let now = Timestamp::default();
         let mut open = OpenConnectionTallies::new(1 << 20);
@@ -267,7 +268,10 @@ mod tests {
     #[test]
     fn hung_calls_use_up_credits() {
         let row = connection("cases/all-credits-hang.pcap.gz");
-        assert_eq!((row.in_use(), row.granted_credits(), row.was_at_limit()), (Some(16), 16, true));
+        // From the last call, at 3.024999 s, to the end, 15 µs later.
+        assert_eq!((row.in_use(), row.granted_credits(), row.time_at_limit()), (Some(16), 16, TimeAtLimit::Ns(15_000)));
+        let since = row.credits.unwrap().exhausted_since;
+        assert_eq!(since.map(|since| since.to_string()), Some("1003.014999999".to_owned()));
         let row = connection("cases/server-dead.pcap");
         assert_eq!((row.in_use(), row.granted_credits(), row.state_name()), (Some(8), 8, "closed"));
         // From the last call, at 1.9 ms, to the disconnection.

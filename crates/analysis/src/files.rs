@@ -17,6 +17,15 @@ pub struct FileTally {
     pub bytes: u64,
     /// Sum of their latencies, in nanoseconds.
     pub time_ns: u64,
+    /// Number of them with a latency: calls without a reply have none.
+    pub timed: u64,
+}
+
+impl FileTally {
+    /// Returns the mean latency, in nanoseconds; `None` without any.
+    pub fn mean_ns(&self) -> Option<u64> {
+        self.time_ns.checked_div(self.timed)
+    }
 }
 
 /// Files by path; a file without a known name has the hash of its filehandle as its path.
@@ -52,7 +61,10 @@ impl FileTallies {
         tally.transactions += 1;
         tally.errors += u64::from(has_failed);
         tally.bytes += bytes;
-        tally.time_ns += transaction.latency_ns().unwrap_or(0);
+        if let Some(latency_ns) = transaction.latency_ns() {
+            tally.time_ns += latency_ns;
+            tally.timed += 1;
+        }
     }
 
     fn evict_smallest(&mut self) {
@@ -72,6 +84,11 @@ impl FileTallies {
         let mut values: Vec<u64> = self.tallies.values().map(value_of).collect();
         values.sort_unstable_by(|a, b| b.cmp(a));
         values.get(keep_count).copied().unwrap_or(0)
+    }
+
+    /// Returns the traffic of a file; `None` if it is not known.
+    pub fn get(&self, path: &[u8]) -> Option<FileTally> {
+        self.tallies.get(path).copied()
     }
 
     /// Returns the number of files.
@@ -132,7 +149,12 @@ mod tests {
         files.transaction(b"/a", &transactions[60], 100, false);
         files.transaction(b"/a", &transactions[60], 50, true);
         let time = 2 * transactions[60].latency_ns().unwrap();
-        let tally = FileTally { transactions: 2, errors: 1, bytes: 150, time_ns: time };
+        let tally = FileTally { transactions: 2, errors: 1, bytes: 150, time_ns: time, timed: 2 };
         assert_eq!(files.largest(9, |tally| tally.bytes), [(&b"/a"[..], tally)]);
+        // A call without a reply does not lower the mean.
+        let hung = Transaction { reply: None, ..transactions[60].clone() };
+        files.transaction(b"/a", &hung, 10, false);
+        let tally = files.get(b"/a").unwrap();
+        assert_eq!((tally.transactions, tally.mean_ns()), (3, transactions[60].latency_ns()));
     }
 }

@@ -99,14 +99,30 @@ impl TimeSeriesBucket for CreditSample {
     }
 }
 
+/// Time during which as many calls were in flight as granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeAtLimit {
+    /// The limit is unknown: no grant was captured before the most calls were in flight.
+    Unknown,
+    /// There never were as many.
+    Never,
+    /// Nanoseconds; 0 if the capture ended at once.
+    Ns(u64),
+}
+
 /// Use of the credits of a connection, forward direction (RFC 8166 section 3.3.1), or of the slots of a session, fore
 /// channel (RFC 8881 section 2.10.6.1).
 #[derive(Clone, Debug)]
-pub struct CreditSeries(pub TimeSeries<CreditSample>);
+pub struct CreditSeries {
+    /// Use in each step of time.
+    pub steps: TimeSeries<CreditSample>,
+    /// Since when as many calls have no reply as were granted, if it is so at the end.
+    pub exhausted_since: Option<Timestamp>,
+}
 
 impl Default for CreditSeries {
     fn default() -> Self {
-        Self(TimeSeries::new(CREDIT_STEPS))
+        Self { steps: TimeSeries::new(CREDIT_STEPS), exhausted_since: None }
     }
 }
 
@@ -117,7 +133,7 @@ impl CreditSeries {
         if transaction.direction == CallDirection::Reverse {
             return;
         }
-        if let Some(step) = self.0.step_at(call.time) {
+        if let Some(step) = self.steps.step_at(call.time) {
             let requested = call.rpcrdma.and_then(|header| header.calls_in_flight_credits()).unwrap_or(0);
             step.requested = step.requested.max(requested);
             step.add_in_flight(transaction.credit_use.in_flight, transaction.credit_use.granted.unwrap_or(0));
@@ -134,51 +150,64 @@ impl CreditSeries {
 
     /// Counts calls in flight under a limit, if it is known.
     pub(super) fn in_flight(&mut self, time: Timestamp, in_flight: u32, limit: Option<u32>) {
-        if let Some(step) = self.0.step_at(time) {
+        if let Some(step) = self.steps.step_at(time) {
             step.add_in_flight(in_flight, limit.unwrap_or(0));
         }
     }
 
     /// Counts a grant.
     pub(super) fn grant(&mut self, time: Timestamp, granted: u32) {
-        if let Some(step) = self.0.step_at(time) {
+        if let Some(step) = self.steps.step_at(time) {
             step.granted = step.granted.max(granted);
         }
     }
 
     /// Counts a time with as many calls in flight as granted.
     pub(super) fn at_limit(&mut self, from: Timestamp, to: Timestamp) {
-        self.0.span(from, to, |step, ns| step.at_limit_ns += ns);
+        self.steps.span(from, to, |step, ns| step.at_limit_ns += ns);
     }
 
-    /// Counts calls that are still in flight between two times.
-    pub(super) fn hold(&mut self, in_flight: u32, limit: Option<u32>, from: Timestamp, to: Timestamp) {
-        self.0.span(from, to, |step, _| step.add_in_flight(in_flight, limit.unwrap_or(0)));
+    /// Counts calls without a reply that are in flight from `since` until `now`.
+    pub(super) fn hold(&mut self, in_flight: u32, limit: Option<u32>, since: Timestamp, now: Timestamp) {
+        if in_flight > 0 {
+            self.steps.span(since, now.max(since), |step, _| step.add_in_flight(in_flight, limit.unwrap_or(0)));
+        }
+    }
+
+    /// Counts the time until `now` during which calls without a reply use up the limit.
+    pub(super) fn hold_limit(&mut self, exhausted_since: Option<Timestamp>, now: Timestamp) {
+        self.exhausted_since = exhausted_since;
+        if let Some(since) = exhausted_since {
+            self.at_limit(since, now.max(since));
+        }
     }
 
     /// Returns the largest value of `value_of` over all steps.
     pub fn max_of(&self, value_of: impl Fn(&CreditSample) -> u32) -> u32 {
-        self.0.steps().iter().map(value_of).max().unwrap_or(0)
+        self.steps.steps().iter().map(value_of).max().unwrap_or(0)
     }
 
     /// Returns the largest number of calls in flight, and the limit in force then; 0 if that is unknown.
     pub fn most_in_flight(&self) -> (u32, u32) {
         let mut most = CreditSample::default();
-        self.0.steps().iter().for_each(|step| most.add_in_flight(step.in_flight, step.limit));
+        self.steps.steps().iter().for_each(|step| most.add_in_flight(step.in_flight, step.limit));
         (most.in_flight, most.limit)
-    }
-
-    /// Returns the number of calls in flight at the last call, and the limit then, if it is known.
-    pub(super) fn last_in_flight(&self) -> (u32, Option<u32>) {
-        let last = self.0.steps().iter().rev().find(|step| step.in_flight > 0);
-        last.map_or((0, None), |step| (step.in_flight, Some(step.limit).filter(|limit| *limit > 0)))
     }
 
     /// Returns the time with as many calls in flight as granted, in nanoseconds; `None` if there never were as many.
     pub fn at_limit_ns(&self) -> Option<u64> {
-        let ns = self.0.steps().iter().map(|step| step.at_limit_ns).sum();
+        let ns = self.steps.steps().iter().map(|step| step.at_limit_ns).sum();
         let is_reached = |step: &CreditSample| step.limit > 0 && step.in_flight >= step.limit;
-        (ns > 0 || self.0.steps().iter().any(is_reached)).then_some(ns)
+        (ns > 0 || self.steps.steps().iter().any(is_reached)).then_some(ns)
+    }
+
+    /// Returns the time with as many calls in flight as granted.
+    pub fn time_at_limit(&self) -> TimeAtLimit {
+        match (self.at_limit_ns(), self.most_in_flight()) {
+            (Some(ns), _) => TimeAtLimit::Ns(ns),
+            (None, (_, 0)) => TimeAtLimit::Unknown,
+            (None, _) => TimeAtLimit::Never,
+        }
     }
 }
 

@@ -149,12 +149,8 @@ impl SlotUse {
         if series.most_in_flight().0 == 0 {
             return None;
         }
-        if !session.in_flight.is_empty() {
-            series.hold(session.in_flight.len() as u32, session.limit, session.last_call, now.max(session.last_call));
-        }
-        if let Some(since) = session.exhausted_since {
-            series.at_limit(since, now.max(since));
-        }
+        series.hold(session.in_flight.len() as u32, session.limit, session.last_call, now);
+        series.hold_limit(session.exhausted_since, now);
         Some(series)
     }
 }
@@ -232,6 +228,6 @@ mod tests {
         let later = Timestamp(now.0 + 5_000_000_000);
         let series = slots.of_session(&id, later).unwrap();
         assert_eq!((series.most_in_flight(), series.at_limit_ns()), ((16, 64), None));
-        assert_eq!(series.0.steps().last().map(|step| (step.in_flight, step.limit)), Some((16, 64)));
+        assert_eq!(series.steps.steps().last().map(|step| (step.in_flight, step.limit)), Some((16, 64)));
     }
 }

@@ -38,6 +38,28 @@ impl OperationKey {
     }
 }
 
+/// Whether the transactions of a capture are complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// All are.
+    All,
+    /// All that were decoded are, but so many frames of connections with RPC were not decoded.
+    Decoded(u64),
+    /// So many are not.
+    Incomplete(u64),
+}
+
+impl Completeness {
+    /// Judges a number of incomplete transactions, and of frames of unknown streams on connections with RPC.
+    pub fn new(incomplete: u64, unknown_frames: u64) -> Self {
+        match (incomplete, unknown_frames) {
+            (0, 0) => Self::All,
+            (0, frames) => Self::Decoded(frames),
+            (transactions, _) => Self::Incomplete(transactions),
+        }
+    }
+}
+
 /// Latencies: exact extremes and mean, percentiles with three significant digits.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {

@@ -29,7 +29,7 @@ use super::exceptional_transport_events::ExaminedPacketCounts;
 use super::packet_opcode_sequence::BthOpcodeSequenceChecker;
 use super::reliable_connection::{ObservedPathMtu, RequesterPacketState};
 use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
-use super::rpc_transaction_matching::credits::Version2SendCredits;
+use super::rpc_transaction_matching::credits::{CreditsInUse, Version2SendCredits};
 use super::transaction::{
     CallDirection, ConnectionTransport, Endpoint, SiblingConnectionStatus, TransactionConnection,
 };
@@ -128,8 +128,8 @@ pub struct ConnectionParametersSnapshot {
     pub is_ending: bool,
     /// Time of the end, if it was seen.
     pub ended_at: Option<Timestamp>,
-    /// Since when the client and the server have as many calls without a reply as they were granted credits.
-    pub exhausted_since: [Option<Timestamp>; 2],
+    /// Credits that the calls of the client and of the server without a reply use.
+    pub credits_in_use: [CreditsInUse; 2],
 }
 
 /// A connection between two queue pairs, one of which may still be unknown, or between two ports.
@@ -216,7 +216,7 @@ impl FlowConnection {
         if parameters.is_none() {
             message_credits.iter_mut().for_each(|credits| credits.min_remaining = None);
         }
-        let ConnectionSidePair(exhausted_since) = self.conversation.credits_exhausted_since().swapped_if(is_swapped);
+        let ConnectionSidePair(credits_in_use) = self.conversation.credits_in_use().swapped_if(is_swapped);
         Some(ConnectionParametersSnapshot {
             number: number?,
             parameters,
@@ -224,7 +224,7 @@ impl FlowConnection {
             message_credits,
             is_ending,
             ended_at: self.ended_at,
-            exhausted_since,
+            credits_in_use,
         })
     }
 

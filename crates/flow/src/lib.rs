@@ -80,7 +80,7 @@ pub use iwarp::mpa_counts::MpaCounts;
 pub use limits::FlowLimits;
 pub use non_message_frame_role::{FrameRole, TransactionFrame};
 pub use packet_opcode_sequence::PacketOpcodeOrLengthViolation;
-pub use rpc_transaction_matching::credits::Version2SendCredits;
+pub use rpc_transaction_matching::credits::{CreditsInUse, Version2SendCredits};
 pub use rpcrdma_control_message::RpcRdmaControlMessage;
 pub use statistics::FlowDecodingStatistics;
 pub use tcp_conversations::TcpSegmentNumbers;

@@ -102,7 +102,7 @@ impl Flow {
     }
 
     /// Iterates over the calls of which a TCP stream has delivered only a part so far.
-    fn partial_calls(&self) -> impl Iterator<Item = PendingCall<'_>> {
+    pub fn partial_calls(&self) -> impl Iterator<Item = PendingCall<'_>> {
         self.streams.partial_calls().filter_map(|(key, connection, requester, call)| {
             let PartialCall { message, received_bytes, total_bytes } = call;
             let connection = self.connections.get_by_key(connection?)?;

@@ -124,7 +124,7 @@ pub(super) fn line_object<'t>(
 }
 
 /// Returns the members that only a pending Call has.
-fn pending_members(PendingCallProgress { age_ns, phase, slot }: PendingCallProgress) -> impl Serialize {
+fn pending_members(PendingCallProgress { age_ns, phase, slot, .. }: PendingCallProgress) -> impl Serialize {
     let (phase, moved_bytes) = match phase {
         PendingTransactionPhase::DataIn { moved_bytes, .. } => ("data_in", moved_bytes),
         PendingTransactionPhase::Call { received_bytes, .. } => ("call", received_bytes),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::{
-    ChunkTally, FrameAndTransactionStatistics, IncompleteTransactionTally, OperationKey, OperationTally,
+    ChunkTally, Completeness, FrameAndTransactionStatistics, IncompleteTransactionTally, OperationKey, OperationTally,
     RetransmissionTally,
 };
 use nfsrdma_capture_file::CapturePacketCounters;
@@ -238,18 +238,18 @@ fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
 /// Appends the number of Transactions and their missing parts. `unknown_frames`: frames on their connections that were
 /// not decoded.
 fn push_transactions(statistics: &FrameAndTransactionStatistics, unknown_frames: u64, text: &mut String) {
-    let (transactions, incomplete) = (statistics.transactions(), statistics.incomplete());
+    let transactions = statistics.transactions();
     let connections = statistics.connections().count();
     let _ = write!(text, ". {}", PluralCount(transactions, "Transaction"));
     let _ = write!(text, " on {}", PluralCount(connections, "connection"));
-    match incomplete {
-        0 if transactions == 0 => text.push('.'),
-        0 if unknown_frames > 0 => {
-            let count = PluralCount(unknown_frames, "frame");
+    match Completeness::new(statistics.incomplete(), unknown_frames) {
+        Completeness::All | Completeness::Decoded(_) if transactions == 0 => text.push('.'),
+        Completeness::All => text.push_str(", all complete."),
+        Completeness::Decoded(frames) => {
+            let count = PluralCount(frames, "frame");
             let _ = write!(text, ", the decoded ones complete. {count} of connections with RPC were not decoded.");
         }
-        0 => text.push_str(", all complete."),
-        _ => {
+        Completeness::Incomplete(incomplete) => {
             let missing = statistics.missing();
             let parts: Vec<_> = [
                 (missing.call, "with ", "no Call captured"),

@@ -28,6 +28,7 @@ use super::lines::{TreeLine, TreeLineByteSource, fact_line, heading, styled_fact
 use super::value;
 use crate::output::info_column::InfoColumnFormatter;
 use crate::output::json::line;
+use crate::output::pending_call_progress::responder;
 use crate::output::style::{Style, TerminalProfile};
 use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
@@ -257,8 +258,10 @@ impl FieldTreeTextWriter {
         if let Some((latency, phases)) = transaction.latency_ns().zip(transaction.phases()) {
             let time = |ns| HumanDuration(ns, *glyphs);
             let phases = phases.named_durations().into_iter().filter(|(_, ns)| *ns > 0);
-            let phases: Vec<String> =
-                phases.map(|(name, ns)| format!("{} {}", name.replace('_', " "), time(ns))).collect();
+            // In a callback, the client is the one that answers.
+            let responder = responder(transaction.direction);
+            let name = |name: &str| name.replace("server", responder).replace('_', " ");
+            let phases: Vec<String> = phases.map(|(phase, ns)| format!("{} {}", name(phase), time(ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
             self.lines.push(fact_line(&styles, 1, "latency", phases));
             if let Some(timeout_ns) = transaction.loss_before_capture_timeout_ns() {
@@ -267,7 +270,7 @@ impl FieldTreeTextWriter {
                      timeout of {}",
                     time(timeout_ns)
                 );
-                self.lines.push(styled_fact_line(&styles, 1, "server", styles.mark, text));
+                self.lines.push(styled_fact_line(&styles, 1, responder, styles.mark, text));
             }
         }
         if let Some(evidence) = transaction.lost_copy() {

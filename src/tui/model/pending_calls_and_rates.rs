@@ -8,6 +8,7 @@ use nfsrdma_dissectors::address::Address;
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_flow::pending_call_queries::PendingTransactionPhase;
+use nfsrdma_flow::transaction::CallDirection;
 
 use super::transaction_list_row::RowPage;
 
@@ -41,8 +42,8 @@ pub struct PendingCallRow {
     pub phase: PendingTransactionPhase,
     /// Number of times the Call was sent.
     pub copies: u32,
-    /// `true` if the server sent the Call.
-    pub is_reverse: bool,
+    /// Side that sent the call.
+    pub direction: CallDirection,
 }
 
 /// The activity at a point in time.

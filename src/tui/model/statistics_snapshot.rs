@@ -58,6 +58,8 @@ pub struct DisplayedStatistics {
     pub load: TimeSeries<TrafficTimeBucket>,
     /// Number of states that the decoder evicted because of its limits.
     pub evicted_count: u64,
+    /// Number of frames on connections with RPC that were not decoded.
+    pub unknown_frames: u64,
 }
 
 impl Default for DisplayedStatistics {
@@ -75,6 +77,7 @@ impl Default for DisplayedStatistics {
             histogram: LatencyHistogram::default(),
             load: load_over_time::load(),
             evicted_count: 0,
+            unknown_frames: 0,
         }
     }
 }
@@ -121,11 +124,15 @@ impl DisplayedStatistics {
 pub struct PendingCallTally {
     connections: BTreeMap<u64, (TransactionConnection, u64)>,
     operations: BTreeMap<OperationKey, u64>,
+    files: BTreeMap<Vec<u8>, u64>,
 }
 
 impl PendingCallTally {
     /// Counts a call.
-    pub fn add(&mut self, connection: TransactionConnection, operation: OperationKey) {
+    pub fn add(&mut self, connection: TransactionConnection, operation: OperationKey, path: Option<&[u8]>) {
+        if let Some(path) = path {
+            *self.files.entry(path.to_vec()).or_default() += 1;
+        }
         self.connections.entry(connection.number).or_insert((connection, 0)).1 += 1;
         *self.operations.entry(operation).or_default() += 1;
     }
@@ -215,15 +222,28 @@ impl ViewTablesBuilder {
         self.lifetimes.frame(flow);
     }
 
-    /// Makes the tables, which include these pending calls.
-    pub fn tables(&mut self, flow: &Flow, pending: &PendingCallTally) -> DisplayedStatistics {
+    /// Makes the tables, which include these pending calls, as of `now`.
+    pub fn tables(&mut self, flow: &Flow, pending: &PendingCallTally, now: Timestamp) -> DisplayedStatistics {
         self.is_unused = false;
         let Self { statistics, histograms, histogram: all, files, load, lifetimes: lives, .. } = self;
-        lives.update_states(flow);
+        lives.update_states(flow, now);
         let mut listed = files.largest(MAX_FILES_PER_ORDER, |tally| tally.bytes);
         listed.extend(files.largest(MAX_FILES_PER_ORDER, |tally| tally.time_ns));
         listed.sort_unstable_by_key(|(path, _)| *path);
         listed.dedup_by_key(|(path, _)| *path);
+        let mut hung = pending.files.clone();
+        let mut file_rows: Vec<FileRow> = listed
+            .into_iter()
+            .map(|(path, tally)| {
+                let transactions = tally.transactions + hung.remove(path).unwrap_or(0);
+                FileRow { path: path.to_vec(), tally: FileTally { transactions, ..tally } }
+            })
+            .collect();
+        let new_files = hung.keys().filter(|path| files.get(path).is_none()).count();
+        file_rows.extend(hung.into_iter().map(|(path, count)| {
+            let tally = files.get(&path).unwrap_or_default();
+            FileRow { path, tally: FileTally { transactions: tally.transactions + count, ..tally } }
+        }));
         let connections = statistics.connections();
         let mut waiting = pending.connections.clone();
         let with_pending = |tally: &ConnectionTally| {
@@ -242,11 +262,12 @@ impl ViewTablesBuilder {
             histograms: histograms.clone(),
             connections_count: connections.count() + new_count,
             connections: tallies.iter().map(|tally| lives.row(tally)).collect(),
-            files_count: (files.count(), files.evicted()),
-            files: listed.into_iter().map(|(path, tally)| FileRow { path: path.to_vec(), tally }).collect(),
+            files_count: (files.count() + new_files, files.evicted()),
+            files: file_rows,
             histogram: all.clone(),
             load: load.clone(),
             evicted_count: flow.evicted_counts().map(|(_, count)| count).sum(),
+            unknown_frames: flow.stats().unknown_rpc_frames(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use nfsrdma_capture_file::{CaptureFrameSource, CaptureInterfaceLinkState, CapturePacketCounters, ReadProgress};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_flow::pending_call_queries::PendingTransactionPhase;
+use nfsrdma_flow::transaction::CallDirection;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
@@ -50,7 +51,7 @@ fn set(app: &mut App, link: CaptureInterfaceLinkState, waiting: usize) {
             _ => PendingTransactionPhase::DataIn { moved_bytes: 8192, offered_bytes: 65536 },
         },
         copies: 1,
-        is_reverse: false,
+        direction: CallDirection::Forward,
     };
     app.unfiltered.activity = LiveActivitySnapshot {
         now: Timestamp(4_070_000_000),
@@ -255,6 +256,7 @@ fn filters_keep_hung_calls_and_ages() {
         ("nfs.slotid == 3", 1),
         ("nfsrdma.operation == \"READ\" && nfsrdma.xid >= 0x10000127", 16),
         ("frame.number > 1760 && ip.src == 10.0.0.10", 15),
+        ("nfsrdma.complete == 0 && nfsrdma.missing == \"reply\"", 16),
         ("nfsrdma.latency", 0),
     ] {
         if count > 0 {
@@ -267,6 +269,139 @@ fn filters_keep_hung_calls_and_ages() {
     screen.send("3", false);
     let shown = screen.wait_for("credits: 16 of 16 in use, at the limit");
     assert!(shown.contains("10.0.0.10"), "{shown}");
+}
+
+/// Every view that counts calls counts those without a reply.
+#[test]
+fn hung_calls_count_in_every_view() {
+    let mut screen = unending("cases/all-credits-hang.pcap.gz", 140);
+    screen.wait_for("16 waiting");
+    let cells = |text: &str, name: &str| -> Vec<String> {
+        let line = text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{text}"));
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    screen.send("2", false);
+    let text = screen.wait_for("310 Transactions (16 incomplete, 16 in flight)");
+    assert!(cells(&text, "READ").contains(&"307".to_owned()), "{text}");
+    screen.send("3", false);
+    let text = screen.wait_for("credits: at most 16 in use of 16 granted");
+    assert!(["310", "16"].iter().all(|count| cells(&text, "10.0.0.10").contains(&(*count).to_owned())), "{text}");
+    screen.send("4", false);
+    let text = screen.wait_for("3 files");
+    for (file, count) in [("…/file0", "298"), ("…/file1", "6"), ("…/file2", "6")] {
+        assert!(cells(&text, file).contains(&count.to_owned()), "{file}: {text}");
+    }
+    // The mean latency is that of the calls with a reply.
+    let row = screen.app.displayed_pass().tables.files.iter().find(|row| row.path.ends_with(b"/file2")).unwrap();
+    assert_eq!(row.tally.mean_ns(), Some(400_000));
+}
+
+/// Keys that change the view, the cursor, the order or the pane.
+const KEYS: &str = "jjkGgn1eis<>r23j<r456jkw2b1jGmM3+-";
+
+/// Returns the age of the oldest call in the first line, in seconds: it has three digits.
+fn first_line_age(text: &str) -> f64 {
+    let line = text.lines().next().unwrap();
+    let age = line.split_once("16 waiting · ").unwrap_or_else(|| panic!("{text}")).1;
+    age.split_once(" s").unwrap_or_else(|| panic!("{text}")).0.parse().unwrap()
+}
+
+/// Ages are those of the wall clock after every key.
+#[test]
+fn keys_keep_ages_of_hung_calls() {
+    let mut screen = unending("cases/all-credits-hang.pcap.gz", 120);
+    screen.wait_for("16 waiting");
+    let (start, before) = (std::time::Instant::now(), screen.pane_age());
+    for key in KEYS.chars() {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+        screen.app.tick();
+        screen.send(&key.to_string(), false);
+        // A prompt is closed again.
+        if screen.app.prompt.is_some() {
+            use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+            screen.app.event(&Event::Key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE)));
+        }
+        screen.draw();
+        let text = screen.text();
+        let expected = before + start.elapsed().as_secs_f64();
+        let age = first_line_age(&text);
+        assert!((age - expected).abs() < 0.2, "{key}: {age}, expected {expected}\n{text}");
+        if text.contains("No reply for ") {
+            let age = screen.pane_age();
+            assert!((age - expected).abs() < 0.2, "{key}: {age}, expected {expected}\n{text}");
+        }
+    }
+}
+
+/// RFC 8166 section 3.3.1: as long as no reply comes, the credits are used up, though no packet is captured.
+#[test]
+fn time_at_limit_grows_without_packets() {
+    let mut screen = unending("cases/all-credits-hang.pcap.gz", 140);
+    screen.wait_for("16 waiting");
+    screen.send("3", false);
+    let text = screen.wait_for("s, still");
+    let at_limit = |text: &str| -> f64 {
+        let credits = "credits: at most 16 in use of 16 granted, at the limit ";
+        let time = text.split_once(credits).unwrap_or_else(|| panic!("{text}")).1;
+        time.split_once(" s, still").unwrap_or_else(|| panic!("{text}")).0.parse().unwrap()
+    };
+    let (start, before) = (std::time::Instant::now(), at_limit(&text));
+    while start.elapsed().as_secs_f64() < 1.5 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        screen.app.tick();
+        screen.draw();
+    }
+    // Tables are made four times in a second.
+    let (grown, expected) = (at_limit(&screen.text()) - before, start.elapsed().as_secs_f64());
+    assert!((grown - expected).abs() < 0.5, "{grown}, expected {expected}");
+    let row = &screen.app.displayed_pass().tables.connections[0];
+    let last = *row.credits.as_ref().unwrap().steps.steps().last().unwrap();
+    assert_eq!((last.in_flight, last.limit, last.at_limit_ns > 0), (16, 16, true));
+}
+
+/// First frame and last frame that a [`SlowDecoding`] let through: when, and their times.
+type Decoded = std::sync::Arc<std::sync::Mutex<Option<(std::time::Instant, Timestamp, Timestamp)>>>;
+
+/// Decoding that takes 20 ms for each frame.
+struct SlowDecoding(Decoded);
+
+impl LiveCaptureStopCondition for SlowDecoding {
+    fn frame(&mut self, time: Timestamp) -> bool {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let mut decoded = self.0.lock().unwrap();
+        let first = decoded.map_or((std::time::Instant::now(), time), |(at, first, _)| (at, first));
+        *decoded = Some((first.0, first.1, time));
+        false
+    }
+
+    fn idle(&mut self) -> Timestamp {
+        Timestamp(0)
+    }
+}
+
+/// 128 frames that an interface delivers within 4 ms are decoded in 2.6 s.
+#[test]
+fn lag_of_decoding_is_displayed() {
+    let decoded = Decoded::default();
+    let bytes = std::fs::read(path("cases/nak-after-accepted-copy.pcap")).unwrap();
+    let source = CaptureFrameSource::from_reader("nfs0", std::io::Cursor::new(bytes));
+    let capture = SharedCapture::live("nfs0", source, 4 << 20, Box::new(SlowDecoding(decoded.clone())));
+    let mut screen = Screen::begun(capture, 120, 30, TuiOptions::default());
+    let text = screen.wait_for("behind ");
+    let (begin, first, last) = decoded.lock().unwrap().unwrap();
+    let expected = begin.elapsed().as_secs_f64() - (last.0 - first.0) as f64 / 1e9;
+    let line = text.lines().next().unwrap();
+    let shown: f64 = line.split_once("behind ").unwrap().1.split_once(" s").unwrap().0.parse().unwrap();
+    assert!(shown > 1.0 && (shown - expected).abs() < 0.2, "{line}, expected {expected}");
+    // When all frames are decoded, nothing is behind.
+    let start = std::time::Instant::now();
+    while screen.text().lines().next().unwrap().contains("behind") {
+        assert!(start.elapsed() < super::PATIENCE, "{}", screen.text());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        screen.app.tick();
+        screen.draw();
+    }
+    assert_eq!(screen.app.unfiltered.progress.frames, 128);
 }
 
 /// Calls without a reply are searched, gone to, opened, copied, marked and saved like others.
@@ -328,7 +463,54 @@ fn partial_call_over_tcp_is_pending() {
         age_ns: 0,
         phase: PendingTransactionPhase::Call { received_bytes: 119 << 10, total_bytes: 256 << 10 },
         slot: None,
+        direction: CallDirection::Forward,
     };
     assert_eq!(progress.to_string(), "call 119 KiB of 256 KiB");
     assert!(received > 0 && total > received);
+}
+
+/// Opens the first frames of an uncompressed capture as a pipe in which nothing follows them.
+fn hanging_after(name: &str, frames: usize) -> Screen {
+    let mut bytes = std::fs::read(path(name)).unwrap();
+    let mut at = 24;
+    for _ in 0..frames {
+        at += 16 + u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+    }
+    bytes.truncate(at);
+    let source = CaptureFrameSource::from_reader("pipe", Unending(std::io::Cursor::new(bytes)));
+    Screen::begun(SharedCapture::received_once("pipe", source, 16 << 20), 120, 36, TuiOptions::default())
+}
+
+/// Two of 128 credits, without slots (NFSv3): they are in use as long as the calls hang, and the limit is not reached.
+#[test]
+fn hung_calls_below_limit_stay_in_use() {
+    let mut screen = hanging_after("rxe-v3.pcap", 1268);
+    screen.wait_for("2 waiting");
+    screen.send("3", false);
+    let text = screen.wait_for("credits: at most 2 in use of 128 granted");
+    assert!(text.contains("never") && !text.contains("slots:"), "{text}");
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    screen.wait_for("2 waiting");
+    let tables = &screen.app.displayed_pass().tables;
+    let row = tables.connections.iter().find(|row| row.tally.name.number == 3).unwrap();
+    let credits = row.credits.as_ref().unwrap();
+    let steps = credits.steps.steps();
+    assert_eq!(steps.last().map(|step| (step.in_flight, step.at_limit_ns)), Some((2, 0)));
+    // The series goes on after the last packet.
+    let end = credits.steps.start().unwrap().0 + (steps.len() as u64 * credits.steps.width()) as i64;
+    assert!(end > tables.times.unwrap().1.0 + 1_000_000_000, "{end}");
+}
+
+/// RFC 8167: a callback waits for the client, and the tree of its transaction blames no server.
+#[test]
+fn hung_callback_waits_for_client() {
+    // Up to the first CB_GETATTR.
+    let mut screen = hanging_after("rxe-v42-cb-getattr.pcap", 96);
+    let text = screen.wait_for("1 waiting");
+    let line = text.lines().find(|line| line.contains("CB_GETATTR")).unwrap();
+    assert!(line.contains("client, slot 0") && !line.contains("server"), "{line}");
+    let mut screen = Screen::open("rxe-v42-cb-getattr.pcap", 120, 36);
+    screen.send("g", false).send("0xaa986c5a", true);
+    let text = screen.wait_for("latency: 5.41 ms: ");
+    assert!(text.contains("latency: 5.41 ms: client 5.41 ms"), "{text}");
 }

@@ -11,6 +11,7 @@ mod narrow;
 mod recovery;
 mod reload;
 mod screens;
+mod unknown_streams;
 
 use std::path::PathBuf;
 use std::thread;

@@ -2,7 +2,7 @@
 
 use nfsrdma_analysis::connection_states_and_credits::ConnectionStats;
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
-use nfsrdma_analysis::load_over_time::CreditSeries;
+use nfsrdma_analysis::load_over_time::{CreditSeries, TimeAtLimit};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -57,7 +57,7 @@ impl TableRows for ConnectionsView {
         text("STATE", STATE_COLUMNS, 2, DIM, |_, row| TableCell::Text(short_state(row.state_name()).to_owned())),
         number("GRANTED", 7, 2, PLAIN, |_, row| TableCell::nonzero_count(row.granted_credits().into())),
         number("IN USE", 6, 2, PLAIN, |_, row| TableCell::Count(in_use(row))),
-        number("AT LIMIT", 8, 4, ERROR, |_, row| TableCell::nonzero_time_ns(row.at_limit_ns().unwrap_or(0))),
+        number("AT LIMIT", 8, 4, ERROR, |_, row| TableCell::AtLimit(row.time_at_limit())),
         number("RECOVERY", 8, 5, ERROR, |_, row| TableCell::nonzero_time_ns(row.tally.recovery_ns)),
         text("DIALECT", 9, 10, DIM, |_, row| {
             TableCell::Text(row.tally.dialect.map_or(String::new(), |dialect| dialect.to_string()))
@@ -132,7 +132,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     };
     let is_rdma = row.tally.name.transport.is_rdma();
     let title = format!("Connection {}", row.tally.name.number);
-    let step = format!("peaks of {}", HumanDuration(first.0.width(), app.tui_glyphs.glyphs));
+    let step = format!("peaks of {}", HumanDuration(first.steps.width(), app.tui_glyphs.glyphs));
     rule(app, buffer, head, &title, &step, false);
     let parameters =
         if is_rdma { wrapped(&connections::describe_parameters(row), usize::from(area.width)) } else { Vec::new() };
@@ -161,15 +161,22 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
 /// Draws the used amount of a limited resource as columns and the grant as a line. Columns are red where the limit was
 /// reached.
 fn draw_use(app: &App, buffer: &mut Buffer, area: Rect, name: &str, series: &CreditSeries) {
-    let steps = series.0.steps();
+    let steps = series.steps.steps();
     let (max_used, limit) = series.most_in_flight();
-    let at_limit = match series.at_limit_ns() {
-        None if limit > 0 => Span::styled(", never at the limit", app.theme.dim),
-        None => Span::raw(""),
-        Some(ns) => {
+    let at_limit = match series.time_at_limit() {
+        TimeAtLimit::Never => Span::styled(", never at the limit", app.theme.dim),
+        TimeAtLimit::Unknown => Span::raw(""),
+        TimeAtLimit::Ns(ns) => {
             Span::styled(format!(", at the limit {}", HumanDuration(ns, app.tui_glyphs.glyphs)), app.theme.error)
         }
     };
+    // Whether it is so now, or was so at the end of the capture.
+    let still = match series.exhausted_since {
+        Some(_) if app.displayed_pass().progress.is_over => " to the end",
+        Some(_) => ", still",
+        None => "",
+    };
+    let still = Span::styled(still, app.theme.error);
     let granted = match limit {
         0 => Span::styled(", no grant captured before", app.theme.dim),
         limit => Span::styled(format!(" of {limit} granted"), app.theme.reply),
@@ -179,16 +186,17 @@ fn draw_use(app: &App, buffer: &mut Buffer, area: Rect, name: &str, series: &Cre
     let [in_use, of_limit] =
         [" in use", ""].map(|end| Span::styled(granted.content.replace(" granted", end), granted.style));
     let texts = [
-        vec![used(format!("at most {max_used} in use")), granted.clone(), at_limit.clone()],
+        vec![used(format!("at most {max_used} in use")), granted.clone(), at_limit.clone(), still.clone()],
+        vec![used(max_used.to_string()), in_use.clone(), at_limit.clone(), still],
         vec![used(max_used.to_string()), in_use, at_limit.clone()],
         match series.at_limit_ns() {
             None => vec![used(format!("at most {max_used} in use")), granted],
             Some(_) => vec![used(max_used.to_string()), of_limit, at_limit],
         },
     ];
-    let [long, short, shortest] = texts.map(Line::from);
+    let [long, short, shorter, shortest] = texts.map(Line::from);
     let fits = |line: &Line<'_>| line.width() <= usize::from(area.width);
-    let text = [long, short].into_iter().find(fits).unwrap_or(shortest);
+    let text = [long, short, shorter].into_iter().find(fits).unwrap_or(shortest);
     let (heading, area) = cut_top(area, 1);
     draw_text(buffer, heading, 0, &text);
     let chart = charts::ColumnChart {
@@ -198,7 +206,7 @@ fn draw_use(app: &App, buffer: &mut Buffer, area: Rect, name: &str, series: &Cre
         is_at_limit: steps.iter().map(|step| step.at_limit_ns > 0).collect(),
         label: &|value| format!("{value:.0}"),
     };
-    chart.draw(app, buffer, area, charts::ChartTimeAxis::for_series(app, &series.0));
+    chart.draw(app, buffer, area, charts::ChartTimeAxis::for_series(app, &series.steps));
 }
 
 #[cfg(test)]

@@ -48,9 +48,7 @@ impl TableRows for FilesView {
         number("/S 10S", 6, 5, PLAIN, |app, row| rate(app, row, 1)),
         number("/S 60S", 6, 6, PLAIN, |app, row| rate(app, row, 2)),
         number("B/S 10S", 8, 4, PLAIN, |app, row| TableCell::byte_rate(app, &rates(app, row), 1)),
-        number("MEAN", 7, 3, PLAIN, |_, row| {
-            TableCell::TimeNs(Some(row.tally.time_ns / row.tally.transactions.max(1)))
-        }),
+        number("MEAN", 7, 3, PLAIN, |_, row| TableCell::TimeNs(row.tally.mean_ns())),
         number("ERRORS", 6, 2, ERROR, |_, row| TableCell::nonzero_count(row.tally.errors)),
     ];
 

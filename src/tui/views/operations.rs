@@ -3,6 +3,7 @@
 use nfsrdma_analysis::filter::derived_fields::GeneratedField;
 use nfsrdma_analysis::operation_statistics::{LatencySpread, OperationStats};
 use nfsrdma_analysis::rates::RatesByWindowLength;
+use nfsrdma_analysis::statistics::Completeness;
 use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,7 +13,7 @@ use super::drawing_primitives::{cut_top, draw_text, grouped};
 use super::line_wrap::wrapped_parts;
 use super::table::{self, DIM, ERROR, PLAIN, TableCell, TableColumn, TableRows, name, number, text};
 use crate::output::style::columns as width_of;
-use crate::output::units::{ByteRate, EventRateText, HumanDuration, HumanSize};
+use crate::output::units::{ByteRate, EventRateText, HumanDuration, HumanSize, PluralCount};
 use crate::tui::app::application_state::App;
 use crate::tui::app::marked_row::MarkedRow;
 use crate::tui::model::statistics_snapshot::DisplayedStatistics;
@@ -93,12 +94,19 @@ pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
     let (transactions, incomplete) = tables.transactions;
     let seconds = tables.seconds();
     let in_flight = app.displayed_pass().activity.pending_count as u64;
-    let complete = match (incomplete, in_flight) {
-        (0, 0) => "all complete".to_owned(),
-        (0, count) => format!("{} in flight", grouped(count)),
-        (count, 0) => format!("{} incomplete", grouped(count)),
-        (count, in_flight) => format!("{} incomplete, {} in flight", grouped(count), grouped(in_flight)),
+    let complete = match (Completeness::new(incomplete, tables.unknown_frames), in_flight) {
+        (Completeness::All | Completeness::Decoded(_), 0) if transactions == 0 => String::new(),
+        (Completeness::All, 0) => "all complete".to_owned(),
+        (Completeness::Decoded(frames), 0) => {
+            format!("the decoded ones complete, {} not decoded", PluralCount(frames, "frame"))
+        }
+        (Completeness::All | Completeness::Decoded(_), count) => format!("{} in flight", grouped(count)),
+        (Completeness::Incomplete(count), 0) => format!("{} incomplete", grouped(count)),
+        (Completeness::Incomplete(count), in_flight) => {
+            format!("{} incomplete, {} in flight", grouped(count), grouped(in_flight))
+        }
     };
+    let complete = if complete.is_empty() { complete } else { format!(" ({complete})") };
     let rate = match seconds > 0.0 {
         true => {
             format!(
@@ -118,7 +126,7 @@ pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
         count => format!(" {} {} dropped", app.tui_glyphs.separator, grouped(count)),
     };
     format!(
-        "{} {} ({complete}), {} {}, {} in {}{rate}{recovery}{given_up}",
+        "{} {}{complete}, {} {}, {} in {}{rate}{recovery}{given_up}",
         grouped(transactions),
         if transactions == 1 { "Transaction" } else { "Transactions" },
         grouped(frames),

@@ -1,5 +1,6 @@
 //! Old pending Calls, shown above the list: the requests of a hanging server.
 
+use nfsrdma_flow::transaction::CallDirection;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -56,8 +57,9 @@ fn call_line(app: &App, activity: &LiveActivitySnapshot, row: &PendingCallRow, w
     let glyphs = &app.tui_glyphs.glyphs;
     let age_ns = activity.age_ns(row);
     let age = format!("{:>8}", HumanDuration(age_ns, *glyphs).to_string());
-    let phase = PendingCallProgress { age_ns, phase: row.phase, slot: None }.to_string();
-    let mut progress = PendingCallProgress { age_ns, phase: row.phase, slot: row.slot }.to_string();
+    let progress = PendingCallProgress { age_ns, phase: row.phase, slot: row.slot, direction: row.direction };
+    let phase = PendingCallProgress { slot: None, ..progress }.to_string();
+    let mut progress = progress.to_string();
     if row.copies > 1 {
         progress = format!("{progress}, sent {}{}", glyphs.times, row.copies);
     }
@@ -90,7 +92,7 @@ fn call_line(app: &App, activity: &LiveActivitySnapshot, row: &PendingCallRow, w
     let split = (0..=row.name_length.min(label.len())).rev().find(|at| label.is_char_boundary(*at)).unwrap_or(0);
     let (name, arguments) = label.split_at(split);
     let styles = &app.theme.styles;
-    let operation = if row.is_reverse { styles.callback } else { styles.operation };
+    let operation = if row.direction == CallDirection::Reverse { styles.callback } else { styles.operation };
     Line::from(vec![
         Span::styled(age, app.theme.error),
         Span::raw("  "),

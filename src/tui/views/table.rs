@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use nfsrdma_analysis::load_over_time::TimeAtLimit;
 use nfsrdma_analysis::rates::RatesByWindowLength;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -9,6 +10,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::drawing_primitives::{ListAreas, draw_text, grouped};
+use crate::output::connections;
 use crate::output::style::{Glyphs, columns as width_of, fit, fit_words};
 use crate::output::units::{self, EventRateText, HumanDuration, HumanSize};
 use crate::tui::app::application_state::App;
@@ -49,6 +51,8 @@ pub(in crate::tui) enum TableCell {
     Bytes(u64),
     /// Nanoseconds; blank without a time.
     TimeNs(Option<u64>),
+    /// Time at a limit.
+    AtLimit(TimeAtLimit),
     Percentage(f64),
     /// Per second; `-` if unknown.
     Rate(Option<f64>),
@@ -90,6 +94,7 @@ impl TableCell {
             Self::Count(count) => count.map(grouped).unwrap_or_default(),
             Self::Bytes(bytes) => HumanSize(bytes).to_string(),
             Self::TimeNs(ns) => ns.map(|ns| HumanDuration(ns, glyphs).to_string()).unwrap_or_default(),
+            Self::AtLimit(time) => connections::at_limit_text(time, glyphs),
             Self::Percentage(percent) => format!("{percent:.1}"),
             Self::Rate(rate) => rate.map_or(UNKNOWN.to_owned(), |rate| EventRateText(rate).to_string()),
             Self::ByteRate(rate) => rate.map_or(UNKNOWN.to_owned(), |rate| HumanSize(rate as u64).to_string()),
@@ -103,7 +108,9 @@ impl TableCell {
             Self::Path(path) => return (Reverse(0), path),
             Self::Identifier(number) => -i128::from(number),
             Self::Count(number) | Self::TimeNs(number) => number.unwrap_or(0).into(),
-            Self::Bytes(number) => number.into(),
+            Self::AtLimit(TimeAtLimit::Unknown) => -2,
+            Self::AtLimit(TimeAtLimit::Never) => -1,
+            Self::Bytes(number) | Self::AtLimit(TimeAtLimit::Ns(number)) => number.into(),
             Self::Percentage(value) => millionths(value),
             Self::Rate(value) | Self::ByteRate(value) => millionths(value.unwrap_or(0.0)),
         };
@@ -220,8 +227,13 @@ impl<T: TableRows> TableView for T {
     fn cells(&self, app: &App, row: usize) -> Vec<(String, Style)> {
         let Some(row) = T::rows(app).get(row) else { return Vec::new() };
         let glyphs = app.tui_glyphs.glyphs;
-        let cell = |column: &TableColumn<T::Row>| (column.cell)(app, row).into_text(glyphs);
-        T::COLUMNS.iter().map(|column| (cell(column), (column.style)(&app.theme))).collect()
+        let cell = |column: &TableColumn<T::Row>| {
+            let cell = (column.cell)(app, row);
+            let is_never = matches!(cell, TableCell::AtLimit(TimeAtLimit::Never));
+            let style = if is_never { app.theme.dim } else { (column.style)(&app.theme) };
+            (cell.into_text(glyphs), style)
+        };
+        T::COLUMNS.iter().map(cell).collect()
     }
 
     fn value(&self, app: &App, row: usize) -> Option<String> {

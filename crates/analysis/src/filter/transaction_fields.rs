@@ -233,9 +233,10 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction, is
         };
         to.add_generated(GeneratedField::Direction, || Some(FilterValue::Text(direction.as_bytes())));
         to.add_generated(GeneratedField::RetryOf, || transaction.retry_of.and_then(number));
-    }
-    if *index > 0 {
-        to.add_generated(GeneratedField::Index, || number(*index));
+        if *index > 0 {
+            to.add_generated(GeneratedField::Index, || number(*index));
+        }
+        // A pending call lacks its reply.
         if to.slot_of(GeneratedField::Missing).is_some() || to.slot_of(GeneratedField::Complete).is_some() {
             let missing = transaction.with_messages(|messages| messages.summary().missing(transaction));
             to.add_generated(GeneratedField::Complete, || Some(FilterValue::Bool(missing.is_empty())));

@@ -304,7 +304,7 @@ impl ConnectionRpcState {
         transaction.credit_use.losses = self.losses;
         let now = context.packet_meta.time;
         let credits = &mut self.credits[requester];
-        if let Some(since) = credits.exhausted_since.take() {
+        if let Some(since) = credits.in_use.exhausted_since.take() {
             transaction.credit_use.at_limit_ns = now.nanoseconds_since(since).unwrap_or(0);
         }
         match summary {

@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_dissectors::rpcrdma::version2::PeerProperties;
 use rustc_hash::FxHashMap;
 
-use super::credits::{RequesterCreditState, Version2SendCredits};
+use super::credits::{CreditsInUse, RequesterCreditState, Version2SendCredits};
 use super::rdma_read_depth::RdmaReadDepthTracker;
 use super::suspected_violations::{SuspectedAccesses, SuspectedUnexpectedMessages};
 use crate::advertised_handles::HandleSegments;
@@ -105,9 +105,9 @@ pub(crate) struct ConnectionRpcState {
 }
 
 impl ConnectionRpcState {
-    /// Returns since when each side has as many calls without a reply as it was granted credits.
-    pub(crate) fn credits_exhausted_since(&self) -> ConnectionSidePair<Option<Timestamp>> {
-        ConnectionSidePair(self.credits.0.map(|credits| credits.exhausted_since))
+    /// Returns the credits that the calls of each side without a reply use.
+    pub(crate) fn credits_in_use(&self) -> ConnectionSidePair<CreditsInUse> {
+        ConnectionSidePair(self.credits.0.map(|credits| credits.in_use))
     }
 
     /// Merges the state of another conversation on the same connection; `is_swapped` if its sides are reversed.
@@ -132,6 +132,8 @@ impl ConnectionRpcState {
             let own_side = side(other_side);
             self.properties[own_side] = self.properties[own_side].or(other.properties[other_side]);
             self.message_credits[own_side] = self.message_credits[own_side].merge(other.message_credits[other_side]);
+            let in_use = &mut self.credits[own_side].in_use;
+            *in_use = in_use.merge(other.credits[other_side].in_use);
         }
         self.nfs_client_side = self.nfs_client_side.or(other.nfs_client_side.map(side));
         self.memory_owner = self.memory_owner.or(other.memory_owner.map(side));

@@ -16,8 +16,33 @@ pub(super) struct RequesterCreditState {
     pub(super) losses_when_idle: u64,
     /// Number of gaps in the capture at that time.
     pub(super) gaps_when_idle: u64,
-    /// Time since when all granted credits are in use.
-    pub(super) exhausted_since: Option<Timestamp>,
+    /// Calls without a reply.
+    pub(super) in_use: CreditsInUse,
+}
+
+/// Credits of one side that its calls without a reply use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CreditsInUse {
+    /// Number of calls without a reply, after the last call or reply.
+    pub in_flight: u32,
+    /// Time of the last call or reply.
+    pub since: Option<Timestamp>,
+    /// Grant of the last reply; `None` before the first.
+    pub granted: Option<u32>,
+    /// Since when as many calls have no reply as were granted.
+    pub exhausted_since: Option<Timestamp>,
+}
+
+impl CreditsInUse {
+    /// Adds those of another part of the same connection.
+    pub(super) fn merge(self, other: Self) -> Self {
+        Self {
+            in_flight: self.in_flight + other.in_flight,
+            since: self.since.max(other.since),
+            granted: self.granted.or(other.granted),
+            exhausted_since: self.exhausted_since.or(other.exhausted_since),
+        }
+    }
 }
 
 impl RequesterCreditState {
@@ -33,11 +58,14 @@ impl RequesterCreditState {
 
     /// Updates the number of Calls in flight.
     pub(super) fn set_in_flight(&mut self, in_flight: u32, time: Timestamp) {
-        if self.granted_credits > 0 && in_flight >= self.granted_credits {
-            self.exhausted_since.get_or_insert(time);
-        } else {
-            self.exhausted_since = None;
-        }
+        let exhausted_since = self.in_use.exhausted_since.take();
+        let is_exhausted = self.granted_credits > 0 && in_flight >= self.granted_credits;
+        self.in_use = CreditsInUse {
+            in_flight,
+            since: Some(time),
+            granted: self.has_grant.then_some(self.granted_credits),
+            exhausted_since: is_exhausted.then(|| exhausted_since.unwrap_or(time)),
+        };
     }
 }
 
