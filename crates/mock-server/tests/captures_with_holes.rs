@@ -265,7 +265,18 @@ impl Totals {
     }
 }
 
-/// Cuts a capture before each reply, or removes each reply, or does so with a sample of them.
+/// Numbers that look random and are the same in each run.
+struct Random(u64);
+
+impl Random {
+    /// Returns `true` once in `share` times.
+    fn is_chosen(&mut self, share: u64) -> bool {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33).is_multiple_of(share)
+    }
+}
+
+/// Cuts a capture before each reply, or removes each reply, or does so with a sample of them; and removes several.
 fn holes(name: &'static str, version: u32) {
     let frames = frames(name);
     let mut replies: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
@@ -293,7 +304,16 @@ fn holes(name: &'static str, version: u32) {
         let others = (1..).zip(&frames).filter(|(number, _)| !numbers.contains(number));
         removed.run((name, version), compiled(others, |_| {}), (whole, &history), &format!("without frame {first}"));
     }
-    for (what, totals) in [("cut", &cuts), ("without a reply", &removed)] {
+    let mut several = Totals::default();
+    for seed in 0..(replies.len() / step).div_ceil(3) as u64 {
+        let mut random = Random(seed);
+        // From a tenth to a hundredth of the replies.
+        let share = [10, 30, 100][seed as usize % 3];
+        let missing: BTreeSet<u64> = replies.values().filter(|_| random.is_chosen(share)).flatten().copied().collect();
+        let others = (1..).zip(&frames).filter(|(number, _)| !missing.contains(number));
+        several.run((name, version), compiled(others, |_| {}), (whole, &history), &format!("without {missing:?}"));
+    }
+    for (what, totals) in [("cut", &cuts), ("without a reply", &removed), ("without several replies", &several)] {
         eprintln!(
             "{name} {what}: {} runs, {} steps, {} compared, {} unreplayable, {} of {} bytes, {} false, whole {:?}",
             totals.runs,
@@ -306,8 +326,8 @@ fn holes(name: &'static str, version: u32) {
             base.as_ref().map(|base| base.chars().take(200).collect::<String>())
         );
     }
-    let faults: Vec<_> = cuts.faults.iter().chain(&removed.faults).collect();
-    assert!(faults.is_empty(), "{} of {}: {faults:#?}", faults.len(), cuts.runs + removed.runs);
+    let faults: Vec<_> = [&cuts, &removed, &several].into_iter().flat_map(|totals| &totals.faults).collect();
+    assert!(faults.is_empty(), "{} of {}: {faults:#?}", faults.len(), cuts.runs + removed.runs + several.runs);
 }
 
 /// Compiles and replays one of the small captures.
@@ -345,6 +365,54 @@ fn handle_of_lost_open_is_bound() {
     let walked = report.tree_check.unwrap();
     assert_eq!((walked.bytes, walked.written_bytes), (353_317, 353_317), "s2k, too");
     assert_eq!(report.synthesized.opens, 0);
+}
+
+/// Replays a capture without some frames. Returns what differs, and the files; those of the whole capture are last.
+fn with_hole(name: &str, version: u32, is_missing: impl Fn(u64) -> bool) -> (Option<String>, [Files; 2]) {
+    let frames = frames(name);
+    let whole = Work::new(version, compiled((1..).zip(&frames), |_| {}));
+    let part = Work::new(version, compiled((1..).zip(&frames).filter(|(number, _)| !is_missing(*number)), |_| {}));
+    let (report, files, _) = replayed(&part, false);
+    (difference(&report), [files, replayed(&whole, false).1])
+}
+
+/// Replies to SETCLIENTID, OPEN_CONFIRM, LOCK and LOCKU: the live ones give client ID and seqid. RFC 8881 section 8.2.2.
+#[test]
+fn values_of_lost_replies_are_bound() {
+    let cases = [
+        ("rxe-v40-deleg", 28),
+        ("rxe-v40-deleg", 94),
+        ("rxe-v40", 32),
+        ("rxe-v41", 1662),
+        ("rxe-v42", 1724),
+        ("tcp-v42", 1119),
+    ];
+    for (name, frame) in cases {
+        let (difference, [files, whole]) = with_hole(name, 4, |number| number == frame);
+        assert_eq!(difference, None, "{name} without frame {frame}");
+        assert_eq!(files, whole, "{name} without frame {frame}");
+    }
+}
+
+/// Frame 130: the OPEN with CREATE found a file of 5,000 bytes, of which 4,096 are read and then written.
+#[test]
+fn file_of_lost_open_keeps_name() {
+    let (difference, [files, _]) = with_hole("rxe-v40-deleg", 4, |number| number == 130);
+    assert_eq!(difference, None);
+    let sizes: Vec<_> = files.iter().map(|(path, content)| (&path[..], content.len())).collect();
+    let expected: [(&[u8], usize); 3] =
+        [(b"/tree/data/del1", 5000), (b"/tree/data/del2", 5000), (b"/tree/data/del3", 5000)];
+    assert_eq!(sizes, expected);
+}
+
+/// The next reply of the listing is missing.
+#[test]
+fn listing_at_end_of_capture_may_continue() {
+    for (name, frame) in [("rxe-v41", 1224), ("rxe-v42", 1222), ("siw-v42", 1293), ("tcp-v42", 868), ("rxe-v40", 1240)]
+    {
+        let (difference, _) = with_hole(name, 4, |number| number >= frame);
+        assert_eq!(difference, None, "{name} before frame {frame}");
+    }
 }
 
 macro_rules! holes {

@@ -11,7 +11,7 @@ use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_mock_server::server::fault_injection::{self, MockFaultInjector, MockServerFault, MockServerFaultKind};
-use nfsrdma_mock_server::server::{MockDelegationPolicy, MockServer};
+use nfsrdma_mock_server::server::{MockDelegationPolicy, MockListingPolicy, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
@@ -615,4 +615,25 @@ fn a_read_only_or_full_export_is_reported_in_one_sentence() {
     }
     let (honest, _) = replayed(&Work::of("rxe-v41", 4, "willing"), [], |_| {});
     assert_eq!(honest.refused, Vec::<String>::new());
+}
+
+/// RFC 8881 section 18.23.3, RFC 1813 section 3.3.16: a server may return fewer entries than fit, and the client asks
+/// for the rest. A name that is missing then is a difference.
+#[test]
+fn listing_in_smaller_parts_is_continued() {
+    for (capture, version) in [("rxe-v3", 3), ("tcp-v3", 3), ("rxe-v40", 4), ("rxe-v42", 4), ("rxe-v42-maildir", 4)] {
+        let work = Work::of(capture, version, "listings");
+        for max_entries in [3, 20] {
+            let (report, _) = replayed(&work, [], |server| server.listing.max_entries = max_entries);
+            is_as_recorded(&report, capture);
+            // In NFSv3 the size of the directory is tolerated before.
+            assert!(version == 3 || because(&report, "listing") > 0, "{capture}: {:#?}", report.steps.reasons);
+            let (report, _) =
+                replayed(&work, [], |server| server.listing = MockListingPolicy { max_entries, drops_last: true });
+            let names = report.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
+            let names: Vec<_> = names.filter(|difference| difference.kind == DifferenceKind::Name).collect();
+            assert!(!names.is_empty(), "{capture}: {:#?}", report.steps.mismatches);
+            assert!(names.iter().all(|name| name.a.value.is_some() && name.b.value.is_none()), "{names:#?}");
+        }
+    }
 }

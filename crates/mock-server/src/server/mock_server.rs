@@ -35,6 +35,8 @@ pub struct MockServer {
     pub operations: Option<u32>,
     /// Number of NFSv4 directory listings whose first entry has delayed attributes. RFC 8881 section 5.8.1.12.
     pub delayed_entries: u32,
+    /// The way in which it lists directories.
+    pub listing: MockListingPolicy,
     /// Number of READs, WRITEs and COMPOUNDs that exceeded the announced limits.
     pub exceeded: u64,
     /// Port of MOUNT and NLM, as the port mapper reports it; 0 if they are not available.
@@ -58,6 +60,33 @@ pub struct MockServer {
     pub(super) state: MockNfs4State,
     /// Locks of NLM clients.
     pub(super) locks: Vec<MockNlmLock>,
+}
+
+/// The way in which a server lists directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MockListingPolicy {
+    /// Maximum number of entries in a reply.
+    pub max_entries: usize,
+    /// `true` if it never lists the last name of a directory, which a client cannot know.
+    pub drops_last: bool,
+}
+
+impl Default for MockListingPolicy {
+    fn default() -> Self {
+        Self { max_entries: 4096, drops_last: false }
+    }
+}
+
+impl MockListingPolicy {
+    /// Removes the entries that it does not list from the rest of a directory. Returns `true` if no more follow.
+    pub(super) fn limit<T>(self, entries: &mut Vec<T>) -> bool {
+        if self.drops_last {
+            entries.pop();
+        }
+        let is_end = entries.len() <= self.max_entries;
+        entries.truncate(self.max_entries);
+        is_end
+    }
 }
 
 /// Contents that files had, by path.

@@ -21,7 +21,7 @@ mod v3;
 mod v4;
 
 pub use file_tree::MockFileTree;
-pub use mock_server::{FileContents, MockDelegationPolicy, MockServer};
+pub use mock_server::{FileContents, MockDelegationPolicy, MockListingPolicy, MockServer};
 pub use nfs_error::MockNfsError;
 pub use refusal::MockRefusal;
 pub use reply::MockReply;

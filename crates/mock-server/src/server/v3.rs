@@ -10,7 +10,7 @@ use super::fault_injection::words_after;
 use super::file_object::{MockDirectory, MockObject, MockObjectContent};
 use super::file_tree::MockFileTree;
 use super::filehandle::{MockFileId, handle};
-use super::mock_server::MockServer;
+use super::mock_server::{MockListingPolicy, MockServer};
 use super::nfs_error::MockNfsError;
 use super::reply::{MockReplyBuffers, unreadable};
 
@@ -229,13 +229,10 @@ const LISTING_OVERHEAD_BYTES: usize = 4 + 88 + 8 + 8;
 /// A directory entry: cookie, name and object.
 type MockDirectoryEntry<'a> = (u64, &'a [u8], MockFileId);
 
-/// Maximum number of entries per Reply.
-const ENTRIES: usize = 4096;
-
 /// Returns the entries after a cookie that fit in `limit_bytes` bytes, each of `entry_bytes` bytes without its name,
 /// and `true` if no more follow. "." and ".." are the first two.
 fn entries<'t>(
-    tree: &'t MockFileTree,
+    (tree, listing): (&'t MockFileTree, MockListingPolicy),
     directory: &NfsFh3<'_>,
     cookie: u64,
     entry_bytes: usize,
@@ -246,7 +243,8 @@ fn entries<'t>(
     let parent = tree.node(directory).map_err(status)?.parent;
     let dots = [(1, &b"."[..], directory), (2, b"..", parent)];
     let dots = dots.into_iter().filter(|dot| dot.0 > cookie);
-    let mut entries: Vec<_> = dots.chain(names.after(cookie)).take(ENTRIES).collect();
+    let mut entries: Vec<_> = dots.chain(names.after(cookie)).collect();
+    let is_last = listing.limit(&mut entries);
     let mut remaining_bytes = (limit_bytes as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
     let fits = |(_, name, _): &&MockDirectoryEntry<'_>| {
         let length = entry_bytes + name.len().next_multiple_of(4);
@@ -255,14 +253,14 @@ fn entries<'t>(
         fits
     };
     let count = entries.iter().take_while(fits).count();
-    let eof = count == entries.len() && count < ENTRIES;
+    let eof = count == entries.len() && is_last;
     entries.truncate(count);
     if entries.is_empty() && !eof { Err(Nfsstat3::NFS3ERR_TOOSMALL) } else { Ok((entries, eof)) }
 }
 
 fn readdir(server: &MockServer, args: &Readdir3Args<'_>, buffers: &mut MockReplyBuffers<'_>) {
     let dir_attributes = handle_attributes(&server.tree, &args.dir);
-    match entries(&server.tree, &args.dir, args.cookie, ENTRY, args.count) {
+    match entries((&server.tree, server.listing), &args.dir, args.cookie, ENTRY, args.count) {
         Ok((entries, eof)) => {
             let entry = |(cookie, name, fileid)| Entry3 { fileid, name: Text(name), cookie };
             let list: Vec<_> = entries.into_iter().map(entry).collect();
@@ -280,7 +278,7 @@ fn readdir(server: &MockServer, args: &Readdir3Args<'_>, buffers: &mut MockReply
 fn readdirplus(server: &MockServer, args: &Readdirplus3Args<'_>, buffers: &mut MockReplyBuffers<'_>) {
     let tree = &server.tree;
     let dir_attributes = handle_attributes(tree, &args.dir);
-    match entries(tree, &args.dir, args.cookie, ENTRY_PLUS, args.maxcount) {
+    match entries((tree, server.listing), &args.dir, args.cookie, ENTRY_PLUS, args.maxcount) {
         Ok((entries, eof)) => {
             let handles: Vec<_> = entries.iter().map(|(_, _, id)| handle(*id)).collect();
             let list: Vec<_> = entries

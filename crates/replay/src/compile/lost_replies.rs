@@ -406,10 +406,12 @@ fn name_object(
         }
         return is_root;
     };
-    tree.add_lost_name(id, directory, name, if result.creates { step.id } else { 0 });
     if result.creates {
         tree.record_lost_creation(names, id, step.id);
     }
+    // A file with content from before the call was only opened: it has had its name before.
+    let is_new = result.creates && tree.is_created(id);
+    tree.add_lost_name(id, directory, name, if is_new { step.id } else { 0 });
     true
 }
 

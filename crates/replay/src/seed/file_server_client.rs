@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nfsrdma_dissectors::nfs::v3::Nfsstat3;
+use nfsrdma_dissectors::nfs::v3::{Nfsstat3, Procedure};
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
@@ -98,21 +98,40 @@ impl NfsOperationFailure {
         }
     }
 
-    /// Returns `true` if a name, a size or an object type is rejected.
-    pub fn rejects_object(&self) -> bool {
-        matches!(
-            self.status(),
-            Some(
-                Nfsstat4::NFS4ERR_NAMETOOLONG
-                    | Nfsstat4::NFS4ERR_INVAL
-                    | Nfsstat4::NFS4ERR_BADCHAR
-                    | Nfsstat4::NFS4ERR_BADNAME
-                    | Nfsstat4::NFS4ERR_FBIG
-                    | Nfsstat4::NFS4ERR_NOTSUPP
-                    | Nfsstat4::NFS4ERR_BADTYPE
-                    | Nfsstat4::NFS4ERR_MLINK
-            )
-        )
+    /// Returns `true` if an operation with this status rejects a name, a size or a type of object. Its name may be
+    /// followed by that of which it is part. At another operation these statuses say nothing about the object.
+    pub fn rejects_object(&self, operation: &str) -> bool {
+        let Some(status) = self.status() else { return false };
+        let rejects_name = matches!(
+            status,
+            Nfsstat4::NFS4ERR_NAMETOOLONG
+                | Nfsstat4::NFS4ERR_INVAL
+                | Nfsstat4::NFS4ERR_BADCHAR
+                | Nfsstat4::NFS4ERR_BADNAME
+        );
+        let name = operation.split(' ').next().unwrap_or_default();
+        let is_procedure = |procedure: Procedure| procedure.name() == Some(name);
+        match Operation::from_name(name) {
+            Some(Operation::LOOKUP) => rejects_name,
+            Some(Operation::SETATTR) => matches!(status, Nfsstat4::NFS4ERR_FBIG | Nfsstat4::NFS4ERR_INVAL),
+            Some(Operation::LINK) => {
+                rejects_name || matches!(status, Nfsstat4::NFS4ERR_MLINK | Nfsstat4::NFS4ERR_NOTSUPP)
+            }
+            operation
+                if matches!(operation, Some(Operation::OPEN | Operation::CREATE))
+                    || [Procedure::MKDIR, Procedure::SYMLINK, Procedure::MKNOD].into_iter().any(is_procedure) =>
+            {
+                rejects_name
+                    || matches!(
+                        status,
+                        Nfsstat4::NFS4ERR_MLINK
+                            | Nfsstat4::NFS4ERR_NOTSUPP
+                            | Nfsstat4::NFS4ERR_BADTYPE
+                            | Nfsstat4::NFS4ERR_FBIG
+                    )
+            }
+            _ => false,
+        }
     }
 }
 
@@ -435,6 +454,21 @@ pub trait VersionIndependentNfsClient {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rejection_of_object_depends_on_operation() {
+        let rejects = |status, operation| NfsOperationFailure::V4(status).rejects_object(operation);
+        for operation in ["OPEN", "OPEN of OPEN", "CREATE", "LINK", "MKDIR", "SYMLINK", "MKNOD", "LOOKUP"] {
+            assert!(rejects(Nfsstat4::NFS4ERR_NAMETOOLONG, operation), "{operation}");
+        }
+        assert!(rejects(Nfsstat4::NFS4ERR_MLINK, "LINK") && rejects(Nfsstat4::NFS4ERR_FBIG, "SETATTR"));
+        for operation in ["CLOSE", "OPEN_CONFIRM", "SEQUENCE of OPEN", "PUTFH of OPEN", "GETFH of CREATE", "GETATTR"] {
+            for status in [Nfsstat4::NFS4ERR_MLINK, Nfsstat4::NFS4ERR_INVAL, Nfsstat4::NFS4ERR_NOTSUPP] {
+                assert!(!rejects(status, operation), "{operation} {status}");
+            }
+        }
+        assert!(!rejects(Nfsstat4::NFS4ERR_MLINK, "SETATTR") && !rejects(Nfsstat4::NFS4ERR_FBIG, "LINK"));
+    }
 
     #[test]
     fn no_reply_adds_names_above_the_limit() {

@@ -489,7 +489,7 @@ impl TreeSeeder<'_> {
     ) -> Result<Option<LiveFilehandle>, SeedError> {
         match self.find_or_make(parent, name, kind, mode) {
             Err(SeedError::Server(object, FileServerClientError::Refused(operation, reason)))
-                if reason.rejects_object() =>
+                if reason.rejects_object(&operation) =>
             {
                 self.refuse(format!("{}: {operation}: {reason}", shorten(&object)));
                 Ok(None)
@@ -586,7 +586,9 @@ impl TreeSeeder<'_> {
                     };
                     if existing.is_none() {
                         match self.files.link(live, &parent, name) {
-                            Err(FileServerClientError::Refused(operation, reason)) if reason.rejects_object() => {
+                            Err(FileServerClientError::Refused(operation, reason))
+                                if reason.rejects_object(&operation) =>
+                            {
                                 let name = shorten(&String::from_utf8_lossy(name));
                                 self.refuse(format!("{name}: {operation}: {reason}"));
                             }
@@ -656,7 +658,7 @@ fn write_contents(
         let is_file = matches!(object.kind, TraceFileType::FILE | TraceFileType::UNKNOWN) && !object.is_parent;
         if let (Some(live), true) = (&object.live_handle, is_file && object.size > 0 && !object.is_root) {
             match seeder.files.set_attributes(live, None, Some(object.size)) {
-                Err(FileServerClientError::Refused(operation, reason)) if reason.rejects_object() => {
+                Err(FileServerClientError::Refused(operation, reason)) if reason.rejects_object(&operation) => {
                     let name = object.names.first().map(|(_, name)| shorten(&String::from_utf8_lossy(name)));
                     let name = name.unwrap_or_default();
                     seeder.refuse(format!("{name}, {} bytes: {operation}: {reason}", object.size));

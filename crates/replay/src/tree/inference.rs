@@ -176,8 +176,12 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         }
         self.tree.update_current_attributes(id, attributes);
         let Some(node) = self.tree.node(id) else { return };
-        if let Some(size) = attributes.size.filter(|_| !node.is_resized && !node.is_size_known) {
-            (node.size, node.is_size_known) = (size, true);
+        if let Some(size) = attributes.size.filter(|_| !node.is_size_known) {
+            // A size beyond all that was written is the initial one. Only the first size after a write tells.
+            match !node.is_resized || size > node.written_end {
+                true => (node.size, node.is_size_known) = (size, true),
+                false => node.written_end = u64::MAX,
+            }
         }
         if !node.changed.mode {
             node.mode = node.mode.or(attributes.mode);
@@ -247,7 +251,8 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         self.tree.add_current_extent(id, payload.as_ref(), offset, end);
     }
 
-    pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: bool) {
+    /// Records data that a Reply returned. `is_end` is `None` if it does not tell whether the file ends there.
+    pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: Option<bool>) {
         self.tree.set_type(id, TraceFileType::FILE);
         let mut payloads = self.facts.reply.payloads.iter().enumerate();
         let payload = payloads.find(|(_, payload)| payload.operation == operation);
@@ -263,11 +268,13 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
                 length: (to - from) as u32,
             });
         });
-        if let Some(node) = tree.node(id)
-            && is_end
-            && !node.is_resized
-        {
-            (node.size, node.is_size_known) = (end, true);
+        if let Some(node) = tree.node(id).filter(|node| !node.is_resized) {
+            match is_end {
+                Some(true) => (node.size, node.is_size_known) = (end, true),
+                // There is at least one more byte.
+                Some(false) if !node.is_size_known => node.size = node.size.max(end.saturating_add(1)),
+                _ => {}
+            }
         }
     }
 

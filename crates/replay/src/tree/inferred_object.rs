@@ -58,8 +58,10 @@ pub struct InferredObject {
     pub uses: u64,
     /// `true` if a step read content from before the first step.
     pub(super) has_initial_content: bool,
-    /// `true` if a step changed the size: later attributes do not show the initial one.
+    /// `true` if a step may have changed the size: later attributes need not show the initial one.
     pub(super) is_resized: bool,
+    /// End of what steps wrote so far; `u64::MAX` if later attributes cannot show a larger initial size.
+    pub(super) written_end: u64,
     /// Likewise, mode, owner and group.
     pub(super) changed: ChangedAttributeFlags,
     /// Ranges of the content that were read or written.

@@ -397,6 +397,7 @@ impl InferredTree {
         let before = node.content.heap_bytes();
         node.content.add(from, to, max_ranges, |_, _| {});
         node.is_resized = true;
+        node.written_end = node.written_end.max(to);
         self.memory_bytes = (self.memory_bytes + node.content.heap_bytes()).saturating_sub(before);
     }
 

@@ -95,7 +95,7 @@ impl TreeInferenceStepContext<'_, '_> {
             (Args::READ(args), Results::READ(StatusUnion::Ok(ok))) => {
                 if let Some(id) = self.object_of_handle(args.file.0) {
                     self.record_attributes(Some(id), ok.file_attributes.as_ref());
-                    self.read(id, 0, args.offset, ok.eof && ok.count > 0);
+                    self.read(id, 0, args.offset, (ok.count > 0).then_some(ok.eof));
                 }
             }
             (Args::WRITE(args), Results::WRITE(StatusUnion::Ok(ok))) => {

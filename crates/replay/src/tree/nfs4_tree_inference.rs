@@ -236,7 +236,7 @@ impl TreeInferenceStepContext<'_, '_> {
                 self.link(id, ok.link.bytes());
             }
             (Args::READ(args), Results::READ(StatusUnion::Ok(ok)), Some(id)) => {
-                self.read(id, at, args.offset, ok.eof && ok.data.length() > 0);
+                self.read(id, at, args.offset, (ok.data.length() > 0).then_some(ok.eof));
             }
             (Args::READ_PLUS(args), Results::READ_PLUS(StatusUnion::Ok(ok)), Some(id)) => {
                 // Gaps between the parts are holes, and need no seeding.
@@ -245,7 +245,7 @@ impl TreeInferenceStepContext<'_, '_> {
                     _ => None,
                 });
                 if let Some(offset) = data_offsets.min() {
-                    self.read(id, at, offset.max(args.rpa_offset), false);
+                    self.read(id, at, offset.max(args.rpa_offset), None);
                 }
             }
             (Args::WRITE(args), Results::WRITE(StatusUnion::Ok(ok)), Some(id)) => {

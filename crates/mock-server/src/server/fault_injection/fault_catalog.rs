@@ -39,8 +39,8 @@ type MockFaultTable = &'static [(MockFaultOperations, &'static [(MockFieldPath, 
 const STATUSES: [u32; 2] = [Nfsstat3::NFS3ERR_IO.0, Nfsstat3::NFS3ERR_ACCES.0];
 
 /// Fields of Replies and their changes. Excluded are operations that the captures of the tests do not contain, values
-/// that a server may choose (times, change values, capabilities), and eof of an NFSv4 READDIR without more names: the
-/// client asks once more, and gets none.
+/// that a server may choose (times, change values, capabilities), and eof of a listing without more names: the client
+/// asks once more, and gets none.
 const RESULT_FAULTS: MockFaultTable = &[
     (
         Nfs3(&[P::READ]),
@@ -98,7 +98,6 @@ const RESULT_FAULTS: MockFaultTable = &[
         &[
             (&[labels::ENTRIES], &[RemoveEntry, DuplicateEntry, AddEntry]),
             (&[labels::ENTRIES, labels::NAME], &[Flipped]),
-            (&[labels::EOF], &[Flipped]),
             (&[labels::NAME_HANDLE], &[LastFlipped]),
             (&[labels::NAME_ATTRIBUTES, labels::SIZE], &[More]),
         ],

@@ -11,14 +11,12 @@ use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void, XdrArray, XdrLin
 use super::super::file_object::{MockDirectory, MockObjectContent};
 use super::super::file_tree::MockFileTree;
 use super::super::filehandle::{MockFileId, handle};
-use super::super::mock_server::MockServer;
+use super::super::mock_server::{MockListingPolicy, MockServer};
 use super::attributes;
 use super::compound::MockCompoundExecution;
 
 /// The cookie verifier: all cookies are always valid.
 const VERIFIER: [u8; 8] = *b"loopback";
-/// Maximum number of entries per Reply.
-const ENTRIES: usize = 4096;
 /// Length in bytes of READDIR results without entries: status, verifier, end.
 const LISTING_OVERHEAD_BYTES: usize = 24;
 
@@ -28,7 +26,7 @@ pub(super) fn step(
     args: &Args<'_>,
 ) -> Result<(), Nfsstat4> {
     let writeverf = server.write_verifier();
-    let MockServer { tree, caller, delayed_entries, .. } = server;
+    let MockServer { tree, caller, delayed_entries, listing, .. } = server;
     match args {
         Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
             tree.record_access(MockFileTree::ROOT);
@@ -147,7 +145,7 @@ pub(super) fn step(
         }
         Args::READDIR(args) => {
             tree.record_read(compound.current()?);
-            readdir(tree, compound, args, delayed_entries)
+            readdir(tree, compound, args, (*listing, delayed_entries))
         }
         Args::READ(args) => read(server, compound, args),
         Args::WRITE(args) => write(server, compound, args),
@@ -218,7 +216,7 @@ fn readdir(
     tree: &MockFileTree,
     compound: &mut MockCompoundExecution<'_>,
     args: &Readdir4Args<'_>,
-    delayed_entries: &mut u32,
+    (listing, delayed_entries): (MockListingPolicy, &mut u32),
 ) -> Result<(), Nfsstat4> {
     let names = tree.directory(compound.current()?)?;
     // RFC 8881 section 18.23.3: these cookies are reserved.
@@ -226,8 +224,10 @@ fn readdir(
         return Err(Nfsstat4::NFS4ERR_BAD_COOKIE);
     }
     let mut remaining_bytes = (args.maxcount as usize).saturating_sub(LISTING_OVERHEAD_BYTES);
-    let (mut items, mut eof) = (Vec::new(), true);
-    for (cookie, name, id) in names.after(args.cookie) {
+    let mut rest: Vec<_> = names.after(args.cookie).collect();
+    let mut eof = listing.limit(&mut rest);
+    let mut items = Vec::new();
+    for (cookie, name, id) in rest {
         let (words, values) = match items.is_empty() && *delayed_entries > 0 {
             true => {
                 *delayed_entries -= 1;
@@ -236,7 +236,7 @@ fn readdir(
             false => attributes::get(tree, id, &args.attr_request)?,
         };
         let length = 4 + 8 + 4 + name.len().next_multiple_of(4) + 8 + 4 * words.len() + values.len();
-        if length > remaining_bytes || items.len() >= ENTRIES {
+        if length > remaining_bytes {
             eof = false;
             break;
         }

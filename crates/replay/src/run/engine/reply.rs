@@ -14,6 +14,7 @@ use nfsrdma_rpc::{ReplyWriteChunkReceivedData, TransportReply};
 
 use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::live_values::LiveServerSession;
+use super::super::recovery::recoverable_client_state::{RenewedValue, SentCallWithReply};
 use super::super::recovery::{self, MAX_RESENDS};
 use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndSessionGrants};
 use super::super::root_and_attribute_rewriting::NO_DELEGATION_REASON;
@@ -21,6 +22,7 @@ use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
 use super::connections::ConnectionSessionBinding;
 use super::io_split::SplitIoProgress;
+use super::listing_continuation::ListingProgress;
 use super::live_call_builder::LiveCallBuilder;
 use super::recorded_reply::{recorded_items, unprotected_reply};
 use super::replay_engine::ReplayEngine;
@@ -29,7 +31,9 @@ use super::step_window::{StepWindowEntry, unreadable_state};
 use crate::containment::ReplyIdentifierKinds;
 use crate::seed::file_server_client::advice_for_status;
 use crate::trace::live_reply_binding;
-use crate::trace::step::{GssProtection, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind};
+use crate::trace::step::{
+    GssProtection, MessageCaptureCompleteness, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind,
+};
 use crate::trace::value_substitution::{TracePayloadInMessage, captured_value};
 
 /// A step that was in flight.
@@ -140,6 +144,24 @@ impl LiveCallBuilder {
         missing.filter(|_| outcome.is_success())
     }
 
+    /// Takes over the values that a reply gives to variables of earlier steps, if the capture lacks the reply.
+    fn renew_values(&mut self, entry: &StepWindowEntry, step: &TraceStep<'_>, reply: &TransportReply<'_>) {
+        let (sent, placed) = (&entry.call.message[..], &entry.call.placed[..]);
+        let exchange = SentCallWithReply { step, sent, placed, reply: reply.cursor() };
+        for (variable, value) in self.client_state.values_renewed_by(&exchange) {
+            match value {
+                RenewedValue::StateidSeqid(seqid) => self.values.set_seqid(variable, seqid),
+                RenewedValue::Client(id, sequence) => {
+                    let id = id.to_be_bytes();
+                    if self.values.get(variable) != Some(&id[..]) {
+                        self.dropped_values += u64::from(!self.values.set_value(variable, &id));
+                        sequence.into_iter().for_each(|next| self.values.set_create_sequence(variable, next));
+                    }
+                }
+            }
+        }
+    }
+
     /// Opens a session of the live server with the granted number of slots.
     fn begin_session(&mut self, step: &TraceStep<'_>, granted: GrantedForeChannel, captured: GrantedForeChannel) {
         if let Some(variable) = step.reply.variable(TraceSlotValueKind::SESSION) {
@@ -160,7 +182,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
         let Some(piece) = completed.window_step.rewrites.piece else {
-            return self.complete_step(completed, reply);
+            return self.complete_listing(completed, reply);
         };
         completed.sent = piece.first_sent.unwrap_or(completed.sent);
         match self.handle_piece_reply(&mut completed.window_step, piece, reply) {
@@ -176,6 +198,29 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                     true => ReplyWriteChunkReceivedData::None,
                     false => [&data[..]].into_iter().collect(),
                 };
+                self.complete_step(completed, &TransportReply { message: &message, payloads, ..reply.clone() })
+            }
+        }
+    }
+
+    /// Handles the Reply to a step that is not split; queues the next READDIR of a listing or completes the step.
+    fn complete_listing(
+        &mut self,
+        mut completed: CompletedStep,
+        reply: &TransportReply<'_>,
+    ) -> Result<(), ReplayRunError> {
+        let progress = self.handle_listing_reply(&mut completed.window_step, completed.sent, reply);
+        if let Some(listing) = &completed.window_step.rewrites.listing {
+            completed.sent = listing.first_sent;
+        }
+        match progress {
+            ListingProgress::NextPart => {
+                self.scheduler.put_back(completed.window_index, completed.window_step, None);
+                Ok(())
+            }
+            ListingProgress::Unchanged => self.complete_step(completed, reply),
+            ListingProgress::Joined(message) => {
+                let payloads = ReplyWriteChunkReceivedData::None;
                 self.complete_step(completed, &TransportReply { message: &message, payloads, ..reply.clone() })
             }
         }
@@ -340,6 +385,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if entry.rewrites.is_substituted {
             self.call_builder.substitute_closed(step);
             return Ok(StepReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
+        }
+        if step.reply.completeness != MessageCaptureCompleteness::WHOLE {
+            self.call_builder.renew_values(entry, step, reply);
         }
         let is_other_lock =
             self.verification.locks.has_changed_stateid(step, &entry.description, outcome.lock_stateid_other);

@@ -200,6 +200,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(reason) = refusal {
             return Err(StepSendObstacle::unreplayable(reason));
         }
+        if let Some(listing) = &entry.rewrites.listing
+            && self.call_builder.set_listing_position(&step, listing).is_none()
+        {
+            return Err(StepSendObstacle::unreplayable("listing: its READDIR cannot be sent with another cookie"));
+        }
         let piece = self.call_builder.limit_io(
             &step,
             parts,

@@ -14,6 +14,7 @@ use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSlotAndSeqids;
 use super::super::report::steps::StepIdWithFrames;
 use super::super::step_outcome::StepOutcome;
+use super::listing_continuation::ListingContinuation;
 use super::overlapping_changes::ObjectsOfStep;
 use super::renewable_gss_context::GssReplyVerificationData;
 use crate::containment::ReplyIdentifierKinds;
@@ -98,6 +99,8 @@ pub(super) struct CallDifferencesFromCapture {
     pub(super) is_substituted: bool,
     /// Piece of a READ or WRITE that its current Call transfers, if it is split.
     pub(super) piece: Option<SplitIoPiece>,
+    /// Listing that its current Call continues.
+    pub(super) listing: Option<Box<ListingContinuation>>,
 }
 
 /// The piece of a READ or WRITE that a Call transfers.

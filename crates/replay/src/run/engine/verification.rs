@@ -111,8 +111,16 @@ impl<'r> LiveReplyVerificationState<'r> {
         step.filehandles().filter(|file| !directories.contains(file)).collect()
     }
 
+    /// Records that a step, if it lists a directory, is not compared.
+    fn forget_listing(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
+        if let Some((directory, _)) = listed_directory(step, parts) {
+            self.checker.forget_listing(directory);
+        }
+    }
+
     /// Records that the effects of a step on its files did not take place.
     pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
+        self.forget_listing(step, parts);
         let files = self.files_of_step(step);
         record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
         if parts.effects.iter().any(|effect| effect.changes_names()) {
@@ -189,6 +197,9 @@ impl<'r> LiveReplyVerificationState<'r> {
         if entry.rewrites.piece.is_some() && state == StepOutcome::Matched {
             state = StepOutcome::Substituted(recovery::SPLIT.code);
         }
+        if entry.rewrites.listing.is_some() && state == StepOutcome::Matched {
+            state = StepOutcome::Tolerated(tolerance_rules::LISTING);
+        }
         if entry.resend.count > 0 {
             state = recovery::resent_state(state, findings.is_done_twice, entry.resend.renewals > 0);
         } else if entry.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_)) {
@@ -262,6 +273,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         let outcome = &findings.outcome;
         let message = unprotected_reply(step);
         if step.reply.completeness != MessageCaptureCompleteness::WHOLE {
+            self.forget_listing(step, &entry.description);
             return Ok((StepOutcome::Substituted(PlanReason::ReplyLost.code()), ExecutedStepFidelity::AsRecorded));
         }
         // The client's next Call shows what the captured server decided.
@@ -336,6 +348,7 @@ impl<'r> LiveReplyVerificationState<'r> {
                 was_resent: entry.resend.count != 0,
                 was_sent_unchanged: !entry.rewrites.has_dropped_attributes
                     && entry.rewrites.piece.is_none()
+                    && entry.rewrites.listing.is_none()
                     && entry.resend.count == 0,
                 grants_delegated_times,
                 seeded: &self.seeded.handles,

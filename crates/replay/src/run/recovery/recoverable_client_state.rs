@@ -176,7 +176,66 @@ struct CompoundCurrentFilehandles<'a> {
     delegation_without_handle: Option<(StateidOther, RecoverableDelegation)>,
 }
 
+/// A new value of a variable that the trace does not bind to the reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::run) enum RenewedValue {
+    /// Seqid of a stateid.
+    StateidSeqid(u32),
+    /// Client ID, with the next csa_sequence from NFSv4.1 on.
+    Client(Clientid4, Option<u32>),
+}
+
 impl RecoverableState {
+    /// Returns the known variables to which a live reply gives other values although the captured reply is missing: the
+    /// seqids of stateids (RFC 8881 section 8.2.2), and the client ID of a client owner.
+    pub(in crate::run) fn values_renewed_by(&self, exchange: &SentCallWithReply<'_>) -> Vec<(u32, RenewedValue)> {
+        let SentCallWithReply { step, sent, placed, reply } = *exchange;
+        let items = TracePayloadInMessage::items(placed);
+        let (Some((_, mut cursor)), Some(mut reply)) = (split_header(sent, &items), successful_results(reply)) else {
+            return Vec::new();
+        };
+        let (Ok(call), Ok(reply)) = (
+            CompoundCall::decode(&mut cursor, &mut NullFieldObserver),
+            CompoundReply::decode(&mut reply, &mut NullFieldObserver),
+        ) else {
+            return Vec::new();
+        };
+        let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
+        let mut renewed = Vec::new();
+        for (at, (args, results)) in pairs.take(MAX_OPERATIONS).enumerate() {
+            let stateid = match &results {
+                Results::OPEN(StatusUnion::Ok(ok)) => &ok.stateid,
+                Results::OPEN_CONFIRM(StatusUnion::Ok(ok)) => &ok.open_stateid,
+                Results::OPEN_DOWNGRADE(StatusUnion::Ok(ok)) => &ok.open_stateid,
+                Results::LOCK(LockRes::Ok(ok)) => &ok.lock_stateid,
+                Results::LOCKU(StatusUnion::Ok(ok)) => &ok.lock_stateid,
+                results => {
+                    let (owner, client) = match (&args, results) {
+                        (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => (
+                            args.eia_clientowner.co_ownerid.0,
+                            RenewedValue::Client(ok.eir_clientid, Some(ok.eir_sequenceid)),
+                        ),
+                        (Args::SETCLIENTID(args), Results::SETCLIENTID(SetclientidRes::Ok(ok))) => {
+                            (args.client.id.0, RenewedValue::Client(ok.clientid, None))
+                        }
+                        _ => continue,
+                    };
+                    let mut known = self.clients.values().filter(|client| *client.owner == *owner);
+                    let variable = known.find_map(|client| Some(client.variables[0]).filter(|known| *known != NONE));
+                    if slot_variable(&step.reply, TraceSlotValueKind::CLIENTID, at) == NONE {
+                        renewed.extend(variable.map(|variable| (variable, client)));
+                    }
+                    continue;
+                }
+            };
+            let opened = self.opens.get(&stateid.other).map(|open| &open.variables);
+            let variables = opened.or_else(|| self.locks.get(&stateid.other).map(|lock| &lock.variables));
+            let variables = variables.into_iter().flatten();
+            renewed.extend(variables.map(|variable| (*variable, RenewedValue::StateidSeqid(stateid.seqid))));
+        }
+        renewed
+    }
+
     /// Updates the state from a Call and its Reply.
     pub(in crate::run) fn update(&mut self, exchange: &SentCallWithReply<'_>) {
         let SentCallWithReply { step, sent, placed, reply } = *exchange;
@@ -386,8 +445,16 @@ impl RecoverableState {
         sent: &[u8],
     ) {
         if let Some(existing) = self.clients.get_mut(&id) {
-            existing.variables = variables;
+            for (variable, new) in existing.variables.iter_mut().zip(variables).filter(|(_, new)| *new != NONE) {
+                *variable = new;
+            }
             return;
+        }
+        // The reply that gave the variable was not captured.
+        let mut known = self.clients.values().filter(|client| *client.owner == *owner);
+        let mut variables = variables;
+        if let (NONE, Some(replaced)) = (variables[0], known.next()) {
+            variables[0] = replaced.variables[0];
         }
         // In NFSv4.0 the old client is removed when the new one is confirmed.
         if minor > 0 {

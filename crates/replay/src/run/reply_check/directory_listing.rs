@@ -41,6 +41,11 @@ pub(super) struct DirectoryListingChecks {
 type ListingFieldDifference = (String, [Option<String>; 2]);
 
 impl DirectoryListingChecks {
+    /// Forgets a listing of which a part is not compared.
+    pub(super) fn forget(&mut self, directory: u32) {
+        self.by_directory.remove(&directory);
+    }
+
     /// Notes the creation of a name: completed listings may grow.
     pub(super) fn reopen_all(&mut self) {
         self.by_directory.values_mut().for_each(|listing| listing.has_ended = false);
@@ -66,7 +71,9 @@ impl DirectoryListingChecks {
         if self.by_directory.len() >= MAX_LISTINGS && !self.by_directory.contains_key(&directory) {
             self.by_directory.clear();
         }
-        let listing = self.by_directory.entry(directory).or_default();
+        // The beginning of the listing is unknown: its Reply was not captured, or its Call was not sent.
+        let unknown = || ReplayListingCheck { is_over_limit: !is_first, ..ReplayListingCheck::default() };
+        let listing = self.by_directory.entry(directory).or_insert_with(unknown);
         let is_more = listing.has_ended && entries_b.iter().any(|(name, _)| listing.is_new(name));
         listing.has_ended |= ends[1];
         entries_a.sort_by(|a, b| a.0.cmp(&b.0));
@@ -99,7 +106,9 @@ impl DirectoryListingChecks {
         if !differences.is_empty() {
             return differences;
         }
-        if listing.recorded.is_empty() && listing.live.is_empty() {
+        // A server may know already that no names follow. If the recorded server returns more, they are missing.
+        let ends_earlier = ends == [false, true] && !is_strict;
+        if listing.recorded.is_empty() && listing.live.is_empty() && !ends_earlier {
             // Both sides have returned the same names, so their ends must agree.
             if ends == [true, true] {
                 self.by_directory.remove(&directory);
@@ -110,7 +119,8 @@ impl DirectoryListingChecks {
         for section in [a, b] {
             section.entries.retain(|entry| entry.path.leaf() != field_labels::EOF);
         }
-        if ends[0] && (ends[1] || !listing.live.is_empty()) || is_strict {
+        let is_missing = ends[1] && !listing.recorded.is_empty();
+        if is_missing || ends[0] && (ends[1] || !listing.live.is_empty()) || is_strict {
             let listing = self.by_directory.remove(&directory).unwrap_or_default();
             if !listing.is_over_limit {
                 return listing.remaining_differences();

@@ -538,6 +538,11 @@ impl ReplyChecker {
         differences
     }
 
+    /// Records that a part of the listing of a directory is not compared.
+    pub fn forget_listing(&mut self, directory: u32) {
+        self.listings.forget(directory);
+    }
+
     fn record_capabilities(&mut self, live: &ComparableMessage) {
         for section in live.sections.iter().skip(1) {
             let is_done = section.entries.iter().any(|entry| is_status(entry) && is_ok(&entry.datum));
