@@ -176,7 +176,7 @@ impl LostReplies {
     pub(super) fn finish<W: Write + Seek>(
         mut self,
         undefined: &FxHashMap<u32, UndefinedVariableUsage>,
-        owners: &mut SecondChanceMap<u32, u32>,
+        unknown_owners: &mut SecondChanceMap<u32, u32>,
         tree: &mut InferredTree,
         writer: &mut ReplayTraceWriter<W>,
     ) -> io::Result<InferredDefinitions> {
@@ -188,7 +188,7 @@ impl LostReplies {
         let mut slots: Vec<Vec<SubstitutableMessageSlot>> = vec![Vec::new(); self.steps.len()];
         let names = tree.initial_names();
         self.define_filehandles(undefined, tree, &names, &mut slots, &mut found);
-        self.define_others((undefined, owners), tree, &mut slots, &mut found);
+        self.define_others((undefined, unknown_owners), tree, &mut slots, &mut found);
         for step in &self.steps {
             for name in &step.names {
                 if let Some(directory) = find(tree, &name.directory, step.server) {
@@ -289,7 +289,7 @@ impl LostReplies {
     /// Assigns undefined stateids, clientids, sessions and confirmations to lost results.
     fn define_others(
         &self,
-        (undefined, owners): (&FxHashMap<u32, UndefinedVariableUsage>, &mut SecondChanceMap<u32, u32>),
+        (undefined, unknown_owners): (&FxHashMap<u32, UndefinedVariableUsage>, &mut SecondChanceMap<u32, u32>),
         tree: &InferredTree,
         slots: &mut [Vec<SubstitutableMessageSlot>],
         found: &mut InferredDefinitions,
@@ -335,7 +335,7 @@ impl LostReplies {
                         let result = LostResult { value_kind, ..result.clone() };
                         add_slot_at(slots, (at, place), step.id, &result, *variable);
                     }
-                    if let Some(owner) = owners.get(*variable).copied().filter(|_| is_stateid) {
+                    if let Some(owner) = unknown_owners.get(*variable).copied().filter(|_| is_stateid) {
                         let value_kind = match result.is_lock {
                             true => TraceSlotValueKind::LOCK_SEQID,
                             false => TraceSlotValueKind::OPEN_SEQID,

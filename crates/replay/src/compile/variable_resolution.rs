@@ -45,7 +45,9 @@ pub(super) struct IdentityVariableAssigner {
     /// Memory that is left for undefined variables, in bytes.
     undefined_free_bytes: usize,
     /// The owner of an open or a lock, by the variable of its stateid.
-    pub(super) owners: SecondChanceMap<u32, u32>,
+    owners: SecondChanceMap<u32, u32>,
+    /// The variable that stands for the owner of a stateid until a captured reply shows the owner.
+    pub(super) unknown_owners: SecondChanceMap<u32, u32>,
     /// The clientid of a session.
     clientids: SecondChanceMap<u32, u32>,
     /// The last Call on a slot of a session: its sequence ID and its step.
@@ -117,7 +119,8 @@ impl IdentityVariableAssigner {
             unrecorded_variables: 0,
             now_ns: 0,
             undefined_free_bytes: undefined_bytes,
-            owners: SecondChanceMap::for_memory(5 * unit_bytes),
+            owners: SecondChanceMap::for_memory(4 * unit_bytes),
+            unknown_owners: SecondChanceMap::for_memory(unit_bytes),
             clientids: SecondChanceMap::for_memory(unit_bytes),
             slots: SecondChanceMap::for_memory(2 * unit_bytes),
         }
@@ -321,6 +324,7 @@ impl IdentityVariableAssigner {
         }
         let owner = self.variables.new_anonymous();
         self.owners.insert(stateid, owner);
+        self.unknown_owners.insert(stateid, owner);
         owner
     }
 
