@@ -392,7 +392,8 @@ fn lag_of_decoding_is_displayed() {
     let expected = begin.elapsed().as_secs_f64() - (last.0 - first.0) as f64 / 1e9;
     let line = text.lines().next().unwrap();
     let shown: f64 = line.split_once("behind ").unwrap().1.split_once(" s").unwrap().0.parse().unwrap();
-    assert!(shown > 1.0 && (shown - expected).abs() < 0.2, "{line}, expected {expected}");
+    // The screen is read, and the expected lag computed, a moment after the frame.
+    assert!(shown > 1.0 && shown < expected + 0.1 && expected < shown + 1.0, "{line}, expected {expected}");
     // When all frames are decoded, nothing is behind.
     let start = std::time::Instant::now();
     while screen.text().lines().next().unwrap().contains("behind") {
