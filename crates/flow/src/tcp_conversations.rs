@@ -344,10 +344,6 @@ impl TcpConversation {
         self.directions.0.iter().map(TcpStreamDirection::buffered_bytes).sum::<usize>() + stray_bytes
     }
 
-    pub(super) fn buffered_bytes(&self) -> usize {
-        self.waiting_bytes() + self.protocol.buffered_bytes()
-    }
-
     /// Returns the memory in bytes, without buffered bytes.
     fn memory_bytes(&self) -> usize {
         STREAM_BYTES + self.protocol.memory_bytes()
@@ -432,7 +428,10 @@ impl TcpConversationTable {
     #[cfg(test)]
     pub(super) fn size(&self) -> (usize, usize) {
         let marks = self.by_ports.len().max(self.deadlines.len());
-        (self.slots.len().max(marks), self.slots.iter().map(|(_, stream)| stream.buffered_bytes()).sum())
+        (
+            self.slots.len().max(marks),
+            self.slots.iter().map(|(_, stream)| stream.waiting_bytes() + stream.protocol.buffered_bytes()).sum(),
+        )
     }
 
     /// Replaces a stream by its next incarnation between the same ports.

@@ -31,9 +31,21 @@ const MIN_CONTINUING_SEGMENTS: u32 = 3;
 const MAX_CHECKED_BYTES: u32 = 9_216;
 
 impl TcpConversation {
-    /// Returns `true` if the checksum of a segment must be checked: it would change more than the content of a message.
-    /// Most segments continue a message, or only acknowledge captured bytes.
+    /// Returns `true` if a segment is the next one in its direction, and no check of it is needed. Most are.
     #[inline]
+    fn is_expected(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
+        let TcpSegment { flags, payload, .. } = segment;
+        let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
+        let data = CapturedPacketPayload { bytes: payload.bytes, length: payload.length as u32 };
+        flags.is_plain_ack()
+            && self.stray.is_none()
+            && !self.has_unconfirmed_syn()
+            && own.is_next(segment.sequence)
+            && !peer.exceeds_captured(segment.acknowledgment)
+            && (data.length == 0 || data.length > MAX_CHECKED_BYTES || self.protocol.is_within_message(sender, data))
+    }
+
+    /// Returns `true` if the checksum of a segment must be checked: it would change more than the content of a message.
     fn needs_checksum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
         let TcpSegment { flags, payload, .. } = segment;
         let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
@@ -62,6 +74,25 @@ impl Flow {
     ) -> Result<(ConnectionSideAOrB, TcpSegment<'a>), FrameContentKind> {
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, *segment)) };
         stream.last_frame = packet_meta.last_frame();
+        if stream.is_expected(sender, segment) {
+            let length = segment.payload.length as u32;
+            stream.directions[sender].record_segment(segment.sequence, length, packet_meta.time);
+            return Ok((sender, *segment));
+        }
+        self.check_segment(at, sender, ports, packet_meta, (datagram, segment))
+    }
+
+    /// Accepts a segment that is not the next one, or needs a check.
+    #[inline(never)]
+    fn check_segment<'a>(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        ports: EndpointPair,
+        packet_meta: PacketMeta<'_>,
+        (datagram, segment): (&InnermostNetworkPacket<'_>, &TcpSegment<'a>),
+    ) -> Result<(ConnectionSideAOrB, TcpSegment<'a>), FrameContentKind> {
+        let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, *segment)) };
         let is_suspect = stream.needs_checksum(sender, segment);
         let is_unusual = is_suspect
             || stream.stray.is_some()

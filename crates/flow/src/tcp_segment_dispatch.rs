@@ -595,10 +595,10 @@ impl Flow {
     fn enforce_buffer_limits(&mut self, at: usize, now: Timestamp) {
         for _ in 0..2 {
             let Some(stream) = self.streams.get_mut(at) else { return };
-            let buffered_bytes = stream.buffered_bytes();
+            let waiting_bytes = stream.waiting_bytes();
+            let buffered_bytes = waiting_bytes + stream.protocol.buffered_bytes();
             let before = std::mem::replace(&mut stream.counted_buffered_bytes, buffered_bytes);
             self.stream_bytes = (self.stream_bytes + buffered_bytes).saturating_sub(before);
-            let waiting_bytes = stream.waiting_bytes();
             let is_full = self.stream_bytes > self.limits.stream_bytes || self.transaction_table.is_pool_used_up();
             if waiting_bytes > self.limits.gap_bytes || (waiting_bytes > 0 && is_full) {
                 self.stats.count_evicted(EvictedState::Hole);

@@ -42,6 +42,11 @@ const TCP_FLAGS: &[FlagName] = &[
 ];
 
 impl TcpFlags {
+    /// Returns `true` if ACK is set, and none of SYN, FIN and RST: the segment only carries data or acknowledges some.
+    pub const fn is_plain_ack(self) -> bool {
+        self.0 & 0x17 == 0x10
+    }
+
     /// Returns `true` if the sender finished sending.
     pub const fn fin(self) -> bool {
         self.0 & 0x01 != 0
