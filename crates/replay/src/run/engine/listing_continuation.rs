@@ -1,8 +1,8 @@
 //! Listings that the live server divides into more replies than the captured one.
 //!
-//! Where the captured listing ends and the live one does not, this program continues it by READDIRs of its own, each from
-//! the last live cookie and with its verifier (RFC 8881 section 18.23.3, RFC 1813 section 3.3.16). The replies are joined
-//! into one, which is checked as any other: a name that the live server drops is then missing at the end.
+//! Where the captured listing ends and the live one does not, this program continues it by READDIRs of its own, each
+//! from the last live cookie and with its verifier (RFC 8881 section 18.23.3, RFC 1813 section 3.3.16). The replies are
+//! joined into one, which is checked as any other: a name that the live server drops is then missing at the end.
 
 use std::io::{Read, Seek};
 use std::time::Instant;
@@ -100,8 +100,8 @@ impl LiveCallBuilder {
 }
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles the reply to a READDIR: if the captured listing ends with it and the live one does not, the step continues
-    /// the listing.
+    /// Handles the reply to a READDIR: if the captured listing ends with it and the live one does not, the step
+    /// continues the listing.
     pub(super) fn handle_listing_reply(
         &mut self,
         entry: &mut StepWindowEntry,
