@@ -41,7 +41,7 @@ fn issue_times(_: &mut Criterion) {
     let options = ReplayOptions { pace: ReplayPace::CapturedTimes(1.0), ..ReplayOptions::default() };
     let lateness = made(steps).run(&options).timing.issue_delay;
     let [half, most, all] = [0.5, 0.99, 1.0].map(|part| lateness.quantile_ns(part) as f64 / 1000.0);
-    println!("issue times at 10,000 Calls/s: p50 {half:.1} µs late, p99 {most:.1} µs, latest {all:.1} µs");
+    println!("issue times at 10,000 calls/s: p50 {half:.1} µs late, p99 {most:.1} µs, latest {all:.1} µs");
 }
 
 criterion_group!(benches, operations, issue_times);

@@ -100,7 +100,7 @@ fn measure(path: PathBuf) -> bool {
     println!("key to screen, p50     {p50:>10.1?}  of {} keys while loading", waits.len());
     println!("key to screen, p99     {p99:>10.1?}  (promised: {KEY:?})");
     println!("key to screen, longest {longest:>10.1?}");
-    println!("everything read        {read:>10.1?}  {} Transactions", app.transactions());
+    println!("everything read        {read:>10.1?}  {} transactions", app.transactions());
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         println!("most memory            {:>10}", peak.unwrap_or_default().trim());

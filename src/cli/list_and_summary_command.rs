@@ -613,8 +613,8 @@ fn show(
     }
     if output.dropped_frames() > 0 {
         report_error(format_args!(
-            "{}: values of {} frames were dropped from memory because their Transactions stayed open too long; a \
-             Transaction may be missing from the output",
+            "{}: values of {} frames were dropped from memory because their transactions stayed open too long; a \
+             transaction may be missing from the output",
             if args.display_filter.is_some() { "-Y" } else { "-e" },
             output.dropped_frames()
         ));

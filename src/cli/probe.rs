@@ -105,7 +105,7 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
     print_report(args.format, &view)?;
     if probe.unreadable > 0 {
         report_error(format_args!(
-            "{}: {} unreadable Replies; check that an NFS server listens there, and the network path",
+            "{}: {} unreadable replies; check that an NFS server listens there, and the network path",
             args.server.host, probe.unreadable
         ));
     }

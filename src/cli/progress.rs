@@ -88,7 +88,7 @@ impl ProgressLine {
             let fraction = report.steps.total as f64 / total.max(1) as f64;
             let remaining_seconds = if fraction > 0.0 { seconds * (1.0 - fraction) / fraction } else { 0.0 };
             format!(
-                "{:3.0}%  {} of {} steps  {} Calls/s  {} mismatched  {} left",
+                "{:3.0}%  {} of {} steps  {} calls/s  {} mismatched  {} left",
                 fraction * 100.0,
                 HumanCount(report.steps.total),
                 HumanCount(total),
@@ -167,14 +167,14 @@ fn describe(progress: ReadProgress, elapsed: Duration, transactions: u64) -> Str
     } else {
         line += &format!("{} in {}, ", HumanSize(read), HoursMinutesSecondsText(elapsed.as_secs_f64()));
     }
-    line + &format!("{}, {} Transactions", ByteRate(rate), HumanCount(transactions))
+    line + &format!("{}, {} transactions", ByteRate(rate), HumanCount(transactions))
 }
 
 fn describe_live(counters: &CapturePacketCounters, elapsed: Duration, transactions: Option<u64>) -> String {
     let CapturePacketCounters { captured, dropped_by_kernel, dropped_by_interface, dropped_by_program, .. } = *counters;
     let mut line = format!("{} packets in {}", HumanCount(captured), HoursMinutesSecondsText(elapsed.as_secs_f64()));
     if let Some(transactions) = transactions {
-        line += &format!(", {} Transactions", HumanCount(transactions));
+        line += &format!(", {} transactions", HumanCount(transactions));
     }
     match counters.dropped() {
         0 => line += ", none dropped",
@@ -200,29 +200,29 @@ mod tests {
 
     #[test]
     fn a_file_has_an_end_to_wait_for() {
-        assert_eq!(line(300 << 20, Some(3 << 30), 2), "  9% of 3.00 GiB, 0:19 left, 150 MiB/s, 1,234 Transactions");
+        assert_eq!(line(300 << 20, Some(3 << 30), 2), "  9% of 3.00 GiB, 0:19 left, 150 MiB/s, 1,234 transactions");
     }
 
     #[test]
     fn a_file_that_grows_is_never_past_its_end() {
-        assert_eq!(line(2 << 20, Some(1 << 20), 1), "100% of 2.00 MiB, 0:00 left, 2.00 MiB/s, 1,234 Transactions");
+        assert_eq!(line(2 << 20, Some(1 << 20), 1), "100% of 2.00 MiB, 0:00 left, 2.00 MiB/s, 1,234 transactions");
     }
 
     #[test]
     fn the_progress_of_a_live_capture_has_its_drops() {
         let mut counters = CapturePacketCounters { captured: 1000, received: 1007, ..CapturePacketCounters::default() };
         let line = |counters: &CapturePacketCounters| describe_live(counters, Duration::from_secs(65), Some(12));
-        assert_eq!(line(&counters), "1,000 packets in 1:05, 12 Transactions, none dropped");
+        assert_eq!(line(&counters), "1,000 packets in 1:05, 12 transactions, none dropped");
         counters.dropped_by_kernel = 7;
         assert_eq!(
             line(&counters),
-            "1,000 packets in 1:05, 12 Transactions, dropped: 7 by the kernel, 0 by the interface, 0 by this program"
+            "1,000 packets in 1:05, 12 transactions, dropped: 7 by the kernel, 0 by the interface, 0 by this program"
         );
     }
 
     #[test]
     fn the_progress_of_a_pipe_has_no_end() {
-        assert_eq!(line(5 << 40, None, 3_725), "5.00 TiB in 1:02:05, 1.37 GiB/s, 1,234 Transactions");
-        assert_eq!(line(0, None, 0), "0 B in 0:00, 0 B/s, 1,234 Transactions");
+        assert_eq!(line(5 << 40, None, 3_725), "5.00 TiB in 1:02:05, 1.37 GiB/s, 1,234 transactions");
+        assert_eq!(line(0, None, 0), "0 B in 0:00, 0 B/s, 1,234 transactions");
     }
 }

@@ -137,7 +137,7 @@ impl BaselineReportWriter<'_> {
                     0 => String::new(),
                     count => format!("; {} left out by its settings", PluralCount(count, "difference")),
                 };
-                format!("{}{left_out}", PluralCount(summary.transactions, "Transaction"))
+                format!("{}{left_out}", PluralCount(summary.transactions, "transaction"))
             };
             match &check.outcome {
                 BaselineCheckOutcome::Same(summary) => {

@@ -371,7 +371,7 @@ impl FrameListWriter {
     /// `V4.2 Reply READ ok xid 0xb38df27d, Call in 590`.
     fn message(&mut self, key: TransactionSlabKey, kind: RpcMessageKind, flow: &Flow, names: &mut FileNames) {
         let Some(transaction) = flow.transaction(key) else {
-            self.line.text.push_str("message of a Transaction that is over ");
+            self.line.text.push_str("message of a transaction that is over ");
             return;
         };
         let TerminalProfile { styles, glyphs, .. } = self.screen;
@@ -413,9 +413,9 @@ impl FrameListWriter {
         let call = transaction.call.as_ref().and_then(|call| call.frames.first());
         match (kind, call) {
             (RpcMessageKind::Reply, Some(call)) => {
-                let _ = write!(self.line.text, ", Call in {call} ");
+                let _ = write!(self.line.text, ", call in {call} ");
             }
-            (RpcMessageKind::Reply, None) => self.line.text.push_str(", no Call "),
+            (RpcMessageKind::Reply, None) => self.line.text.push_str(", no call "),
             (RpcMessageKind::Call, _) => self.line.text.push(' '),
         }
         self.line.end_piece(Style::new());
@@ -597,7 +597,7 @@ fn undecoded_reason_text(reason: UndecodedReason) -> &'static str {
         UndecodedReason::CutFrame => "too little of the packet was captured to tell what it does",
         UndecodedReason::NotRpcRdma => "no RPC-over-RDMA",
         UndecodedReason::MalformedHeader => "malformed RPC-over-RDMA header",
-        UndecodedReason::DoneWithoutCall => "RDMA_DONE without its Call",
+        UndecodedReason::DoneWithoutCall => "RDMA_DONE without its call",
         UndecodedReason::CutHeader => "too little of the message was captured to tell what it is",
         UndecodedReason::CutAdvertisement => "RDMA to memory of a chunk list that was captured in part",
         UndecodedReason::CutWrite => "part of an RDMA Write whose first packet was captured in part",

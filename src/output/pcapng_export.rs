@@ -93,8 +93,8 @@ impl FrameMembership {
     fn comment(&self, frame: FrameNumber) -> String {
         let TransactionCommentText { index, connection, about: description, status, findings } = &*self.of;
         let role = match self.role {
-            TransactionFrameRole::Message(RpcMessageKind::Call) => "Call of".into(),
-            TransactionFrameRole::Message(RpcMessageKind::Reply) => "Reply to".into(),
+            TransactionFrameRole::Message(RpcMessageKind::Call) => "call of".into(),
+            TransactionFrameRole::Message(RpcMessageKind::Reply) => "reply to".into(),
             TransactionFrameRole::Event(FrameRole::MovedChunkData { kind: ChunkKind::Read, chunk }) => {
                 format!("Read chunk {chunk} of")
             }
@@ -615,7 +615,7 @@ impl<W: Write> FrameFileWriter<W> {
         let mut description = String::new();
         match summary.operation {
             Some(_) => self.labels.write(messages, summary, paths, &Glyphs::UNICODE, &mut description),
-            None => description.push_str("a Call that is not known"),
+            None => description.push_str("a call that is not known"),
         }
         description.truncate(description.trim_end().len());
         description += &format!(", XID {}", transaction.xid);

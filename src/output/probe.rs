@@ -54,7 +54,7 @@ impl Report for ProbeReportView<'_> {
         }
         if self.probe.abandoned_connections > 0 {
             let abandoned = count(self.probe.abandoned_connections);
-            self.line(to, "abandoned", &format!("{abandoned} earlier connection without a Reply to its first Call"))?;
+            self.line(to, "abandoned", &format!("{abandoned} earlier connection without a reply to its first call"))?;
         }
         if let Some(credits) = credits {
             let granted = credits.granted.map_or("none".into(), count);
@@ -138,7 +138,7 @@ impl ProbeReportView<'_> {
         let received = private(rdma.received.as_ref());
         self.line(to, "", &format!("received  {received}, in {} bytes", count(rdma.received_length as u64)))?;
         let (call, reply) = (count(rdma.call_inline), count(rdma.reply_inline));
-        self.line(to, "inline", &format!("{call} bytes per Call, {reply} bytes per Reply"))?;
+        self.line(to, "inline", &format!("{call} bytes per call, {reply} bytes per reply"))?;
         self.line(to, "remote inval.", &self.remote_invalidation(rdma))
     }
 
@@ -146,7 +146,7 @@ impl ProbeReportView<'_> {
     /// announcing it, if the client announced it.
     fn remote_invalidation(&self, rdma: &NegotiatedRpcRdmaParameters) -> String {
         let (used, replies) = self.probe.invalidations;
-        let times = format!("used in {} of {} Replies", count(used), count(replies));
+        let times = format!("used in {} of {} replies", count(used), count(replies));
         let is_announced = rdma.sent.as_ref().is_some_and(|sent| sent.remote_invalidation);
         match (used, is_announced, rdma.remote_invalidation) {
             (1.., _, true) => format!("agreed on, {times}"),
@@ -205,7 +205,7 @@ impl ProbeReportView<'_> {
 
     fn channel(&self, to: &mut impl Write, name: &str, channel: &ProbedChannelLimits) -> io::Result<()> {
         let text = format!(
-            "{} slots of {} operations, Calls of {}, Replies of {}, {} kept",
+            "{} slots of {} operations, calls of {}, replies of {}, {} kept",
             count(channel.max_requests),
             count(channel.max_operations),
             count(channel.max_request),

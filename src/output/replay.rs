@@ -98,7 +98,7 @@ impl Report for PrintableReplayReport<'_> {
         writeln!(
             to,
             "  run           {} in {}, recorded {} (pace {})",
-            PluralCount(*calls, "Call"),
+            PluralCount(*calls, "call"),
             duration(nanoseconds),
             duration(self.report.timing.recorded_ns),
             self.pace
@@ -112,7 +112,7 @@ impl Report for PrintableReplayReport<'_> {
                 at(0.5),
                 at(0.99),
                 at(1.0),
-                PluralCount(lateness.count(), "Call")
+                PluralCount(lateness.count(), "call")
             )?;
         }
         let parts = steps.states.iter().filter(|(_, count)| *count > 0);

@@ -136,7 +136,7 @@ pub const TABLE: &[KeyBinding] = bindings! {
         [ch('2')] KeyAction::Show(TuiView::Operations), "operations: rates, bytes, latencies, errors";
         [ch('3')] KeyAction::Show(TuiView::Connections), "connections, with their credits";
         [ch('4')] KeyAction::Show(TuiView::Files), "files, the busiest first";
-        [ch('5')] KeyAction::Show(TuiView::Frames), "frames, at the selected Transaction";
+        [ch('5')] KeyAction::Show(TuiView::Frames), "frames, at the selected transaction";
         [ch('6')] KeyAction::Show(TuiView::Charts), "charts: throughput and latencies";
         [ch('v')] KeyAction::NextView, "next view";
     }
@@ -156,13 +156,13 @@ pub const TABLE: &[KeyBinding] = bindings! {
         [ch('/')] KeyAction::Search, "search for text";
         [ch('n')] KeyAction::SearchNext, "next match";
         [ch('N')] KeyAction::SearchPrevious, "previous match";
-        [ch('g'), ch(':')] KeyAction::GoTo, "go to a frame, an XID (0x...), a time (1.5s), a Transaction (#61)";
-        [ch('i')] KeyAction::NextIncomplete, "next incomplete Transaction";
-        [ch('I')] KeyAction::PreviousIncomplete, "previous incomplete Transaction";
-        [ch('e')] KeyAction::NextError, "next failed Transaction";
-        [ch('E')] KeyAction::PreviousError, "previous failed Transaction";
-        [ch('s')] KeyAction::NextSlow, "next slow Transaction (4 times the median of its operation, or --slow)";
-        [ch('S')] KeyAction::PreviousSlow, "previous slow Transaction";
+        [ch('g'), ch(':')] KeyAction::GoTo, "go to a frame, an XID (0x...), a time (1.5s), a transaction (#61)";
+        [ch('i')] KeyAction::NextIncomplete, "next incomplete transaction";
+        [ch('I')] KeyAction::PreviousIncomplete, "previous incomplete transaction";
+        [ch('e')] KeyAction::NextError, "next failed transaction";
+        [ch('E')] KeyAction::PreviousError, "previous failed transaction";
+        [ch('s')] KeyAction::NextSlow, "next slow transaction (4 times the median of its operation, or --slow)";
+        [ch('S')] KeyAction::PreviousSlow, "previous slow transaction";
         [ch('m')] KeyAction::Mark, "mark or unmark";
         [ch('\'')] KeyAction::NextMark, "next marked line";
         [ch('M')] KeyAction::Unmark, "remove all marks";
@@ -179,9 +179,9 @@ pub const TABLE: &[KeyBinding] = bindings! {
         [ch(' '), ch('p')] KeyAction::Pause, "pause or continue, without loss";
     }
     Looking: {
-        [key(KeyCode::Enter), ch('o')] KeyAction::Open, "open: tree and bytes, or related Transactions";
+        [key(KeyCode::Enter), ch('o')] KeyAction::Open, "open: tree and bytes, or related transactions";
         [key(KeyCode::Esc)] KeyAction::Close, "back";
-        [ch('w')] KeyAction::Waterfall, "waterfall of Call, RDMA Reads and Writes and Reply, or tree";
+        [ch('w')] KeyAction::Waterfall, "waterfall of call, RDMA Reads and Writes and reply, or tree";
         [ch('x')] KeyAction::Hex, "show or hide bytes";
         [ch('z')] KeyAction::Zoom, "maximize the tree or the list";
         [ch('T')] KeyAction::Time, "time format: relative, delta, time of day, date";

@@ -225,8 +225,8 @@ pub(super) fn save(
     file.commit().map_err(describe_error)?;
     let (units, wanted_count) = match what {
         SaveSelection::Frames(frames) => ("frame", Some(frames.len())),
-        SaveSelection::Rows(keys) => ("Transaction", Some(keys.len())),
-        SaveSelection::Numbers(_) | SaveSelection::Selected(_) => ("Transaction", None),
+        SaveSelection::Rows(keys) => ("transaction", Some(keys.len())),
+        SaveSelection::Numbers(_) | SaveSelection::Selected(_) => ("transaction", None),
     };
     let mut text = format!("saved {saved} {units}{} to {name}", if saved == 1 { "" } else { "s" });
     if let Some(wanted_count) = wanted_count

@@ -31,14 +31,14 @@ impl SearchCriterion {
     pub(super) fn not_found_message(&self) -> String {
         match self {
             Self::Text(text) => format!("not found: {text:?}"),
-            Self::Incomplete => "all Transactions are complete".to_owned(),
-            Self::Failed => "no Transaction failed".to_owned(),
-            Self::Slow => "no Transaction is slow".to_owned(),
+            Self::Incomplete => "all transactions are complete".to_owned(),
+            Self::Failed => "no transaction failed".to_owned(),
+            Self::Slow => "no transaction is slow".to_owned(),
             Self::Marked => "nothing is marked; m marks".to_owned(),
-            Self::Frame(frame) => format!("frame {frame} belongs to no Transaction"),
-            Self::Xid(xid) => format!("no Transaction has XID {xid}"),
-            Self::Index(index) => format!("no Transaction {index}"),
-            Self::Time(_) => "no Transaction begins after that time".to_owned(),
+            Self::Frame(frame) => format!("frame {frame} belongs to no transaction"),
+            Self::Xid(xid) => format!("no transaction has XID {xid}"),
+            Self::Index(index) => format!("no transaction {index}"),
+            Self::Time(_) => "no transaction begins after that time".to_owned(),
         }
     }
 }
@@ -127,7 +127,7 @@ pub(super) fn parse_location(text: &str, start: Option<Timestamp>) -> Result<Sea
     let text = text.trim();
     let error = || {
         format!(
-            "invalid location {text:?}; give a frame (590), an XID (0xb38df27d), a time (1.5s) or a Transaction (#61)"
+            "invalid location {text:?}; give a frame (590), an XID (0xb38df27d), a time (1.5s) or a transaction (#61)"
         )
     };
     let seconds = |text: &str| text.trim().parse::<f64>().ok().filter(|seconds| seconds.is_finite());

@@ -99,11 +99,11 @@ impl TuiView {
                 ("c", "copy command"),
                 ("Esc", "Transactions"),
             ],
-            Self::Charts => &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its Transactions")],
+            Self::Charts => &[("?", "help"), ("q", "quit"), ("Up Down", "operation"), ("Enter", "its transactions")],
             Self::Operations | Self::Connections | Self::Files => &[
                 ("?", "help"),
                 ("q", "quit"),
-                ("Enter", "its Transactions"),
+                ("Enter", "its transactions"),
                 ("< >", "sort"),
                 ("r", "reverse"),
                 ("/", "search"),

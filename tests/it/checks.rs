@@ -117,9 +117,9 @@ fn several_captures_end_with_one_line_each() {
     let lines: Vec<_> = text.lines().collect();
     let [.., differs, same, error, summary] = lines[..] else { panic!("{text}") };
     assert_eq!(lines.first(), Some(&"trace.pcap"));
-    let expected = format!(" in 37 Transactions; first: frame {frame}: NFS 4.2 ");
+    let expected = format!(" in 37 transactions; first: frame {frame}: NFS 4.2 ");
     assert!(differs.starts_with("DIFFERS   trace.pcap  ") && differs.contains(&expected), "{differs}");
-    assert_eq!(same, "same      same.pcap   37 Transactions");
+    assert_eq!(same, "same      same.pcap   37 transactions");
     assert_eq!(error.trim_end(), "ERROR     other.pcap");
     assert_eq!(summary, "3 captures: 1 unchanged, 1 differs, 1 without a baseline");
     assert!(String::from_utf8_lossy(&output.stderr).starts_with("nfsrdma-inspect: other.pcap"));
@@ -135,7 +135,7 @@ fn a_message_that_is_not_decoded_to_its_end_is_seen_everywhere() {
     let begins = |window: &[u8]| {
         window.starts_with(&[0; 11]) && window[11] > 2 && window[12..].starts_with(b"\0\0\0\x35\0\0\0\0")
     };
-    let at = bytes.windows(20).position(begins).expect("a Reply to a COMPOUND with SEQUENCE");
+    let at = bytes.windows(20).position(begins).expect("a reply to a COMPOUND with SEQUENCE");
     let operations = bytes[at + 11];
     bytes[at + 11] -= 1;
     let capture = folder.write("trace.pcap", &bytes);

@@ -143,12 +143,12 @@ fn replies_end_with_the_copy_that_a_witness_finds_delivered() {
             let (xid, time) = messages.get(&of).unwrap_or_else(|| panic!("{name}: no message in {of:?}"));
             assert_eq!(*xid, transaction.xid(), "{name}: {of:?}");
             let said = nanoseconds(reply["end_time"].as_str().unwrap());
-            assert_eq!(said, *time, "{name}: the Reply in {of:?}");
+            assert_eq!(said, *time, "{name}: the reply in {of:?}");
             let first = nanoseconds(reply["time"].as_str().unwrap());
             moved += u64::from(*time > first + 1_000_000);
         }
     }
-    assert!(moved >= 3, "only {moved} Replies were delivered later than they were seen first");
+    assert!(moved >= 3, "only {moved} replies were delivered later than they were seen first");
 }
 
 /// Sums with larger differences. The Call of NULL is the first on its connection, and the client processes the Reply
@@ -188,7 +188,7 @@ fn unused_credit_ms(transactions: &[Transaction]) -> f64 {
     let unused = calls[CREDITS..]
         .iter()
         .zip(&replies)
-        .map(|(call, reply)| call.checked_sub(*reply).unwrap_or_else(|| panic!("a Call at {call} without a credit")));
+        .map(|(call, reply)| call.checked_sub(*reply).unwrap_or_else(|| panic!("a call at {call} without a credit")));
     unused.sum::<u64>() as f64 / 1e6
 }
 
@@ -229,7 +229,7 @@ fn a_call_that_was_lost_before_the_capture_follows_a_pause() {
     assert_eq!(recovery["lost_copies"], evidence("certain"));
     let summary = program::output(&path, &["-q"]);
     let words = " ".to_owned() + &summary.split_whitespace().collect::<Vec<_>>().join(" ");
-    let printed = format!(" {} Calls followed a pause of at least one ACK timeout:", evidence("possible"));
+    let printed = format!(" {} calls followed a pause of at least one ACK timeout:", evidence("possible"));
     assert!(words.contains(&printed), "{printed}: {summary}");
 }
 
@@ -278,7 +278,7 @@ fn the_sum_of_latencies_is_the_round_trip_time_that_the_kernel_measured() {
             let is_saturated = name == SATURATED && (0.0..=calls * SATURATED_WAIT_MS).contains(&waited_ms);
             let is_near = is_saturated || waited_ms.abs() <= rtt_ms * 0.1 + 4.0 * calls;
             if is_near == REMAIN.contains(&(name, operation.as_str())) {
-                wrong.push(format!("{name}: {operation}: {calls} Calls, {latency_ms:.1} ms, the kernel {rtt_ms} ms"));
+                wrong.push(format!("{name}: {operation}: {calls} calls, {latency_ms:.1} ms, the kernel {rtt_ms} ms"));
             }
         }
     }

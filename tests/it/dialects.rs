@@ -97,7 +97,7 @@ fn compare_and_check_read_the_dialect_that_is_named() {
     });
     let (file, _) = capture(Dialect::Rfc8166, Kind::Roce, 3);
     let nothing = code(&["compare", "--dialect", "prototype"], &[file.path(), file.path()]);
-    assert_eq!(nothing, Some(2), "no Transactions in either");
+    assert_eq!(nothing, Some(2), "no transactions in either");
 }
 
 /// Runs a test for a capture of each dialect over each transport.

@@ -41,8 +41,8 @@ fn segments<'l>(line: &'l Value, chunks: &str) -> Vec<&'l Value> {
 fn a_filter_that_selects_nothing_is_reported() {
     let text = |arguments: &[&str]| String::from_utf8(run(arguments, "rxe-v42").stdout).unwrap();
     let nothing = "nfsrdma.operation == SETCLIENTID";
-    assert_eq!(text(&["-Y", nothing]), "No Transaction matches the display filter.\n");
-    assert_eq!(text(&["-q", "-Y", nothing]), "No Transaction matches the display filter.\n");
+    assert_eq!(text(&["-Y", nothing]), "No transaction matches the display filter.\n");
+    assert_eq!(text(&["-q", "-Y", nothing]), "No transaction matches the display filter.\n");
     let frames = ["--view", "frames", "-Y", "frame.number == 0"];
     assert_eq!(text(&frames), "No frame matches the display filter.\n");
     let summary = json(&["-Y", nothing], "rxe-v42").pop().unwrap();

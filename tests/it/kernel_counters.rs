@@ -98,7 +98,7 @@ fn equals_the_kernels_counters(name: &str) {
     let reverse = lines.transactions.iter().filter(|t| t.is_rdma() && !t.is_forward());
     let totals = totals(calls.into_iter().chain(reverse));
     assert_eq!(totals.sends(), kernel.transport.sends, "{name}: messages that the client sent");
-    assert_eq!(totals.receives(), kernel.transport.receives, "{name}: Replies that the client received");
+    assert_eq!(totals.receives(), kernel.transport.receives, "{name}: replies that the client received");
     kernel.transport.assert_counts(name, &totals);
 
     equals_the_second_count(name, &lines.transactions);

@@ -47,7 +47,7 @@ fn a_finding_names_its_rule_section_side_frame_and_values() {
     let said = text(&lint(&[], Some(capture.path())), 0);
     for part in [
         "error    rpcrdma/credit-zero  1 finding\n",
-        "A Responder grants at least one credit in each Reply. (RFC 8166 section 3.3.1)",
+        "A Responder grants at least one credit in each reply. (RFC 8166 section 3.3.1)",
         "frame 8  xid 0x838df27d  server 10.9.0.1, connection 1: credit 0",
         "1 error",
         " in 50 transactions and 600 frames",

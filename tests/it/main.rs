@@ -97,4 +97,5 @@ mod tshark;
 mod tui;
 mod tunnels;
 mod wireshark;
+mod words;
 mod write;

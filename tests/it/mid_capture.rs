@@ -199,7 +199,7 @@ fn without_its_cm_exchange_a_capture_has_the_same_transactions() {
         let without = program::json(cut.path()).transactions;
         let whole: Vec<_> = whole.into_iter().filter(Transaction::is_rdma).collect();
         let without: Vec<_> = without.into_iter().filter(Transaction::is_rdma).collect();
-        assert_eq!(without.len(), whole.len(), "{name}: Transactions without the CM exchange, and with it");
+        assert_eq!(without.len(), whole.len(), "{name}: transactions without the CM exchange, and with it");
         for (mut without, mut whole) in without.into_iter().zip(whole) {
             renumber(&mut without.0, &numbers);
             // Connections are numbered as they appear, and one appears later without its CM exchange.

@@ -31,7 +31,7 @@ pub(crate) fn json(capture: &Path) -> Lines {
             _ => panic!("a line of no known kind: {line}"),
         }
     }
-    assert!(!lines.transactions.is_empty(), "no Transaction came out of {}: {error}", capture.display());
+    assert!(!lines.transactions.is_empty(), "no transaction came out of {}: {error}", capture.display());
     lines
 }
 

@@ -199,7 +199,7 @@ fn equals_the_transport_line(name: &str, calls_of_the_unmount: u64) {
     let totals = totals(&messages(&captures::bytes(name)));
     let line = Mountstats::read(name).transport;
     assert_eq!(totals.sends(), line.sends + calls_of_the_unmount, "{name}: messages that the client sent");
-    assert_eq!(totals.receives(), line.receives + calls_of_the_unmount, "{name}: Replies that the client received");
+    assert_eq!(totals.receives(), line.receives + calls_of_the_unmount, "{name}: replies that the client received");
     line.assert_counts(name, &totals);
 }
 

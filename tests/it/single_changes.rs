@@ -409,9 +409,9 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
     let step = (3 * transactions.len()).div_ceil(most).max(1);
     for (at, transaction) in transactions.iter().enumerate().skip(4).step_by(step) {
         for (what, kind, gone) in [
-            ("no Reply", DifferenceKind::Reply, vec![RpcMessageKind::Reply]),
-            ("no Call", DifferenceKind::Call, vec![RpcMessageKind::Call]),
-            ("no Transaction", DifferenceKind::Missing, vec![RpcMessageKind::Call, RpcMessageKind::Reply]),
+            ("no reply", DifferenceKind::Reply, vec![RpcMessageKind::Reply]),
+            ("no call", DifferenceKind::Call, vec![RpcMessageKind::Call]),
+            ("no transaction", DifferenceKind::Missing, vec![RpcMessageKind::Call, RpcMessageKind::Reply]),
         ] {
             // A Call of several packets is not gone with one of them.
             if gone.iter().any(|which| place_of(frames, transaction, *which).is_none()) {
@@ -426,7 +426,7 @@ fn changes_of_messages(frames: &[Kept], most: usize) -> Vec<Change> {
             let around = at.saturating_sub(1)..transactions.len().min(at + 2);
             let alike = transactions[around].iter().filter(|other| ask(other) == ask(transaction));
             changes.push(Change {
-                what: format!("{what} of Transaction {}", at + 1),
+                what: format!("{what} of transaction {}", at + 1),
                 frames: alike.flat_map(frames_of).collect(),
                 kinds: vec![kind],
                 more: More::None,

@@ -54,7 +54,7 @@ fn with_a_snap_length_the_bytes_are_the_kernels() {
     let missing = (line.counts.read_segments + line.counts.reply_segments)
         .checked_sub(totals.counts.read_segments + totals.counts.reply_segments)
         .expect("the kernel marshalled every segment that is there");
-    assert!(missing <= cut, "{missing} segments are missing, {cut} Calls have cut lists");
+    assert!(missing <= cut, "{missing} segments are missing, {cut} calls have cut lists");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn equals_the_kernels_counters(name: &str) {
     // Calls of NFSACL are not operations of the mount, but messages of its transport.
     let replies = calls.iter().filter(|t| t.message("reply").is_some()).count();
     assert_eq!(calls.len() as u64, kernel.transport.sends, "{name}: messages that the client sent");
-    assert_eq!(replies as u64, kernel.transport.receives, "{name}: Replies that the client received");
+    assert_eq!(replies as u64, kernel.transport.receives, "{name}: replies that the client received");
     for transaction in &transactions {
         assert_eq!(transaction.0["complete"], Value::Bool(true), "{name}: {transaction:?}");
     }

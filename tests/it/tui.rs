@@ -160,12 +160,12 @@ fn a_capture_is_opened_filtered_followed_saved_and_left() {
     terminal.wait("Write chunk 0");
     let file = saved("file");
     terminal.key("W").line(&file.display().to_string());
-    terminal.wait("saved 1 Transaction to");
+    terminal.wait("saved 1 transaction to");
     // Those of the READ, and the five of connection setup and teardown.
     assert_eq!(frames(&file), 9);
     std::fs::remove_file(&file).unwrap();
     terminal.key("?");
-    terminal.wait("next incomplete Transaction");
+    terminal.wait("next incomplete transaction");
     terminal.key("C-l").key("q");
     terminal.wait("Write chunk 0");
     terminal.key("C-l").key("w");
@@ -227,7 +227,7 @@ fn an_interface_is_looked_at_filtered_followed_and_left() {
     terminal.wait("READ /data/w/s2k 0+4096 len 2000 EOF");
     let file = saved("live");
     terminal.key("W").line(&file.display().to_string());
-    terminal.wait("saved 1 Transaction to");
+    terminal.wait("saved 1 transaction to");
     // Those of the READ, and the five of connection setup and teardown.
     assert_eq!(frames(&file), 9);
     std::fs::remove_file(&file).unwrap();

@@ -62,7 +62,7 @@ struct Wrong {
 
 const WRONG: [Wrong; 7] = [
     Wrong {
-        reason: "a Call with Read chunks is shown at the last RDMA Read response, not at its SEND",
+        reason: "a call with Read chunks is shown at the last RDMA Read response, not at its SEND",
         is_this: |shown, transaction| {
             let moved = transaction.segments("read_chunks").into_iter().flat_map(frames);
             shown.side == "call" && moved.max() == Some(shown.frame)
@@ -70,7 +70,7 @@ const WRONG: [Wrong; 7] = [
         compare: Compare::AllButFrame,
     },
     Wrong {
-        reason: "a Reply that is sent again is decoded without the chunk data of its first copy, and malformed",
+        reason: "a reply that is sent again is decoded without the chunk data of its first copy, and malformed",
         is_this: |shown, transaction| {
             let reply = transaction.message("reply");
             shown.side == "reply" && shown.is_malformed && reply.is_some_and(|reply| reply["copies"].as_u64() > Some(1))
@@ -78,12 +78,12 @@ const WRONG: [Wrong; 7] = [
         compare: Compare::Header,
     },
     Wrong {
-        reason: "an OPEN Reply with OPEN_DELEGATE_NONE_EXT ends there: its boolean (RFC 8881 section 18.16.2) is not read",
+        reason: "an OPEN reply with OPEN_DELEGATE_NONE_EXT ends there: its boolean (RFC 8881 section 18.16.2) is not read",
         is_this: |shown, transaction| shown.side == "reply" && stops_at(shown, transaction, "OPEN", &[]),
         compare: Compare::Shorter,
     },
     Wrong {
-        reason: "an OPEN Call with CLAIM_DELEG_CUR_FH ends there: its stateid is not read, but shown as operation 1",
+        reason: "an OPEN call with CLAIM_DELEG_CUR_FH ends there: its stateid is not read, but shown as operation 1",
         is_this: |shown, transaction| shown.side == "call" && stops_at(shown, transaction, "OPEN", &["?"]),
         compare: Compare::Shorter,
     },

@@ -235,8 +235,8 @@ fn the_frames_of_a_transaction_are_those_of_its_messages_and_its_chunks() {
         found.map(|(_, text)| text.strip_prefix(&start).unwrap().to_owned()).unwrap_or_default()
     };
     let (xid, operation) = (write.text("xid").unwrap(), "WRITE /data/w/s8k 0+8192 FILE_SYNC");
-    assert_eq!(text(&write.0["call"]["frames"][0]), format!("connection 1: Call of {operation}, XID {xid}"));
-    assert_eq!(text(&write.0["reply"]["frames"][0]), format!("connection 1: Reply to {operation}, XID {xid}, NFS4_OK"));
+    assert_eq!(text(&write.0["call"]["frames"][0]), format!("connection 1: call of {operation}, XID {xid}"));
+    assert_eq!(text(&write.0["reply"]["frames"][0]), format!("connection 1: reply to {operation}, XID {xid}, NFS4_OK"));
     assert_eq!(text(first), format!("connection 1: Read chunk 0 of {operation}, XID {xid}"));
     assert_eq!(text(last), text(first));
     let requests = about.iter().filter(|(_, text)| text.contains(": request for Read chunk 0 of ")).count();
@@ -279,7 +279,7 @@ fn wireshark_decodes_selected_transactions() {
         let count = text.lines().filter(|line| line.contains(protocol) && line.ends_with(":nfs")).count();
         let getattrs = program::json(&captures::path(name)).transactions;
         let getattrs = getattrs.iter().filter(|one| one.text("operation") == Some("GETATTR")).count();
-        assert!(count >= 2 * getattrs, "{name}: {count} of {getattrs} GETATTRs with Call and Reply: {text}");
+        assert!(count >= 2 * getattrs, "{name}: {count} of {getattrs} GETATTRs with call and reply: {text}");
     }
 }
 
@@ -293,7 +293,7 @@ fn the_frames_of_as_many_lines_are_written_as_are_shown() {
     let ten = frames(written("count-frames.pcapng", &capture, &["--view", "frames", "-c", "9"]).path());
     assert_eq!(ten.len(), 9);
     // The Transaction is not complete within these frames, and yet it is known.
-    assert!(ten[5].1[0].starts_with("Transaction 1, connection 1: Call of NULL"), "{ten:?}");
+    assert!(ten[5].1[0].starts_with("Transaction 1, connection 1: call of NULL"), "{ten:?}");
 }
 
 /// As `editcap` does; the count is that of the capture readers.
@@ -370,7 +370,7 @@ fn the_comments_name_the_findings_of_their_transaction() {
         // On the frame of the finding alone, which is that of the Reply.
         let named: Vec<_> = comments.iter().filter(|text| text.contains("rpcrdma/credit-zero")).collect();
         assert_eq!(named.len(), usize::from(is_named), "{name}: {named:?}");
-        let is_right = |text: &&&String| text.contains(": Reply to ") && text.contains(finding);
+        let is_right = |text: &&&String| text.contains(": reply to ") && text.contains(finding);
         assert!(named.iter().all(is_right), "{name}: {named:?}");
     }
 }

@@ -61,30 +61,29 @@ impl TcpConversation {
 }
 
 impl Flow {
-    /// Returns the side of the sender of a segment, and the segment as far as it takes effect; `Err` with the meaning
-    /// of the frame if the stream does not accept it.
+    /// Returns `true` if a segment is the next one in its direction, and takes effect as it is.
     #[inline]
-    pub(super) fn accept_segment<'a>(
+    pub(super) fn expects_segment(
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,
-        ports: EndpointPair,
         packet_meta: PacketMeta<'_>,
-        (datagram, segment): (&InnermostNetworkPacket<'_>, &TcpSegment<'a>),
-    ) -> Result<(ConnectionSideAOrB, TcpSegment<'a>), FrameContentKind> {
-        let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, *segment)) };
+        segment: &TcpSegment<'_>,
+    ) -> bool {
+        let Some(stream) = self.streams.get_mut(at) else { return true };
         stream.last_frame = packet_meta.last_frame();
-        if stream.is_expected(sender, segment) {
+        let is_expected = stream.is_expected(sender, segment);
+        if is_expected {
             let length = segment.payload.length as u32;
             stream.directions[sender].record_segment(segment.sequence, length, packet_meta.time);
-            return Ok((sender, *segment));
         }
-        self.check_segment(at, sender, ports, packet_meta, (datagram, segment))
+        is_expected
     }
 
-    /// Accepts a segment that is not the next one, or needs a check.
+    /// Returns the side of the sender of a segment, and the segment as far as it takes effect; `Err` with the meaning
+    /// of the frame if the stream does not accept it.
     #[inline(never)]
-    fn check_segment<'a>(
+    pub(super) fn check_segment<'a>(
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,

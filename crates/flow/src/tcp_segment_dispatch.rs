@@ -288,15 +288,19 @@ impl Flow {
         let anomaly =
             self.detect_segment_duplicate(at, sender, packet_meta, segment).then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
-        let accepted = match anomaly {
-            None => self.accept_segment(at, sender, ports, packet_meta, (datagram, segment)),
-            Some(_) => Ok((sender, *segment)),
-        };
-        let (sender, segment) = match accepted {
-            Ok((sender, segment)) => (sender, &{ segment }),
-            Err(content) => {
-                self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
-                return content;
+        let checked;
+        let (sender, segment) = if anomaly.is_some() || self.expects_segment(at, sender, packet_meta, segment) {
+            (sender, segment)
+        } else {
+            match self.check_segment(at, sender, ports, packet_meta, (datagram, segment)) {
+                Ok((sender, segment)) => {
+                    checked = segment;
+                    (sender, &checked)
+                }
+                Err(content) => {
+                    self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
+                    return content;
+                }
             }
         };
         if let Some(stream) = self.streams.get_mut(at) {

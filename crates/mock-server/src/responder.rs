@@ -133,7 +133,7 @@ impl MockRpcRdmaResponder {
         MockCallOutcome::Answered
     }
 
-    #[allow(clippy::too_many_arguments, reason = "what one Call is made of")]
+    #[allow(clippy::too_many_arguments, reason = "what one call is made of")]
     fn serve(
         &mut self,
         xid: Xid,

@@ -142,7 +142,7 @@ pub fn query_port_mapper(
         Ok(_) => Err(AuxiliaryProgramError::Unregistered(format!("the port mapper knows no {name}"))),
         Err(RpcCallError::Timeout(_)) => {
             let seconds = target.options.timeout.as_secs_f64();
-            Err(with_context(AuxiliaryProgramError::Silent(format!("{address}: no Reply within {seconds} s"))))
+            Err(with_context(AuxiliaryProgramError::Silent(format!("{address}: no reply within {seconds} s"))))
         }
         Err(error) => Err(with_context(AuxiliaryProgramError::Absent(error.to_string()))),
     }
@@ -245,7 +245,7 @@ impl AuxiliaryRpcConnections {
         }
         self.tcp.disconnect(connection);
         self.lanes.retain(|_, entry| entry.connection != connection);
-        let text = format!("{peer}: no Reply within {} s", self.target.options.timeout.as_secs_f64());
+        let text = format!("{peer}: no reply within {} s", self.target.options.timeout.as_secs_f64());
         Err(self.unresponsive_ports.entry(peer.port()).or_insert(AuxiliaryProgramError::Silent(text)).clone())
     }
 

@@ -161,20 +161,20 @@ pub enum ReceivedMessageDiscardReason {
     #[error("its RPC-over-RDMA header cannot be read")]
     Header,
     /// No Call in flight has this XID.
-    #[error("no Call in flight has its XID")]
+    #[error("no call in flight has its XID")]
     UnknownXid,
     /// The XID of the RPC message differs from that of its transport header (RFC 8166 section 4.5.2).
     #[error("header and RPC message have different XIDs")]
     Xid,
     /// The returned chunks do not match the offered ones: other handles or counts, or longer segments.
-    #[error("its chunks are not those that the Call offered")]
+    #[error("its chunks are not those that the call offered")]
     Chunks,
     /// The header says that a Reply chunk holds the message, but none was offered.
     #[error("RDMA_NOMSG without a Reply chunk")]
     NoReplyChunk,
     /// A Call of the reverse direction that is not accepted: there is no support, the granted credits are exceeded, or
     /// it has chunks, for which the server gets ERR_CHUNK (RFC 8167 section 5.3).
-    #[error("a Call of the reverse direction, which is not accepted")]
+    #[error("a call of the reverse direction, which is not accepted")]
     ReverseCall,
 }
 

@@ -155,7 +155,7 @@ pub enum RpcCallError {
     #[error("{0}")]
     Filtered(Box<dyn Error + Send + Sync>),
     /// No Reply arrived within this time.
-    #[error("no Reply within {} s; check that the server runs", .0.as_secs_f64())]
+    #[error("no reply within {} s; check that the server runs", .0.as_secs_f64())]
     Timeout(Duration),
     /// The connection was lost.
     #[error("{}{}", .0, disconnect_time(.0))]
@@ -179,7 +179,7 @@ pub enum RpcCallError {
     #[error("MSG_DENIED: AUTH_ERROR, {0}")]
     Denied(AuthStat),
     /// The Reply cannot be decoded.
-    #[error("the Reply cannot be read: {0}")]
+    #[error("the reply cannot be read: {0}")]
     Unreadable(xdr::XdrError),
 }
 
@@ -203,7 +203,7 @@ impl RpcCallError {
 }
 
 fn disconnect_time(reason: &DisconnectReason) -> &'static str {
-    if matches!(reason, DisconnectReason::NonRpcProtocol(_)) { "" } else { " before the Reply arrived" }
+    if matches!(reason, DisconnectReason::NonRpcProtocol(_)) { "" } else { " before the reply arrived" }
 }
 
 fn rdma_error_text(error: &RpcRdmaError) -> String {
@@ -514,7 +514,7 @@ pub(crate) fn decode_reply<'a, T>(
     let message = RpcMsg::decode(cursor, &mut NullFieldObserver).map_err(RpcCallError::Unreadable)?;
     let RpcMsgBody::Reply(reply) = &message.body else {
         let at = cursor.at();
-        return Err(RpcCallError::Unreadable(xdr::XdrError::Invalid { at, what: "Reply", value: 0 }));
+        return Err(RpcCallError::Unreadable(xdr::XdrError::Invalid { at, what: "reply", value: 0 }));
     };
     match reply {
         rpc::ReplyBody::Accepted(AcceptedReply { reply_data: ReplyData::ProgMismatch(versions), .. }) => {

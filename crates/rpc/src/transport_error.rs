@@ -111,7 +111,7 @@ impl std::error::Error for RpcClientTransportError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// Retry later: the resource that is exhausted.
-    #[error("{0}; wait for a Reply")]
+    #[error("{0}; wait for a reply")]
     Busy(SubmitBusyReason),
     /// Never possible on this connection.
     #[error("{0}")]
@@ -139,16 +139,16 @@ pub enum PermanentSubmitRefusal {
     #[error("the connection is closed; connect again")]
     Closed,
     /// A Call in flight has this XID.
-    #[error("a Call in flight has this XID; take another")]
+    #[error("a call in flight has this XID; take another")]
     XidInFlight,
     /// The message does not begin with the XID of the Call.
-    #[error("the message does not begin with the XID of the Call")]
+    #[error("the message does not begin with the XID of the call")]
     Xid,
     /// The position of a payload is outside the message, out of order, or not a multiple of four.
     #[error("the position of a payload is not in the message")]
     Position,
     /// More payloads, or more DDP-eligible results, than the maximum.
-    #[error("more payloads than a Call may have")]
+    #[error("more payloads than a call may have")]
     TooMany,
     /// The message or one of its chunks exceeds the maximum of the transport, or an answer exceeds its inline
     /// threshold.
@@ -161,7 +161,7 @@ pub enum PermanentSubmitRefusal {
     #[error("the payload is not in shared memory")]
     UnknownSharedMemory,
     /// No Call of the reverse direction with this XID is pending.
-    #[error("no Call of the reverse direction waits for this answer")]
+    #[error("no call of the reverse direction waits for this answer")]
     NoCall,
 }
 

@@ -19,7 +19,7 @@ fn joined<'a>(names: impl Iterator<Item = &'a String>) -> String {
 }
 
 fn describe(trace: &ComparedCaptureSummary) -> String {
-    let mut text = PluralCount(trace.transactions, "Transaction").to_string();
+    let mut text = PluralCount(trace.transactions, "transaction").to_string();
     if trace.incomplete > 0 {
         text += &format!(", {} incomplete", HumanCount(trace.incomplete));
     }
@@ -76,7 +76,7 @@ fn first_difference(view: &ComparisonReportWriter<'_>, to: &mut impl Write, firs
         writeln!(to, "   {label}  {}{}{value}", location, if location.is_empty() { "" } else { "  " })?;
     }
     if first.count > 1 {
-        writeln!(to, "   and {} more of this field in this Transaction", HumanCount(first.count - 1))?;
+        writeln!(to, "   and {} more of this field in this transaction", HumanCount(first.count - 1))?;
     }
     Ok(())
 }
@@ -84,7 +84,7 @@ fn first_difference(view: &ComparisonReportWriter<'_>, to: &mut impl Write, firs
 /// Formats the frame of a side, with that of its Call if it differs: `frame 590`, `frame 595 (Call in 590)`.
 fn frame_text(side: &DifferenceSideValue) -> String {
     match (side.frame, side.location.and_then(|location| location.call)) {
-        (Some(frame), Some(call)) if call != frame => format!("frame {frame} (Call in {call})"),
+        (Some(frame), Some(call)) if call != frame => format!("frame {frame} (call in {call})"),
         (Some(frame), _) => format!("frame {frame}"),
         (None, _) => String::new(),
     }
@@ -168,7 +168,7 @@ fn notes(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<(
     writeln!(
         to,
         "\nCompared: {}, {}, {} of file data.",
-        PluralCount(comparison.pairs(), "Transaction"),
+        PluralCount(comparison.pairs(), "transaction"),
         PluralCount(compared.fields, "field"),
         PluralCount(compared.data_bytes, "byte")
     )?;
@@ -177,14 +177,14 @@ fn notes(view: &ComparisonReportWriter<'_>, to: &mut impl Write) -> io::Result<(
         (compared.unknown, "field", "not compared: not in one of the captures"),
         (compared.version_dependent_fields, "field", "not compared: arguments and results depend on the minor version"),
         (comparison.reordered(), "operation", "in another order; they did not depend on each other"),
-        (comparison.setup_calls(), "Call of NULL or PORTMAP", "not compared: only one capture uses RDMA"),
+        (comparison.setup_calls(), "call of NULL or PORTMAP", "not compared: only one capture uses RDMA"),
     ];
     for (number, unit, reason) in notes {
         if number > 0 {
             writeln!(
                 to,
                 "{} {reason}.",
-                PluralCount(number, unit).to_string().replace("Call of NULL or PORTMAPs", "Calls of NULL or PORTMAP")
+                PluralCount(number, unit).to_string().replace("call of NULL or PORTMAPs", "calls of NULL or PORTMAP")
             )?;
         }
     }

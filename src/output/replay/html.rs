@@ -162,7 +162,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
     let elapsed = u64::try_from(report.timing.elapsed.as_nanos()).unwrap_or(u64::MAX);
     let rate = |calls: u64, nanoseconds: u64| match nanoseconds {
         0 => "-".to_owned(),
-        _ => format!("{} Calls/s", EventRateText(calls as f64 * 1e9 / nanoseconds as f64)),
+        _ => format!("{} calls/s", EventRateText(calls as f64 * 1e9 / nanoseconds as f64)),
     };
     let ComparedFieldAndByteCounts { fields, data_bytes, .. } = report.compared;
     let seeded = view.seeded;
@@ -170,7 +170,7 @@ fn write_run_facts(to: &mut impl Write, view: &PrintableReplayReport<'_>) -> io:
         ("directory", HtmlText(view.directory).to_string()),
         ("seeded", format!("{}, {}", PluralCount(seeded.objects, "object"), HumanSize(seeded.bytes))),
         ("pace", view.pace.to_string()),
-        ("run", format!("{} in {}, {}", PluralCount(report.calls, "Call"), time(elapsed), rate(report.calls, elapsed))),
+        ("run", format!("{} in {}, {}", PluralCount(report.calls, "call"), time(elapsed), rate(report.calls, elapsed))),
         (
             "recorded",
             format!("{}, {}", time(report.timing.recorded_ns), rate(report.steps.total, report.timing.recorded_ns)),
@@ -327,7 +327,7 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
     };
     writeln!(
         to,
-        r#"<p class="key"><span class="recorded">recorded</span> and <span class="live">live</span> latency; the curves show the cumulative share of answered Calls, on one logarithmic axis from {} to {}</p><div class="wide"><table>
+        r#"<p class="key"><span class="recorded">recorded</span> and <span class="live">live</span> latency; the curves show the cumulative share of answered calls, on one logarithmic axis from {} to {}</p><div class="wide"><table>
 <thead><tr><th rowspan="2">Operation</th><th rowspan="2">Steps</th><th rowspan="2">Match</th><th rowspan="2">Timed</th><th colspan="2">Median</th><th colspan="2">99th percentile</th><th rowspan="2" class="curve">Latency</th></tr>
 <tr><th class="recorded">recorded</th><th class="live">live</th><th class="recorded">recorded</th><th class="live">live</th></tr></thead><tbody>"#,
         time(axis.from),

@@ -139,7 +139,7 @@ pub(super) fn frames(step: &StepIdWithFrames) -> String {
     match step.frames {
         [0, 0] => format!("step {}", step.step),
         [call, 0] => format!("frame {call}"),
-        [0, reply] => format!("frame {reply} (Reply)"),
+        [0, reply] => format!("frame {reply} (reply)"),
         [call, reply] => format!("frames {call} and {reply}"),
     }
 }

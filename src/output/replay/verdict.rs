@@ -75,7 +75,7 @@ fn without_difference(report: &ReplayReport) -> String {
         parts.push(format!("{} not replayed", PluralCount(states.unreplayable, "step")));
     }
     if report.uncompared() > 0 {
-        parts.push(format!("{} sent without a Reply to compare", PluralCount(report.uncompared(), "step")));
+        parts.push(format!("{} sent without a reply to compare", PluralCount(report.uncompared(), "step")));
     }
     if report.tree_check.as_ref().is_some_and(|tree_check| tree_check.left_out > 0) {
         parts.push("some files not checked".to_owned());
@@ -114,7 +114,7 @@ mod tests {
         report.steps.reasons.insert(key, because);
         is(&report, ReplayVerdictSeverity::Incomplete, "nothing was replayed and compared");
         report.steps.states.matched = 10;
-        let text = "10 steps sent without a Reply to compare, nothing else differs";
+        let text = "10 steps sent without a reply to compare, nothing else differs";
         is(&report, ReplayVerdictSeverity::Good, text);
     }
 

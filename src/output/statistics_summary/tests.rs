@@ -47,7 +47,7 @@ fn text(capture: &str, width: usize) -> String {
 #[test]
 fn the_text_summary_has_totals_then_operations_then_chunks() {
     let expected = "\
-3,500 frames, 3.27 MiB in 1.02 s. 43 Transactions on 4 connections, 1 incomplete (no Reply captured,
+3,500 frames, 3.27 MiB in 1.02 s. 43 transactions on 4 connections, 1 incomplete (no reply captured,
 chunk bytes missing).
 
 NFS version 4       calls  errors      p50      p99      max  bytes in  bytes out
@@ -63,7 +63,7 @@ NFS version 4       calls  errors      p50      p99      max  bytes in  bytes ou
   RECLAIM_COMPLETE      1       0  24.6 ms  24.6 ms  24.6 ms     124 B       88 B
   SECINFO_NO_NAME       1       0  8.54 ms  8.54 ms  8.54 ms     128 B      104 B
 
-Connections                  transport  Transactions  incomplete     bytes
+Connections                  transport  transactions  incomplete     bytes
   10.9.0.2 20 - 10.9.0.1 20     rocev2            10           1  1.00 MiB
   10.9.0.2 17 - 10.9.0.1 17     rocev2            15           0   773 KiB
   10.9.0.2 18 - 10.9.0.1 18     rocev2             9           0   771 KiB
@@ -151,7 +151,7 @@ fn an_empty_capture_has_a_summary() {
     };
     let mut text = Vec::new();
     summary.text(&mut text, 80).unwrap();
-    assert_eq!(String::from_utf8(text).unwrap(), "0 frames, 0 B. 0 Transactions on 0 connections.\n");
+    assert_eq!(String::from_utf8(text).unwrap(), "0 frames, 0 B. 0 transactions on 0 connections.\n");
     let mut line = Vec::new();
     summary.json(&mut line).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&line).unwrap()["time"], Value::Null);
@@ -217,7 +217,7 @@ fn the_cost_of_loss_is_a_sentence_about_transactions() {
     let recovery = &object(LOSS)["recovery"];
     let text = summary(LOSS, |summary, to| summary.text(to, 1_000).unwrap());
     let count = recovery["transactions"].as_u64().unwrap();
-    assert!(text.contains(&format!(" {count} Transactions spent ")) && text.contains(" s in loss recovery."), "{text}");
+    assert!(text.contains(&format!(" {count} transactions spent ")) && text.contains(" s in loss recovery."), "{text}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     let is_empty = statistics.frames() == 0 && statistics.transactions() == 0;
     let mut text = match summary.filtered.filter(|_| is_empty) {
         Some(view) => {
-            let unit = if view == OutputLineUnit::Frames { "frame" } else { "Transaction" };
+            let unit = if view == OutputLineUnit::Frames { "frame" } else { "transaction" };
             format!("No {unit} matches the display filter.")
         }
         None => totals_of_frames(summary),
@@ -161,23 +161,23 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
     }
     if tally.transactions > 0 {
         let waited = HumanDuration(tally.wait_ns, Glyphs::UNICODE);
-        let count = PluralCount(tally.transactions, "Transaction");
+        let count = PluralCount(tally.transactions, "transaction");
         let _ = write!(text, " {count} spent {waited} in loss recovery.");
     }
     // A slow server alone is not a sign of loss.
     if tally.suspected_transactions > 0 && tally.has_loss() {
-        let count = PluralCount(tally.suspected_transactions, "Transaction");
+        let count = PluralCount(tally.suspected_transactions, "transaction");
         let _ = write!(
             text,
             " {count} waited at least one ACK timeout for the server, possibly because packets were lost."
         );
     }
     if tally.lost_copies > 0 {
-        let count = PluralCount(tally.lost_copies, "Call");
+        let count = PluralCount(tally.lost_copies, "call");
         let _ = write!(text, " Copies of {count} were lost before the capture point: the latencies exclude that time.");
     }
     if tally.possible_lost_copies > 0 && tally.has_loss() {
-        let count = PluralCount(tally.possible_lost_copies, "Call");
+        let count = PluralCount(tally.possible_lost_copies, "call");
         let _ = write!(
             text,
             " {count} followed a pause of at least one ACK timeout: the client was idle, or copies were possibly lost \
@@ -240,7 +240,7 @@ fn undecoded(summary: &CaptureSummary<'_>, reason: UndecodedReason) -> u64 {
 fn push_transactions(statistics: &FrameAndTransactionStatistics, unknown_frames: u64, text: &mut String) {
     let transactions = statistics.transactions();
     let connections = statistics.connections().count();
-    let _ = write!(text, ". {}", PluralCount(transactions, "Transaction"));
+    let _ = write!(text, ". {}", PluralCount(transactions, "transaction"));
     let _ = write!(text, " on {}", PluralCount(connections, "connection"));
     match Completeness::new(statistics.incomplete(), unknown_frames) {
         Completeness::All | Completeness::Decoded(_) if transactions == 0 => text.push('.'),
@@ -252,8 +252,8 @@ fn push_transactions(statistics: &FrameAndTransactionStatistics, unknown_frames:
         Completeness::Incomplete(incomplete) => {
             let missing = statistics.missing();
             let parts: Vec<_> = [
-                (missing.call, "with ", "no Call captured"),
-                (missing.reply, "with ", "no Reply captured"),
+                (missing.call, "with ", "no call captured"),
+                (missing.reply, "with ", "no reply captured"),
                 (missing.message_bytes, "with ", "message bytes missing"),
                 (missing.chunk_bytes, "with ", "chunk bytes missing"),
                 (missing.undecoded, "", "not fully decoded"),
@@ -331,7 +331,7 @@ fn connection_table(statistics: &FrameAndTransactionStatistics) -> SummaryTable 
     let connections = statistics.connections();
     let mut table = SummaryTable::new(
         "Connections".to_owned(),
-        &["transport", "Transactions", "incomplete", "bytes"],
+        &["transport", "transactions", "incomplete", "bytes"],
         &["transport", "incomplete"],
     );
     for tally in connections.largest().take(SHOWN_CONNECTIONS) {

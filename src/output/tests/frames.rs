@@ -49,7 +49,7 @@ fn data_names_its_chunk_and_the_transaction() {
             "10.9.0.2 → 10.9.0.1 NFS 286 V4.2 Call READ /data/w/s2k 0+4096 xid 0xb38df27d (RC Send Only QP=0x000011 PSN=11096522)",
             "10.9.0.1 → 10.9.0.2 RoCEv2 1098 1024 bytes written to Write chunk 0 of 0xb38df27d (RC RDMA Write First QP=0x000011 PSN=4083044)",
             "10.9.0.1 → 10.9.0.2 RoCEv2 1034 976 bytes written to Write chunk 0 of 0xb38df27d (RC RDMA Write Last QP=0x000011 PSN=4083045)",
-            "10.9.0.1 → 10.9.0.2 NFS 218 V4.2 Reply READ ok xid 0xb38df27d, Call in 590 (RC Send Only Invalidate QP=0x000011 PSN=4083046)",
+            "10.9.0.1 → 10.9.0.2 NFS 218 V4.2 Reply READ ok xid 0xb38df27d, call in 590 (RC Send Only Invalidate QP=0x000011 PSN=4083046)",
         ]
     );
     let write = lines(&list, "0x9c8df27d");

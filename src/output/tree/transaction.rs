@@ -104,7 +104,7 @@ impl FieldTreeTextWriter {
                     let text = match kind {
                         RpcMessageKind::Call => "Call: not in the capture",
                         RpcMessageKind::Reply if transaction.is_done => {
-                            "Reply: none, an RDMA_DONE ended the Transaction"
+                            "Reply: none, an RDMA_DONE ended the transaction"
                         }
                         RpcMessageKind::Reply => "Reply: not in the capture",
                     };
@@ -277,17 +277,17 @@ impl FieldTreeTextWriter {
             let time = HumanDuration(evidence.ns(), *glyphs);
             let text = match evidence {
                 UncapturedOriginalCallEvidence::Certain { .. } => format!(
-                    "lost before the capture point: a packet that was sent behind it was captured {time} before the Call"
+                    "lost before the capture point: a packet that was sent behind it was captured {time} before the call"
                 ),
                 UncapturedOriginalCallEvidence::Possible { .. } => format!(
-                    "possibly lost before the capture point, or the client was idle: {time} without a message before the Call"
+                    "possibly lost before the capture point, or the client was idle: {time} without a message before the call"
                 ),
             };
-            self.lines.push(styled_fact_line(&styles, 1, "earlier copy of the Call", styles.mark, text));
+            self.lines.push(styled_fact_line(&styles, 1, "earlier copy of the call", styles.mark, text));
         }
         self.chunks(transaction);
         if let Some(original) = transaction.retry_of {
-            self.lines.push(fact_line(&styles, 1, "retry of", format_args!("Transaction {original}")));
+            self.lines.push(fact_line(&styles, 1, "retry of", format_args!("transaction {original}")));
         }
         let missing = facts.missing(transaction);
         if !missing.is_empty() {
@@ -308,7 +308,7 @@ impl FieldTreeTextWriter {
             }
         }
         for (index, chunk) in transaction.reply_read_chunks.iter().enumerate() {
-            self.chunk(&format!("{} of the Reply", chunk_name(ChunkKind::Read, index, chunk)), chunk);
+            self.chunk(&format!("{} of the reply", chunk_name(ChunkKind::Read, index, chunk)), chunk);
         }
     }
 

@@ -37,7 +37,7 @@ impl App {
 
     /// Returns the filter for its file. It uses the filehandle, which does not change when the file is renamed.
     pub(super) fn filter_for_file(&self) -> Result<String, &'static str> {
-        let value = self.tree.literal(field_names::NFS_FHANDLE).ok_or("the selected Transaction has no file")?;
+        let value = self.tree.literal(field_names::NFS_FHANDLE).ok_or("the selected transaction has no file")?;
         Ok(format!("{} == {value}", field_names::NFS_FHANDLE))
     }
 
@@ -45,7 +45,7 @@ impl App {
     pub(super) fn filter_for_slot(&self) -> Result<String, &'static str> {
         let value = |name| self.tree.literal(name);
         let (Some(session), Some(slot)) = (value(field_names::NFS_SESSION_ID4), value(field_names::NFS_SLOTID)) else {
-            return Err("the selected Transaction has no session (NFSv4.1 and later)");
+            return Err("the selected transaction has no session (NFSv4.1 and later)");
         };
         Ok(format!("{} == {session} && {} == {slot}", field_names::NFS_SESSION_ID4, field_names::NFS_SLOTID))
     }

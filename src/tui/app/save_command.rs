@@ -25,7 +25,7 @@ impl App {
         }
         let selection = match if is_all { Ok(self.displayed_selection()) } else { self.row_selection() } {
             Ok(SaveSelection::Frames(_)) if has_control => {
-                return self.show_error("control applies to Transactions; mark the frames to save");
+                return self.show_error("control applies to transactions; mark the frames to save");
             }
             Ok(selection) => selection,
             Err(problem) => return self.show_error(problem),

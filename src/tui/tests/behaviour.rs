@@ -113,7 +113,7 @@ fn goto_finds_a_frame_an_xid_a_time_and_a_transaction() {
     screen.ask('g', "nowhere");
     assert!(screen.last_line().contains("invalid location"), "{}", screen.last_line());
     screen.ask('g', "99999");
-    assert!(screen.last_line().contains("frame 99999 belongs to no Transaction"), "{}", screen.last_line());
+    assert!(screen.last_line().contains("frame 99999 belongs to no transaction"), "{}", screen.last_line());
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn keys_find_the_next_failed_incomplete_or_slow_transaction() {
     let median = screen.app.unfiltered.tables.median_latency_ns(entry.name()).unwrap();
     assert!(entry.row.latency_ns.unwrap() > 4 * median);
     screen.keys("i");
-    assert!(screen.last_line().contains("all Transactions are complete"), "{}", screen.last_line());
+    assert!(screen.last_line().contains("all transactions are complete"), "{}", screen.last_line());
     let mut screen = Screen::open("rxe-v42-snap128.pcap", 120, 40);
     screen.keys("i");
     assert!(screen.app.entry().unwrap().row.is_incomplete);
@@ -243,7 +243,7 @@ fn a_selected_transaction_is_saved_with_all_its_frames() {
     let mut screen = Screen::open(CAPTURE, 200, 40);
     screen.ask('g', "0xb38df27d");
     let (said, frames) = saved(&mut screen, "one.pcapng", "");
-    assert!(said.starts_with("saved 1 Transaction to "), "{said}");
+    assert!(said.starts_with("saved 1 transaction to "), "{said}");
     // Its four frames, and the five of connection setup and teardown.
     assert_eq!(frames, 9);
     // The opcode of the BTH is after the headers of Ethernet, IPv4 and UDP: 17 is an ACK or a NAK.
@@ -257,11 +257,11 @@ fn a_selected_transaction_is_saved_with_all_its_frames() {
     assert_eq!(frames, 9 + control);
     screen.keys("m").keys("m");
     let (said, frames) = saved(&mut screen, "marked.pcapng", "");
-    assert!(said.starts_with("saved 2 Transactions to "), "{said}");
+    assert!(said.starts_with("saved 2 transactions to "), "{said}");
     assert!(frames > 9);
     screen.ask('f', "nfs.opcode == READ");
     let (said, _) = saved(&mut screen, "all.pcapng", " all");
-    assert!(said.starts_with("saved 9 Transactions to "), "{said}");
+    assert!(said.starts_with("saved 9 transactions to "), "{said}");
     // An existing file is not changed.
     screen.ask('W', &folder.join("one.pcapng").display().to_string());
     let start = std::time::Instant::now();
@@ -394,15 +394,15 @@ fn marked_rows_are_saved_and_nothing_else() {
     let (said, frames) = saved(&mut screen, "frames");
     assert_eq!((said.starts_with("saved 2 frames to "), frames), (true, 2), "{said}");
     screen.ask('W', "/no/such/folder control");
-    assert!(screen.last_line().contains("control applies to Transactions"), "{}", screen.last_line());
+    assert!(screen.last_line().contains("control applies to transactions"), "{}", screen.last_line());
     // The marks of frames select no operation.
     let mut screen = Screen::open(CAPTURE, 200, 40);
     screen.keys("5mm2").ask('/', "READ").keys("m").ask('/', "WRITE").keys("m");
     let (said, _) = saved(&mut screen, "operations");
-    assert!(said.starts_with("saved 25 Transactions to "), "{said}");
+    assert!(said.starts_with("saved 25 transactions to "), "{said}");
     screen.ask('f', "nfs.opcode == READ").keys("2M");
     let (said, _) = saved(&mut screen, "filtered");
-    assert!(said.starts_with("saved 9 Transactions to "), "{said}");
+    assert!(said.starts_with("saved 9 transactions to "), "{said}");
 }
 
 #[test]

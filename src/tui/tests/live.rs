@@ -281,7 +281,7 @@ fn hung_calls_count_in_every_view() {
         line.split_whitespace().map(str::to_owned).collect()
     };
     screen.send("2", false);
-    let text = screen.wait_for("310 Transactions (16 incomplete, 16 in flight)");
+    let text = screen.wait_for("310 transactions (16 incomplete, 16 in flight)");
     assert!(cells(&text, "READ").contains(&"307".to_owned()), "{text}");
     screen.send("3", false);
     let text = screen.wait_for("credits: at most 16 in use of 16 granted");
@@ -429,7 +429,7 @@ fn hung_calls_are_rows() {
             screen.filter_hung("nfsrdma.xid >= 0x10000127", 16);
         }
         screen.send("W", false).send(&format!("{}{suffix}", to.display()), true);
-        screen.wait_for(&format!("saved {count} Transaction"));
+        screen.wait_for(&format!("saved {count} transaction"));
         let mut source = CaptureFrameSource::open([&to]).unwrap();
         let mut flow = nfsrdma_flow::Flow::new(nfsrdma_flow::FlowLimits::default());
         while let Some(frame) = source.next().unwrap() {

@@ -127,14 +127,14 @@ fn transactions_of_a_pipe_are_saved_like_those_of_a_file() {
     for (screen, file) in [(&mut from_file, &read), (&mut from_pipe, &kept)] {
         screen.ask('g', "0xb38df27d").keys("m").ask('g', "0xbc8df27d").keys("m");
         let printed = save(screen, &file.display().to_string());
-        assert_eq!(printed, format!("saved 2 Transactions to {}", file.display()));
+        assert_eq!(printed, format!("saved 2 transactions to {}", file.display()));
     }
     let frames = saved_frames(&kept);
     assert!(frames.len() > 20 && frames == saved_frames(&read));
     // All displayed Transactions.
     from_pipe.ask('f', "nfs.opcode == READ");
     let printed = save(&mut from_pipe, &format!("{} all", kept.display()));
-    assert!(printed.starts_with("saved 9 Transactions to "), "{printed}");
+    assert!(printed.starts_with("saved 9 transactions to "), "{printed}");
     assert!(saved_frames(&kept).len() > frames.len());
 }
 
@@ -145,7 +145,7 @@ fn transactions_of_a_pipe_that_cannot_be_saved_are_reported() {
     let _ = std::fs::remove_file(&file);
     screen.press(KeyCode::Home).keys("m").press(KeyCode::End).keys("m");
     let printed = save(&mut screen, &file.display().to_string());
-    assert!(printed.starts_with("saved 1 Transaction to "), "{printed}");
+    assert!(printed.starts_with("saved 1 transaction to "), "{printed}");
     assert!(printed.ends_with("; 1 are no longer in memory (--max-memory)"), "{printed}");
     assert!(!saved_frames(&file).is_empty());
     let printed = save(&mut screen, "/nonexistent/file");

@@ -69,6 +69,6 @@ fn undecoded_stream_is_not_complete() {
     let mut screen = Screen::of(SharedCapture::received_once("pipe", source, 16 << 20), 120, 30, TuiOptions::default());
     screen.keys("2");
     let text = screen.text();
-    assert!(text.contains("201 Transactions (the decoded ones complete, 2 frames not decoded)"), "{text}");
+    assert!(text.contains("201 transactions (the decoded ones complete, 2 frames not decoded)"), "{text}");
     assert!(!text.contains("all complete"), "{text}");
 }

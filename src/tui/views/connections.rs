@@ -127,7 +127,7 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
         row.into_iter().flat_map(series).filter_map(|(name, series)| Some((name, series?))).collect();
     let Some((row, (_, first))) = row.zip(charts.first()) else {
         rule(app, buffer, head, "Credits", "", false);
-        let text = "no credits (not an RDMA connection), and no Call used a session slot";
+        let text = "no credits (not an RDMA connection), and no call used a session slot";
         return draw_text(buffer, area, 0, &Line::styled(text, app.theme.dim));
     };
     let is_rdma = row.tally.name.transport.is_rdma();

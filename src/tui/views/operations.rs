@@ -128,7 +128,7 @@ pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
     format!(
         "{} {}{complete}, {} {}, {} in {}{rate}{recovery}{given_up}",
         grouped(transactions),
-        if transactions == 1 { "Transaction" } else { "Transactions" },
+        if transactions == 1 { "transaction" } else { "transactions" },
         grouped(frames),
         if frames == 1 { "frame" } else { "frames" },
         HumanSize(bytes),

@@ -92,8 +92,8 @@ fn draw_list(app: &mut App, buffer: &mut Buffer, area: Rect) {
     if count == 0 {
         let text = match (app.displayed_pass().progress.is_over, &app.displayed_pass().filter) {
             _ if !app.rows().is_empty() && app.list.has_unsorted_rows(app.rows()) => "sorting",
-            (true, Some(_)) => "no Transaction matches the filter; u removes it",
-            (true, None) => "no Transactions: nothing in this capture is RPC",
+            (true, Some(_)) => "no transaction matches the filter; u removes it",
+            (true, None) => "no transactions: nothing in this capture is RPC",
             (false, _) if app.capture.is_received_once() => "none yet",
             (false, _) => "reading",
         };

@@ -185,10 +185,10 @@ fn legend(app: &App, mut room: usize, recovery_ns: u64) -> Line<'static> {
     let recovery = format!("recovery {}", HumanDuration(recovery_ns, signs.glyphs));
     let entries = [
         (signs.rule, theme.error, if recovery_ns > 0 { recovery.as_str() } else { "" }),
-        (signs.moment, theme.call, "Call, Reply"),
+        (signs.moment, theme.call, "Call, reply"),
         (signs.full, theme.data_in, "RDMA Read"),
         (signs.full, theme.data_out, "RDMA Write"),
-        (signs.hatched, theme.reply, "copy after the Reply"),
+        (signs.hatched, theme.reply, "copy after the reply"),
         (signs.ack, theme.notice, "ACK"),
         (signs.nak, theme.error, "NAK"),
     ];

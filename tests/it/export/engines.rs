@@ -194,7 +194,7 @@ queries = {queries}
 with open('answers', 'w') as out:
     for query in queries:
         answer(query)
-    # As if Replies granted 2 credits at most: the captures starve no Call.
+    # As if replies granted 2 credits at most: the captures starve no call.
     db.execute('''CREATE VIEW all_transactions AS SELECT * FROM read_parquet(
         'tables/transactions/*/*.parquet', hive_partitioning = true, hive_types_autocast = false)''')
     db.execute('''CREATE OR REPLACE VIEW transactions AS

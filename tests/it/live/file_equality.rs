@@ -169,7 +169,7 @@ fn a_capture_ends_by_itself_after_its_time_without_a_packet() {
     assert!(begin.elapsed() >= Duration::from_millis(300));
     assert_eq!(
         lines,
-        ["0 frames, 0 B. 0 Transactions on 0 connections. 0 packets passed the capture filter, none dropped."]
+        ["0 frames, 0 B. 0 transactions on 0 connections. 0 packets passed the capture filter, none dropped."]
     );
 }
 

@@ -118,7 +118,7 @@ fn a_program_that_restarts_is_called_again_at_its_new_port() {
     let path = captures::path("rxe-v3");
     let output = program(&["check", "-T", "json", "--server", &url, path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    assert!(restarting.join().unwrap() > 40, "no Call came to the first port");
+    assert!(restarting.join().unwrap() > 40, "no call came to the first port");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(!text.contains("other-program"), "{text}");
 }
@@ -277,7 +277,7 @@ fn a_silent_port_mapper_is_exit_code_4_within_the_timeout() {
     let (output, took) = timed(&["seed", trace.name(), "--server", &without]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{said}");
-    let expected = format!("port mapper: 127.0.0.1:{port}: no Reply within 1 s; check that rpcbind answers");
+    let expected = format!("port mapper: 127.0.0.1:{port}: no reply within 1 s; check that rpcbind answers");
     assert!(said.contains(&expected) && said.lines().count() == 1, "{said}");
     assert!(took < Duration::from_secs(10), "{took:?}");
     // With the port of MOUNT, everything except NLM and the port mapper itself is replayed, and the timeout occurs
@@ -286,7 +286,7 @@ fn a_silent_port_mapper_is_exit_code_4_within_the_timeout() {
     let (output, took) = timed(&["run", "-T", "json", trace.name(), "--server", &with]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("no Reply within 1 s; its calls were not replayed"), "{said}");
+    assert!(said.contains("no reply within 1 s; its calls were not replayed"), "{said}");
     let report: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["states"]["mismatched"], 0, "{report:#}");
     assert_eq!(steps(&report, "MOUNT 3 MNT", "unreplayable"), 0, "{report:#}");

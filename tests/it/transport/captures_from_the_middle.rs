@@ -78,7 +78,7 @@ fn the_refusal_of_an_open_from_before_the_capture_is_in_the_report_and_in_the_re
     let reasons = &report.steps.reasons;
     let because = reasons.iter().find(|((_, why), _)| *why == format!("no-value: {refusal}"));
     assert!(because.is_some_and(|(_, because)| because.steps > 10), "{reasons:#?}");
-    assert!(!reasons.keys().any(|(_, why)| why.contains("no Reply of this run")), "{reasons:#?}");
+    assert!(!reasons.keys().any(|(_, why)| why.contains("no reply of this run")), "{reasons:#?}");
 }
 
 /// A client mounts with two minor versions: each has its own client ID and session.

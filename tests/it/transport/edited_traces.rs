@@ -312,7 +312,7 @@ fn no_edited_trace_touches_anything_outside_the_directory_of_the_run() {
     assert_eq!(*mounted.lock().unwrap(), Vec::<String>::new());
     let (sent, reasons) = (sent.into_inner(), reasons.into_inner().unwrap());
     let (all, out) = (unchecked.into_inner(), unchecked_touched.into_inner());
-    println!("{sent} Calls sent; unchecked, {out} of {all} touch what is outside; {reasons:#?}");
+    println!("{sent} calls sent; unchecked, {out} of {all} touch what is outside; {reasons:#?}");
     // The test is not vacuous: Calls are sent, each reason occurs, and without the check the server executes many.
     assert!(sent > traces / 4, "{sent}");
     assert!(out * 5 > all, "{out} of {all}");

@@ -114,7 +114,7 @@ fn over_iwarp_a_probe_abandons_a_connection_without_a_first_reply() {
     assert!(!probed(&mut transport).contains("abandoned"));
     transport.inject(0, MockTransportFault::NoReply);
     let said = probed(&mut transport);
-    assert!(said.contains("  abandoned       1 earlier connection without a Reply to its first Call\n"), "{said}");
+    assert!(said.contains("  abandoned       1 earlier connection without a reply to its first call\n"), "{said}");
     assert!(said.contains("NFSv4.2\n  READ "), "{said}");
 
     let mut transport = MockTransport::new(iwarp);
@@ -124,7 +124,7 @@ fn over_iwarp_a_probe_abandons_a_connection_without_a_first_reply() {
     assert_eq!(
         probed(&mut transport),
         format!(
-            "{place}: 2 iWARP connections were accepted, but none replied to the first Call within 2.5 s; \
+            "{place}: 2 iWARP connections were accepted, but none replied to the first call within 2.5 s; \
              check the server's log, or raise --timeout"
         )
     );
@@ -135,13 +135,13 @@ fn over_iwarp_a_probe_abandons_a_connection_without_a_first_reply() {
         ..MockConnectionSettings::default()
     });
     transport.inject(1, MockTransportFault::NoReply);
-    assert_eq!(probed(&mut transport), format!("{place}: no Reply within 2.5 s; check that the server runs"));
+    assert_eq!(probed(&mut transport), format!("{place}: no reply within 2.5 s; check that the server runs"));
     let mut transport = MockTransport::new(MockConnectionSettings {
         kind: TransportKind::Rdma(RdmaFabric::Roce),
         ..MockConnectionSettings::default()
     });
     transport.inject(0, MockTransportFault::NoReply);
-    assert_eq!(probed(&mut transport), format!("{place}: no Reply within 2.5 s; check that the server runs"));
+    assert_eq!(probed(&mut transport), format!("{place}: no reply within 2.5 s; check that the server runs"));
 }
 
 #[test]
@@ -174,8 +174,8 @@ fn a_probe_shows_announcement_and_use_of_remote_invalidation() {
     assert_eq!(said(false, false, true, 0), "not requested");
     assert_eq!(said(true, false, false, 0), "not announced: the device has no memory windows");
     assert_eq!(said(true, true, false, 0), "not announced by the server, not used");
-    assert_eq!(said(true, true, false, 7), "used in 7 of 40 Replies, not announced by the server");
+    assert_eq!(said(true, true, false, 7), "used in 7 of 40 replies, not announced by the server");
     assert_eq!(said(true, true, true, 0), "agreed on, not used");
-    assert_eq!(said(true, true, true, 7), "agreed on, used in 7 of 40 Replies");
-    assert_eq!(said(false, false, false, 1), "used in 1 of 40 Replies, not announced by this side");
+    assert_eq!(said(true, true, true, 7), "agreed on, used in 7 of 40 replies");
+    assert_eq!(said(false, false, false, 1), "used in 1 of 40 replies, not announced by this side");
 }

@@ -160,7 +160,7 @@ fn an_unreachable_server_is_reported_in_one_line_with_exit_code_4() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{said}");
     let expected =
-        format!("nfsrdma-inspect: 127.0.0.1 (127.0.0.1:{port}): no Reply within 0.2 s; check that the server runs\n");
+        format!("nfsrdma-inspect: 127.0.0.1 (127.0.0.1:{port}): no reply within 0.2 s; check that the server runs\n");
     assert_eq!(said, expected);
     // A server that does not listen.
     drop(listener);
@@ -181,7 +181,7 @@ fn a_silent_mount_service_is_exit_code_4() {
     let output = program(&["replay", "run", trace.name(), "--timeout", "0.3", "--server", &url]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(4), "{said}");
-    assert!(said.contains("no Reply within 0.3 s") && said.lines().count() == 1, "{said}");
+    assert!(said.contains("no reply within 0.3 s") && said.lines().count() == 1, "{said}");
 }
 
 #[test]
@@ -310,6 +310,6 @@ fn a_server_with_unreadable_replies_is_exit_code_4() {
         let output = probe(&["--server", &url]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(4), "{seed}: {said}");
-        assert!(said.contains(" unreadable Replies; check that an NFS server listens there"), "{said}");
+        assert!(said.contains(" unreadable replies; check that an NFS server listens there"), "{said}");
     }
 }

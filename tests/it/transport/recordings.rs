@@ -289,7 +289,7 @@ fn rfc8881_section_2_10_6_1_no_slot_is_out_of_step_after_a_reply_that_did_not_co
         assert_eq!(report.protocol.own, [""; 0], "after {after}");
         // It was retried once, on its slot.
         let given_up = report.steps.mismatches.iter().flat_map(|mismatch| &mismatch.differences);
-        let given_up = given_up.filter(|one| one.b.value.as_deref().is_some_and(|what| what.contains("no Reply")));
+        let given_up = given_up.filter(|one| one.b.value.as_deref().is_some_and(|what| what.contains("no reply")));
         assert_eq!((given_up.count(), report.recovery.resent), (0, 1), "after {after}: {:#?}", report.steps.mismatches);
     }
 }

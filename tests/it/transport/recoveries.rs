@@ -324,7 +324,7 @@ fn a_server_that_restarts_for_ever_ends_the_run_with_a_reason() {
         let report = replayed(&work, (40..100_000).map(|at| (at, fault)));
         assert!(report.is_consistent(), "{fault:?}");
         assert!(report.is_different(), "{fault:?}: {:?}", report.steps.states);
-        assert!(report.calls < 3 * whole.calls, "{fault:?}: {} Calls", report.calls);
+        assert!(report.calls < 3 * whole.calls, "{fault:?}: {} calls", report.calls);
         match fault {
             MockTransportFault::Forget => {
                 let printed = report.refused.iter().any(|what| what.contains("has forgotten it 17 times"));

@@ -233,8 +233,8 @@ fn a_reply_after_others_like_it_matches_where_it_would_match_alone() {
                 let at = (step.origin.id as usize * 31 + turn * 41) % message.len();
                 let mut other = message.to_vec();
                 other[at] ^= [1, 0x80][turn % 2];
-                agree([message, &other], &contents, &format!("byte {at} of the live Reply"));
-                agree([&other, message], &contents, &format!("byte {at} of the recorded Reply"));
+                agree([message, &other], &contents, &format!("byte {at} of the live reply"));
+                agree([&other, message], &contents, &format!("byte {at} of the recorded reply"));
                 agree([&other, &other], &contents, &format!("byte {at} of both"));
             }
             for at in 0..contents.len() {

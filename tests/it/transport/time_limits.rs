@@ -45,7 +45,7 @@ fn a_server_that_falls_silent_ends_the_run_after_three_timeouts_and_the_check_do
         let options = ReplayOptions { timeout: Duration::from_secs(2), ..super::auxiliary_programs::none() };
         let (report, took) = replayed(&work, None, (100..5000).map(|at| (at, MockTransportFault::NoReply)), options);
         let why = report.end.unreachable.as_deref().unwrap();
-        assert!(why.contains("no Reply within 2 s, 3 times in a row"), "{why}");
+        assert!(why.contains("no reply within 2 s, 3 times in a row"), "{why}");
         let walked = report.tree_check.as_ref().unwrap();
         assert!(walked.failed.as_ref().is_some_and(|why| why.starts_with("not started")), "{walked:?}");
         assert_eq!(walked.names, 0);

@@ -112,11 +112,11 @@ fn messages_that_are_not_used_are_counted_by_reason() {
     let path = captures::path("rxe-v3");
     let arguments = ["check", "--server", &url, path.to_str().unwrap()];
     let text = String::from_utf8(program(&arguments).stdout).unwrap();
-    assert!(text.contains(" messages: no Call in flight has its XID\n"), "{text}");
+    assert!(text.contains(" messages: no call in flight has its XID\n"), "{text}");
     let output = program(&[&arguments[..], &["-T", "json"]].concat());
     let report: Json = serde_json::from_slice(&output.stdout).unwrap();
     let discarded = report["discarded"].as_u64().unwrap();
     assert!(discarded > 100, "{report:#}");
-    assert_eq!(report["discard_reasons"]["no Call in flight has its XID"], discarded, "{report:#}");
+    assert_eq!(report["discard_reasons"]["no call in flight has its XID"], discarded, "{report:#}");
     assert_keeps(&validator("replay.schema.json"), &report, "replay");
 }

@@ -138,7 +138,7 @@ impl OpenBaselineFile {
             ));
         }
         if count == 0 {
-            let reason = format!("it has no Transactions and checks nothing; {REWRITE_ADVICE}");
+            let reason = format!("it has no transactions and checks nothing; {REWRITE_ADVICE}");
             return Err(BaselineReadError::new(number, reason));
         }
         head.counts.operations = counts.operations;
@@ -193,7 +193,7 @@ impl OpenBaselineFile {
         if let Some(unused) = head.fields.unused() {
             let mut lines = lines();
             while lines.next_line()?.is_some_and(|line| line != unused) {}
-            let reason = format!("{:?} is a field that no Transaction has; {REWRITE_ADVICE}", begin(&unused));
+            let reason = format!("{:?} is a field that no transaction has; {REWRITE_ADVICE}", begin(&unused));
             return Err(BaselineReadError::new(lines.place.number, reason));
         }
         let ParsedBaselineHead { settings, counts, fields, .. } = head;
@@ -364,10 +364,11 @@ impl<'h> BaselineRoundTripVerifier<'h> {
         if line.starts_with('[') {
             if !line.starts_with(LAST_LINE_PREFIX) {
                 let line = begin(line);
-                return Err(read_error(format!("unexpected {line:?} among the Transactions; {REWRITE_ADVICE}")));
+                return Err(read_error(format!("unexpected {line:?} among the transactions; {REWRITE_ADVICE}")));
             }
             self.has_end = true;
-            self.lines += line;
+            // Earlier versions wrote the word with a capital letter.
+            self.lines += &line.replacen(" Transaction", " transaction", 1);
             self.lines.push('\n');
             return self.end_of_transaction();
         }

@@ -287,12 +287,23 @@ fn duplicate_and_contradictory_lines_are_refused() {
     assert!(refused(&(text.clone() + "more\n")).contains("after the end"));
     assert!(
         refused(&text.replacen("[fields]\n", "[fields]\nNFS 4 call READ nosuch nfs.count4\n", 1))
-            .contains("is a field that no Transaction has")
+            .contains("is a field that no transaction has")
     );
     assert!(
         refused(&text.replacen("NFS 4 call READ count nfs.count4\n", "", 1))
             .contains("READ count is not under [fields]")
     );
+}
+
+/// Earlier versions wrote "[end of 2 Transactions]".
+#[test]
+fn end_with_capital_letter_is_read() {
+    let (start, end) =
+        small().rsplit_once(" transaction").map(|(start, end)| (start.to_owned(), end.to_owned())).unwrap();
+    assert!(start.lines().last().unwrap().starts_with("[end of "), "{start}");
+    let old = read(&format!("{start} Transaction{end}")).unwrap_or_else(|error| panic!("{error}"));
+    let new = read(&small()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(records_of(&old).len(), records_of(&new).len());
 }
 
 #[test]
@@ -382,7 +393,7 @@ proptest! {
     #[test]
     fn arbitrary_text_is_read_or_refused(lines: Vec<String>) {
         let mut text = "nfsrdma-inspect baseline 2\n".to_owned();
-        let parts = ["settings", "capture", "operations", "fields", "headers", "transactions", "end of 1 Transaction"];
+        let parts = ["settings", "capture", "operations", "fields", "headers", "transactions", "end of 1 transaction"];
         for (line, part) in lines.iter().zip(parts.iter().cycle()) {
             text += &format!("[{part}]\n{line}\n  {line}\n");
         }

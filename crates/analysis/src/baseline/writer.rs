@@ -90,7 +90,7 @@ impl BaselineHead<'_> {
 
 pub(super) fn write_end(to: &mut impl Write, transactions: u64) -> io::Result<()> {
     let plural = if transactions == 1 { "" } else { "s" };
-    writeln!(to, "\n[end of {transactions} Transaction{plural}]")
+    writeln!(to, "\n[end of {transactions} transaction{plural}]")
 }
 
 /// Returns the relative frames behind the first line of a Transaction: the first from that of the previous Transaction,

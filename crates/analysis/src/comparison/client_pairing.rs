@@ -98,7 +98,7 @@ fn client_difference(queue_side: &ComparisonPairingQueueSide, side: usize, is_al
         (false, 0) => return None,
         (false, dropped) => (dropped, " before the other capture has it"),
     };
-    let value = Some(format!("{} with {count} Transactions{suffix}", client.address));
+    let value = Some(format!("{} with {count} transactions{suffix}", client.address));
     let side_value = DifferenceSideValue { location: Some(*location), frame: location.frame(), value };
     Some(Difference::without_field(DifferenceKind::Client, title, "", side_value.on_side(side)))
 }

@@ -221,7 +221,7 @@ fn title(summary: &RpcSummary, has_minor: bool) -> String {
     let mut title = match (summary.program_name(), summary.program) {
         (Some(name), _) => name.to_owned(),
         (None, Some(program)) => format!("program {}", program.0),
-        (None, None) => return "Reply without its Call".to_owned(),
+        (None, None) => return "Reply without its call".to_owned(),
     };
     if let Some(version) = summary.version {
         let _ = write!(title, " {version}");

@@ -151,7 +151,7 @@ pub const RULES: &[FieldEqualityRule] = &[
     identity(MappedIdentifierType::MinorVersion, &[field_names::NFS_MINORVERSION]),
     varies("a Requester chooses its XIDs", &[field_names::RPC_XID, field_names::RPCORDMA_XID, field_names::NLM_COOKIE]),
     varies(
-        "memory is registered for each Call",
+        "memory is registered for each call",
         &[field_names::RPCORDMA_RDMA_HANDLE, field_names::RPCORDMA_RDMA_OFFSET],
     ),
     varies("credits follow the load", &[field_names::RPCORDMA_FLOW_CONTROL]),

@@ -114,7 +114,7 @@ fn a_client_of_one_side_alone_is_one_difference() {
     }
     comparison.finish(&mut keep);
     assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
-    assert_eq!(comparison.differences()[0].b.value.as_deref(), Some("10.0.0.9 with 5 Transactions"));
+    assert_eq!(comparison.differences()[0].b.value.as_deref(), Some("10.0.0.9 with 5 transactions"));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_reply_without_its_call_is_paired_with_the_operation_there() {
     let all: Vec<_> = (1..=200).map(|subject| operation(subject, 2 * subject, 2 * subject + 1)).collect();
     let mut without = all.clone();
     without[70] = ComparableTransaction {
-        title: "Reply without its Call".into(),
+        title: "Reply without its call".into(),
         call: None,
         location: difference::TransactionCaptureLocation { call: None, ..all[70].location },
         signature: 7,
@@ -205,7 +205,7 @@ fn a_client_on_one_side_alone_is_reported_and_evicted() {
     assert_eq!(kinds(&comparison), [DifferenceKind::Client]);
     let printed = &comparison.differences()[0].a;
     let count = 3 * MAX_WAITING_RECORDS;
-    assert_eq!(printed.value, Some(format!("10.0.0.1 with {count} Transactions")));
+    assert_eq!(printed.value, Some(format!("10.0.0.1 with {count} transactions")));
     assert_eq!(printed.frame.map(|frame| frame.0), Some(1));
 }
 

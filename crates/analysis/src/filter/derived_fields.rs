@@ -75,13 +75,13 @@ facts! { GeneratedField;
 
     /// A message in its Transaction.
     MESSAGE:
-    RpcTime "rpc.time" Duration, "Time from the Call to the Reply, on the Reply", "RFC 5531 section 9";
-    CallFrameOfReply "rpc.repframe" Unsigned, "On a Reply the frame that completed its Call", "RFC 5531 section 9";
-    ReplyFrameOfCall "rpc.reqframe" Unsigned, "On a Call the frame that completed its Reply, if known", "RFC 5531 section 9";
+    RpcTime "rpc.time" Duration, "Time from the call to the reply, on the reply", "RFC 5531 section 9";
+    CallFrameOfReply "rpc.repframe" Unsigned, "On a reply the frame that completed its call", "RFC 5531 section 9";
+    ReplyFrameOfCall "rpc.reqframe" Unsigned, "On a call the frame that completed its reply, if known", "RFC 5531 section 9";
 
     /// A Transaction.
     TRANSACTION:
-    Index "nfsrdma.index" Unsigned, "Number of the Transaction, in the order in which they close", LINES;
+    Index "nfsrdma.index" Unsigned, "Number of the transaction, in the order in which they close", LINES;
     Connection "nfsrdma.connection" Unsigned, "Number of the connection", LINES;
     Transport "nfsrdma.transport" Text, "Transport of the connection: rocev2, rocev1, infiniband, iwarp, tcp, udp", LINES;
     Client "nfsrdma.client" Address, "Address of the side that opened the connection", LINES;
@@ -90,7 +90,7 @@ facts! { GeneratedField;
     ServerPort "nfsrdma.server_port" Unsigned, "Port or queue pair of the server", LINES;
     VlanId "nfsrdma.vlan_id" Unsigned, "Identifier of a VLAN that the connection is in, the outermost first", "IEEE 802.1Q section 9.6";
     Vni "nfsrdma.vni" Unsigned, "VNI of VXLAN, or VSID of NVGRE, of the virtual network that the connection is in", "RFC 7348 section 5, RFC 7637 section 3.2";
-    Direction "nfsrdma.direction" Text, "forward if the Call comes from the client, otherwise reverse", "RFC 8167 section 1";
+    Direction "nfsrdma.direction" Text, "forward if the call comes from the client, otherwise reverse", "RFC 8167 section 1";
     Xid "nfsrdma.xid" Unsigned, "Transaction id of the RPC", "RFC 5531 section 9";
     Program "nfsrdma.program" Text, "Name of the program", LINES;
     Version "nfsrdma.version" Unsigned, "Version of the program", LINES;
@@ -101,36 +101,36 @@ facts! { GeneratedField;
     RpcStatus "nfsrdma.rpc_status" Text, "Status of RPC, or of the transport", "RFC 5531 section 9";
     Path "nfsrdma.path" Text, "Path of the file, or its known part; the hash of its filehandle if no name is known", LINES;
     NewPath "nfsrdma.new_path" Text, "The other path of RENAME, LINK, COPY and CLONE", LINES;
-    Latency "nfsrdma.latency" Duration, "Time from the first frame of the Call to the last frame of the Reply", LINES;
-    PhaseCall "nfsrdma.phase.call" Duration, "First to last frame of the Call", LINES;
+    Latency "nfsrdma.latency" Duration, "Time from the first frame of the call to the last frame of the reply", LINES;
+    PhaseCall "nfsrdma.phase.call" Duration, "First to last frame of the call", LINES;
     PhaseDataIn "nfsrdma.phase.data_in" Duration, "First RDMA Read request to last Read response", LINES;
     PhaseServer "nfsrdma.phase.server" Duration, "Time in no other phase: the server at work, and the network", LINES;
     PhaseDataOut "nfsrdma.phase.data_out" Duration, "First to last RDMA Write", LINES;
-    PhaseReply "nfsrdma.phase.reply" Duration, "First to last frame of the Reply", LINES;
+    PhaseReply "nfsrdma.phase.reply" Duration, "First to last frame of the reply", LINES;
     PhaseRecovery "nfsrdma.phase.recovery" Duration, "Time waiting for retransmission of lost or refused packets", LINES;
-    Complete "nfsrdma.complete" Boolean, "Call, Reply and all bytes of chunks that were moved are in the capture; the Reply was not refused, and has the results of its Call", LINES;
-    Missing "nfsrdma.missing" Text, "Parts without which the Transaction is not complete: call, reply:176-227, read:0:1024-2047, reply:refused, reply:wrong-result", LINES;
-    RetryOf "nfsrdma.retry_of" Unsigned, "Index of the Transaction that this one repeats", LINES;
-    Finding "nfsrdma.finding" Text, "Conformance rule that the Transaction breaks, such as rpcrdma/credit-zero", LINES;
+    Complete "nfsrdma.complete" Boolean, "Call, reply and all bytes of chunks that were moved are in the capture; the reply was not refused, and has the results of its call", LINES;
+    Missing "nfsrdma.missing" Text, "Parts without which the transaction is not complete: call, reply:176-227, read:0:1024-2047, reply:refused, reply:wrong-result", LINES;
+    RetryOf "nfsrdma.retry_of" Unsigned, "Index of the transaction that this one repeats", LINES;
+    Finding "nfsrdma.finding" Text, "Conformance rule that the transaction breaks, such as rpcrdma/credit-zero", LINES;
     FindingSeverity "nfsrdma.finding.severity" Text, "Severity of a conformance finding: error, warning, known or info", LINES;
     FindingSide "nfsrdma.finding.side" Text, "Side that broke a conformance rule: client or server", LINES;
-    CallTime "nfsrdma.call.time_epoch" Duration, "First frame of the Call, since 1970-01-01 00:00:00 UTC", LINES;
-    CallLength "nfsrdma.call.length" Unsigned, "Bytes of the Call that were sent inline", "RFC 8166 section 3.3.2";
-    CallCopies "nfsrdma.call.copies" Unsigned, "Number of times that the Call was sent", LINES;
-    CallResent "nfsrdma.call.resent" Unsigned, "Number of retransmissions of the Call by RPC, not by the transport", LINES;
-    CallDelivered "nfsrdma.call.delivered" Text, "Evidence of the copy of the Call that the server accepted: acknowledged or assumed", LINES;
-    CallLostCopy "nfsrdma.call.lost_copy" Text, "Evidence of an earlier copy of the Call that was lost before the capture point: certain or possible", LINES;
-    CallFrame "nfsrdma.call.frame" Unsigned, "A frame of the Call", LINES;
-    ReplyLength "nfsrdma.reply.length" Unsigned, "Bytes of the Reply that were sent inline", "RFC 8166 section 3.3.2";
-    ReplyCopies "nfsrdma.reply.copies" Unsigned, "Number of times that the Reply was sent", LINES;
-    ReplyResent "nfsrdma.reply.resent" Unsigned, "Number of retransmissions of the Reply by RPC, not by the transport", LINES;
-    ReplyDelivered "nfsrdma.reply.delivered" Text, "Evidence of the copy of the Reply that the client accepted: acknowledged or assumed", LINES;
-    ReplyFrame "nfsrdma.reply.frame" Unsigned, "A frame of the Reply", LINES;
-    ChunkKind "nfsrdma.chunk.kind" Text, "Kind of a chunk of the Transaction: read, write or reply", "RFC 8166 section 3.4";
+    CallTime "nfsrdma.call.time_epoch" Duration, "First frame of the call, since 1970-01-01 00:00:00 UTC", LINES;
+    CallLength "nfsrdma.call.length" Unsigned, "Bytes of the call that were sent inline", "RFC 8166 section 3.3.2";
+    CallCopies "nfsrdma.call.copies" Unsigned, "Number of times that the call was sent", LINES;
+    CallResent "nfsrdma.call.resent" Unsigned, "Number of retransmissions of the call by RPC, not by the transport", LINES;
+    CallDelivered "nfsrdma.call.delivered" Text, "Evidence of the copy of the call that the server accepted: acknowledged or assumed", LINES;
+    CallLostCopy "nfsrdma.call.lost_copy" Text, "Evidence of an earlier copy of the call that was lost before the capture point: certain or possible", LINES;
+    CallFrame "nfsrdma.call.frame" Unsigned, "A frame of the call", LINES;
+    ReplyLength "nfsrdma.reply.length" Unsigned, "Bytes of the reply that were sent inline", "RFC 8166 section 3.3.2";
+    ReplyCopies "nfsrdma.reply.copies" Unsigned, "Number of times that the reply was sent", LINES;
+    ReplyResent "nfsrdma.reply.resent" Unsigned, "Number of retransmissions of the reply by RPC, not by the transport", LINES;
+    ReplyDelivered "nfsrdma.reply.delivered" Text, "Evidence of the copy of the reply that the client accepted: acknowledged or assumed", LINES;
+    ReplyFrame "nfsrdma.reply.frame" Unsigned, "A frame of the reply", LINES;
+    ChunkKind "nfsrdma.chunk.kind" Text, "Kind of a chunk of the transaction: read, write or reply", "RFC 8166 section 3.4";
     ChunkPosition "nfsrdma.chunk.position" Unsigned, "Position of a Read chunk", "RFC 8166 section 3.4.5";
     ChunkSegments "nfsrdma.chunk.segments" Unsigned, "Number of segments in a chunk", "RFC 8166 section 3.4.3";
-    ChunkOffered "nfsrdma.chunk.offered" Unsigned, "Bytes of a chunk as the Call offers it", "RFC 8166 section 3.4.3";
-    ChunkReturned "nfsrdma.chunk.returned" Unsigned, "Bytes of a Write or Reply chunk that were written, according to the Reply", "RFC 8166 section 3.4.6";
+    ChunkOffered "nfsrdma.chunk.offered" Unsigned, "Bytes of a chunk as the call offers it", "RFC 8166 section 3.4.3";
+    ChunkReturned "nfsrdma.chunk.returned" Unsigned, "Bytes of a Write or Reply chunk that were written, according to the reply", "RFC 8166 section 3.4.6";
     ChunkMoved "nfsrdma.chunk.moved" Unsigned, "Distinct bytes of a chunk that RDMA moved in the capture", LINES;
 }
 

@@ -54,7 +54,7 @@ impl ProcedureNumberFilterField {
             .collect();
         let program_name = program.name().unwrap_or(protocol);
         let version_of = if is_callback { String::new() } else { format!(" version {version}") };
-        let about = format!("Procedure of {program_name}{version_of}, on Call and Reply");
+        let about = format!("Procedure of {program_name}{version_of}, on call and reply");
         Self { name, protocol, program, version, names, about }
     }
 

@@ -6,8 +6,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/cb-before-session",
         section: "RFC 8167 section 6, RFC 8881 section 2.10.3.1",
-        requirement: "A server sends Calls on a connection only after a session has bound it to its backchannel.",
-        explanation: "The client may have posted no receive buffer for a Call, so that the connection ends: again after each \
+        requirement: "A server sends calls on a connection only after a session has bound it to its backchannel.",
+        explanation: "The client may have posted no receive buffer for a call, so that the connection ends: again after each \
             reconnect. CREATE_SESSION with CONN_BACK_CHAN in its results binds its connection, and so does \
             BIND_CONN_TO_SESSION that returns CDFS4_BACK or CDFS4_BOTH. Example: the results of CREATE_SESSION have \
             CONN_BACK_CHAN clear, and the server sends CB_NULL: \"no session has bound the connection to its backchannel\".",
@@ -36,10 +36,10 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8267 section 6.5.2",
         requirement: "A server sends only Short messages on the backchannel of a client whose ca_maxrequestsize is no larger \
             than the inline threshold.",
-        explanation: "A client that supports Long Calls on its backchannel says so with a larger ca_maxrequestsize. Others \
-            cannot fetch the Call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
+        explanation: "A client that supports long calls on its backchannel says so with a larger ca_maxrequestsize. Others \
+            cannot fetch the call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
             the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
-            Read chunk: \"Long Call, ca_maxrequestsize 4096, inline threshold 4096\".",
+            Read chunk: \"long call, ca_maxrequestsize 4096, inline threshold 4096\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
         needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
@@ -51,7 +51,7 @@ pub(crate) const RULES: &[Rule] = &[
             let has_call_chunk = message.read_chunks().iter().any(|chunk| chunk.position == Some(0));
             let is_long = has_call_chunk || message.transaction.transaction.reply_chunk.is_some();
             let (kind, field) = match has_call_chunk {
-                true => ("Long Call", field_names::RPCORDMA_POSITION),
+                true => ("Long call", field_names::RPCORDMA_POSITION),
                 false => ("Reply chunk", field_names::RPCORDMA_REPLY),
             };
             let text = || format!("{kind}, ca_maxrequestsize {max_request_bytes}, inline threshold {threshold}");
@@ -62,11 +62,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/cb-chunks-refused",
         section: "RFC 8167 section 5.3",
-        requirement: "A client that does not support chunks in its backchannel answers a Call with chunks with ERR_CHUNK.",
-        explanation: "The client reported success, but fetched nothing from the Read chunks of the Call, or did not return \
-            its Write chunks or its Reply chunk: it acted on a Call that it could not read completely, or the server has no \
+        requirement: "A client that does not support chunks in its backchannel answers a call with chunks with ERR_CHUNK.",
+        explanation: "The client reported success, but fetched nothing from the Read chunks of the call, or did not return \
+            its Write chunks or its Reply chunk: it acted on a call that it could not read completely, or the server has no \
             place for the results. Look for a client that ignores chunk lists of callbacks. Example: a client reports \
-            success for a Long Call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
+            success for a long call that it did not read: \"success, but Read chunks of 40 bytes not fetched\".",
         subjects: &[RequiredMessageProperty::Reverse, RequiredMessageProperty::Chunks],
         needs: &[
             RequiredCaptureEvidence::BothMessages,

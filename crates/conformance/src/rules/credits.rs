@@ -51,10 +51,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/credit-zero",
         section: "RFC 8166 section 3.3.1",
-        requirement: "A Responder grants at least one credit in each Reply.",
-        explanation: "A Requester that honours a grant of zero can never send another Call: the connection stalls. A Call \
+        requirement: "A Responder grants at least one credit in each reply.",
+        explanation: "A Requester that honours a grant of zero can never send another call: the connection stalls. A call \
             that requests zero credits is a warning. Look at the server's receive queue: a grant is the number of receives \
-            that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its Reply: \"credit \
+            that it has posted. Example: a server out of receive buffers writes 0 into rdma_credit of its reply: \"credit \
             0\".",
         subjects: &[RequiredMessageProperty::Version1],
         needs: &[RequiredCaptureEvidence::MessageKind],
@@ -70,11 +70,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/credit-exceeded",
         section: "RFC 8166 section 3.3.1",
-        requirement: "A Requester has no more Calls in flight than the Responder granted.",
-        explanation: "The Responder may have no receive buffer for the Call: the transport then answers RNR NAK, or ends the \
-            connection; the text says if it did. Without Replies, the rule is judged from the Calls alone, if none is missing \
-            from the capture. The larger of the last two grants counts, because a grant may shrink while a Call is under way. \
-            Example: the last two Replies granted one credit, and a second Call follows before the Reply of the first: \"2 \
+        requirement: "A Requester has no more calls in flight than the Responder granted.",
+        explanation: "The Responder may have no receive buffer for the call: the transport then answers RNR NAK, or ends the \
+            connection; the text says if it did. Without replies, the rule is judged from the calls alone, if none is missing \
+            from the capture. The larger of the last two grants counts, because a grant may shrink while a call is under way. \
+            Example: the last two replies granted one credit, and a second call follows before the reply of the first: \"2 \
             calls in flight, 1 granted\".",
         subjects: &[RequiredMessageProperty::Call],
         needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoLoss],
@@ -87,7 +87,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/credits-reverse",
         section: "RFC 8167 section 4.1",
-        requirement: "A server has no more reverse-direction Calls in flight than the client granted for them.",
+        requirement: "A server has no more reverse-direction calls in flight than the client granted for them.",
         explanation: "Credits of the two directions are counted apart. A client often has few receive buffers for callbacks. \
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
@@ -102,8 +102,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/first-call",
         section: "RFC 8166 section 3.3.3",
-        requirement: "Before the first Reply of a connection, a Requester has one Call in flight.",
-        explanation: "Until the first Reply, the Requester does not know how many credits it has. Example: a client sends \
+        requirement: "Before the first reply of a connection, a Requester has one call in flight.",
+        explanation: "Until the first reply, the Requester does not know how many credits it has. Example: a client sends \
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
         subjects: &[RequiredMessageProperty::Call],
         needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoLoss],
@@ -129,10 +129,10 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8267 section 6.7.2",
         requirement: "Observation: a client leaves no credit for the assessment of its connection.",
-        explanation: "For more than a tenth of the time, as many Calls were in flight as the server had granted: further \
-            Calls waited in the client, and a client that has used all credits cannot find out that its server has vanished: \
+        explanation: "For more than a tenth of the time, as many calls were in flight as the server had granted: further \
+            calls waited in the client, and a client that has used all credits cannot find out that its server has vanished: \
             it should keep one for that. A larger grant may raise throughput; compare the time that the server needs for a \
-            Call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
+            call. Example: fio with 64 jobs, and a grant of 2: \"all of 2 credits used\".",
         subjects: &[RequiredMessageProperty::Reply],
         needs: &[RequiredCaptureEvidence::NoLoss],
         check: RuleCheck::Message(|message| {
@@ -192,7 +192,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "The threshold is the smaller of the sender's send size and the receiver's receive size; a side without \
             private data has 1,024 bytes (RFC 8797 section 5.1). A longer Send does not fit into the receive buffer: the \
             transport ends the connection; the text says if it did. Longer messages must use chunks. Example: \
-            both sides declared 4,096 bytes, and a Reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
+            both sides declared 4,096 bytes, and a reply of READ has its data inline: \"4100 bytes sent, inline threshold 4096\".",
         subjects: &[RequiredMessageProperty::Version1],
         needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::Message(|message| {

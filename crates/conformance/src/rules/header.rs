@@ -149,7 +149,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/xid-mismatch",
         section: "RFC 8166 section 4.2.1",
         requirement: "The XID of the RPC-over-RDMA header is the XID of the RPC message, inline or in a chunk.",
-        explanation: "A receiver that matches Replies by one of the two XIDs completes the wrong Call. Example: a Reply \
+        explanation: "A receiver that matches replies by one of the two XIDs completes the wrong call. Example: a reply \
             names 0x00000102 in its header, and 0x01000102 in the RPC message behind it: \"rdma_xid 0x00000102, RPC xid \
             0x01000102\".",
         subjects: &[RequiredMessageProperty::Version1],
@@ -159,7 +159,7 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(RuleVerdict::broken(text).at_field(field_names::RPCORDMA_XID))
             }
             TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::LongReplyWithoutCall) => {
-                let text = "a Long Reply, but no call in flight has its rdma_xid".to_owned();
+                let text = "a long reply, but no call in flight has its rdma_xid".to_owned();
                 let verdict = || RuleVerdict::broken(text).at_field(field_names::RPCORDMA_XID);
                 Some(if event.has_set_up { verdict() } else { RuleVerdict::Unknown })
             }
@@ -170,10 +170,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/reply-no-call",
         section: "RFC 5531 section 9, RFC 8166 section 4.2.1",
-        requirement: "A Reply has the XID of a Call in flight, which no earlier Reply answered.",
-        explanation: "The Requester discards the Reply, which has used a receive buffer, and ends the connection if none was \
-            posted. If the XID is wrong, the Call that the Reply was for is never completed. A Call that was sent again may \
-            have several Replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the Reply to a READ a \
+        requirement: "A reply has the XID of a call in flight, which no earlier reply answered.",
+        explanation: "The Requester discards the reply, which has used a receive buffer, and ends the connection if none was \
+            posted. If the XID is wrong, the call that the reply was for is never completed. A call that was sent again may \
+            have several replies. For RDMA_ERROR, see rpcrdma/error-no-call. Example: a server sends the reply to a READ a \
             second time: \"no call with this XID is in flight\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Version1],
         needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::BothMessages],
@@ -189,12 +189,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/xid-reused",
         section: "RFC 8167 section 2.4, RFC 5531 section 9",
-        requirement: "A Call has an XID that no other Call in flight of its sender has.",
-        explanation: "The XID is all that matches a Reply to its Call. With two Calls of one XID in flight, a Reply \
-            completes the wrong one, or the Responder takes the second for a retransmission and drops it. The Calls of the \
+        requirement: "A call has an XID that no other call in flight of its sender has.",
+        explanation: "The XID is all that matches a reply to its call. With two calls of one XID in flight, a reply \
+            completes the wrong one, or the Responder takes the second for a retransmission and drops it. The calls of the \
             two directions may share an XID (RFC 8167 section 2.4.1). Look at how the sender chooses XIDs after a reconnect. \
-            Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the Call of the same XID \
-            has no Reply: \"another call with this XID is in flight\".",
+            Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the call of the same XID \
+            has no reply: \"another call with this XID is in flight\".",
         subjects: &[RequiredMessageProperty::Call],
         needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::MessageUnlessEvent(|event| {
@@ -205,9 +205,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/version",
         section: "RFC 8166 section 4.2.2, RFC 8167 section 5.1",
-        requirement: "All messages of a connection have one version of RPC-over-RDMA, except Calls that RDMA_ERROR refuses.",
-        explanation: "A Reply has the version of its Call, and so has RDMA_ERROR. A Responder that does not support the \
-            version answers ERR_VERS; the Requester may then try another. Example: all messages have version 1, then a Call \
+        requirement: "All messages of a connection have one version of RPC-over-RDMA, except calls that RDMA_ERROR refuses.",
+        explanation: "A reply has the version of its call, and so has RDMA_ERROR. A Responder that does not support the \
+            version answers ERR_VERS; the Requester may then try another. Example: all messages have version 1, then a call \
             comes with 3, and is answered: \"version 3, the connection uses 1\".",
         suspects: &[RequiredMessageProperty::UnusualHeader],
         check: RuleCheck::Message(|message| {
@@ -262,7 +262,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.6.1",
         requirement: "RDMA_MSGP is not sent.",
         explanation: "RFC 8166 removed the padded message of RFC 5666: implementations did not interoperate. On a connection \
-            whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a Call with the data of a \
+            whose peers follow RFC 5666, the rule does not apply; see dialect/rfc5666. Example: a call with the data of a \
             WRITE behind padding: \"RDMA_MSGP\".",
         subjects: &[RequiredMessageProperty::Version1],
         suspects: &[RequiredMessageProperty::UnusualHeader],
@@ -292,8 +292,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.6.2",
         requirement: "RDMA_DONE is not sent.",
         explanation: "RDMA_DONE ends the Read-Read transfers of RFC 5666, which RFC 8166 removed. The receiver discards it; \
-            it uses a receive buffer for which no credit was spent. Where a Reply has Read chunks, the peers follow RFC 5666 \
-            and the rule does not apply; see dialect/rfc5666. Example: a client confirms a Reply that had no Read list: \
+            it uses a receive buffer for which no credit was spent. Where a reply has Read chunks, the peers follow RFC 5666 \
+            and the rule does not apply; see dialect/rfc5666. Example: a client confirms a reply that had no Read list: \
             \"RDMA_DONE\".",
         check: RuleCheck::Event(|event| {
             let TransportAnomalyKind::Done { has_read_list } = event.kind else { return None };
@@ -327,7 +327,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 4.3, RFC 4506 section 4.19",
         requirement: "The chunk lists are valid XDR, end within the Send, and the RPC message of an RDMA_MSG follows them.",
         explanation: "The discriminator of a list entry is 0 or 1, and the number of segments of a chunk is the number that \
-            follows. A Responder answers such a Call with ERR_CHUNK; a Requester discards such a Reply, and its Call is \
+            follows. A Responder answers such a call with ERR_CHUNK; a Requester discards such a reply, and its call is \
             never completed. The text has the byte offset in the Send. Example: the word that announces a Read chunk is 2 \
             instead of 0 or 1: \"byte 16: 2 is not a valid bool\".",
         subjects: &[RequiredMessageProperty::Version1],
@@ -352,8 +352,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 sections 4.2.4 and 4.5.2",
         requirement: "The RPC message of RDMA_MSG follows the header; that of RDMA_NOMSG is in a Position-Zero Read chunk or in \
             the Reply chunk, and nothing follows the header.",
-        explanation: "The receiver cannot find the RPC message, or finds two. Example: a Call offers no Reply chunk, and the \
-            Reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
+        explanation: "The receiver cannot find the RPC message, or finds two. Example: a call offers no Reply chunk, and the \
+            reply comes without a payload: \"RDMA_NOMSG without a Reply chunk\".",
         subjects: &[RequiredMessageProperty::Version1],
         needs: &[RequiredCaptureEvidence::ChunkLists],
         suspects: &[RequiredMessageProperty::UnusualHeader],
@@ -370,9 +370,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/error-from-requester",
         section: "RFC 8166 sections 4.2.4 and 4.5",
-        requirement: "Only the Responder of a Call sends RDMA_ERROR with its XID.",
-        explanation: "A Requester discards a Reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
-            for the answer to a Call of its own. Example: a client answers a Reply that it cannot decode: \"RDMA_ERROR for a \
+        requirement: "Only the Responder of a call sends RDMA_ERROR with its XID.",
+        explanation: "A Requester discards a reply that it cannot decode, silently. The Responder may take the RDMA_ERROR \
+            for the answer to a call of its own. Example: a client answers a reply that it cannot decode: \"RDMA_ERROR for a \
             call of its sender\".",
         subjects: &[RequiredMessageProperty::RdmaError],
         needs: &[RequiredCaptureEvidence::SetUp],
@@ -384,10 +384,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/error-no-call",
         section: "RFC 8166 section 4.5",
-        requirement: "RDMA_ERROR has the XID of a Call in flight.",
-        explanation: "RDMA_ERROR completes the Transaction with its XID. One that belongs to no Call is ignored at best, and \
-            the Call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
-            Example: a server sends RDMA_ERROR for a Call that it has answered already: \"no call with this XID is in \
+        requirement: "RDMA_ERROR has the XID of a call in flight.",
+        explanation: "RDMA_ERROR completes the transaction with its XID. One that belongs to no call is ignored at best, and \
+            the call that it was for is never completed. A message of less than 28 bytes is discarded without an answer. \
+            Example: a server sends RDMA_ERROR for a call that it has answered already: \"no call with this XID is in \
             flight\".",
         subjects: &[RequiredMessageProperty::RdmaError],
         needs: &[RequiredCaptureEvidence::SetUp],
@@ -399,9 +399,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/error-range",
         section: "RFC 8166 section 4.5.1",
-        requirement: "RDMA_ERROR is ERR_CHUNK, or ERR_VERS with a range of versions that lacks the version of the Call.",
+        requirement: "RDMA_ERROR is ERR_CHUNK, or ERR_VERS with a range of versions that lacks the version of the call.",
         explanation: "The Requester takes the range for the versions that the Responder supports, and would try the same \
-            version again. RDMA_ERROR with another code is discarded, and the Call is never completed. Example: a server \
+            version again. RDMA_ERROR with another code is discarded, and the call is never completed. Example: a server \
             refuses version 1, but says that it supports it: \"ERR_VERS for version 1, versions 1 to 2 are supported\".",
         subjects: &[RequiredMessageProperty::RdmaError],
         check: RuleCheck::MessageOrEvent(
@@ -433,12 +433,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/error-not-sent",
         section: "RFC 8166 sections 4.5, 4.5.1 and 4.5.2",
-        requirement: "A Responder answers a Call whose header has an error with RDMA_ERROR: ERR_VERS for an unknown version, \
+        requirement: "A Responder answers a call whose header has an error with RDMA_ERROR: ERR_VERS for an unknown version, \
             otherwise ERR_CHUNK.",
-        explanation: "The Requester takes an RPC Reply to such a Call for the result of a Call that the Responder did not \
+        explanation: "The Requester takes an RPC reply to such a call for the result of a call that the Responder did not \
             understand. Judged are an unknown version or rdma_proc, an XID that differs from that of the RPC message, and a \
-            payload in the wrong place; a Call without any answer is not. Example: a Call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
-            Reply: \"a reply to a call that demands ERR_CHUNK\".",
+            payload in the wrong place; a call without any answer is not. Example: a call is RDMA_NOMSG without a chunk for its payload, and the server answers with an RPC \
+            reply: \"a reply to a call that demands ERR_CHUNK\".",
         subjects: &[
             RequiredMessageProperty::Call,
             RequiredMessageProperty::Reply,
@@ -465,7 +465,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/garbage-args",
         severity: Severity::Warning,
         section: "RFC 8166 section 4.5.2, RFC 5531 section 9, RFC 8881 section 15.1.1.1",
-        requirement: "A Responder answers a Call whose arguments it cannot decode with GARBAGE_ARGS, or a COMPOUND with \
+        requirement: "A Responder answers a call whose arguments it cannot decode with GARBAGE_ARGS, or a COMPOUND with \
             NFS4ERR_BADXDR.",
         explanation: "The server reports success, or an error of NFS, for arguments that end too early or have undefined \
             values: it does not check them, or acted on other values than the client meant. It may execute the operations of \
@@ -514,7 +514,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 4506, RFC 5531",
         requirement: "A message of RPC version 2 is decodable to its end.",
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
-            -V shows the message up to there. Example: a Reply of GETATTR is a word longer than its attributes: \"4 bytes \
+            -V shows the message up to there. Example: a reply of GETATTR is a word longer than its attributes: \"4 bytes \
             follow the last item\".",
         subjects: &[RequiredMessageProperty::Version1],
         needs: &[RequiredCaptureEvidence::WholeMessage],
@@ -542,7 +542,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/keepalive",
         severity: Severity::Info,
         section: "RFC 8267 section 6.7.2",
-        requirement: "Observation: a side assesses an idle connection with a Send or RDMA Write without payload, or with a NULL Call.",
+        requirement: "Observation: a side assesses an idle connection with a Send or RDMA Write without payload, or with a NULL call.",
         explanation: "Some transports, such as InfiniBand, do not notice that an idle peer has vanished. A Send without \
             payload uses a receive buffer of its receiver; an RDMA Write without payload does not. Example: no message for a \
             minute, then a Send of zero bytes: \"Send without payload\".",

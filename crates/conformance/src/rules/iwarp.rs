@@ -107,9 +107,9 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5044 sections 7.1.1 and 7.1.2, RFC 6581 sections 6, 9 and 10",
         requirement: "The start-up frames of MPA agree with each other and with their revision.",
         explanation: "Reserved bits and the R bit of a Request are zero, PD_Length is the length of the private data, and at \
-            most 512 bytes. A responder that sets the R bit rejects the connection, and sends no FPDUs on it. The Reply has the revision of \
+            most 512 bytes. A responder that sets the R bit rejects the connection, and sends no FPDUs on it. The reply has the revision of \
             the Request. Enhanced \
-            connection data needs revision 2, and is in the Reply if and only if it is in the Request. The Reply confirms \
+            connection data needs revision 2, and is in the reply if and only if it is in the Request. The reply confirms \
             the connection model, and wants no more RDMA Reads in flight than the \
             initiator permits. Example: an MPA Request of revision 1 with the S bit of revision 2: \"enhanced connection \
             data in revision 1\".",
@@ -122,7 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "The responder sends no FPDU before it received one of the initiator.",
         explanation: "The receiver of the initiator may not be in full operation yet: it takes the FPDU for private data or \
             for other bytes, and the connection fails now and then. Example: a server sends CB_NULL right after its MPA \
-            Reply: \"FPDU before the first of the initiator\".",
+            reply: \"FPDU before the first of the initiator\".",
         check: fault! { startups: RdmapFault::ResponderFirst => "FPDU before the first of the initiator".to_owned() },
         ..Rule::PER_CONNECTION
     },

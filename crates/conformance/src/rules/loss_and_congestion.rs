@@ -66,7 +66,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "InfiniBand Architecture Specification volume 1, section 9.7.5.2",
         requirement: "Observation: a receiver refuses an access to its memory.",
         explanation: "NAK Remote Access Error ends the connection. The handle of an RDMA Read or Write is unknown or was \
-            invalidated, or the range or the right of access is wrong. Look for findings about handles, and at the Call that \
+            invalidated, or the range or the right of access is wrong. Look for findings about handles, and at the call that \
             offered the memory. Example: an RDMA Write to a handle that the client has invalidated: \"NAK 2: Remote Access \
             Error\".",
         check: anomaly! { |checks| checks.acknowledgments;
@@ -106,7 +106,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a receiver has posted no receive buffer for a Send.",
         explanation: "RNR NAK: the sender waits for the time in the text and repeats the Send; after the last retry the \
             connection ends. Credits exist to prevent it. Look at the credits of both sides, and at how the receiver posts \
-            receives. The side is the receiver. Example: a client sends a second Call, and the server has posted one receive \
+            receives. The side is the receiver. Example: a client sends a second call, and the server has posted one receive \
             buffer: \"RNR NAK, wait 1280 µs\".",
         check: anomaly! { |checks| checks.acknowledgments;
             TransportAnomalyKind::ReceiverNotReady { wait_us } => format!("RNR NAK, wait {wait_us} \u{b5}s")

@@ -65,7 +65,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/handle-unknown",
         section: "RFC 8166 section 3.4.3",
-        requirement: "A Responder accesses only memory that a Call in flight offers.",
+        requirement: "A Responder accesses only memory that a call in flight offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
             Example: an RDMA Write uses a handle of an earlier connection: \"RDMA Write of 100 bytes, handle 0x77770000\".",
         subjects: &[RequiredMessageProperty::Chunks],
@@ -76,9 +76,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/read-bounds",
         section: "RFC 8166 section 3.4.3",
-        requirement: "An RDMA Read stays in the segment that the Call offers.",
+        requirement: "An RDMA Read stays in the segment that the call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or reads memory of another use. \
-            Compare offset and length with the Read list of the Call. Example: a segment ends at 0x20101000, and an RDMA \
+            Compare offset and length with the Read list of the call. Example: a segment ends at 0x20101000, and an RDMA \
             Read of 100 bytes begins 96 bytes before its end: \"RDMA Read of 100 bytes, handle 0x0a010200, offset \
             0x20100fa0\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
@@ -89,9 +89,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/write-bounds",
         section: "RFC 8166 section 3.4.3",
-        requirement: "An RDMA Write stays in the segment that the Call offers.",
+        requirement: "An RDMA Write stays in the segment that the call offers.",
         explanation: "The access fails with a Remote Access Error and ends the connection, or damages memory of another use. \
-            Compare offset and length with the Write list and the Reply chunk of the Call. Example: a segment ends at \
+            Compare offset and length with the Write list and the Reply chunk of the call. Example: a segment ends at \
             0x20101000, and an RDMA Write of 100 bytes begins 96 bytes before its end: \"RDMA Write of 100 bytes, handle \
             0x0a010200, offset 0x20100fa0\".",
         subjects: &[RequiredMessageProperty::Chunks],
@@ -102,8 +102,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/read-late",
         section: "RFC 8166 section 3.4.5.1",
-        requirement: "A Responder does not read memory of a Call after its Reply.",
-        explanation: "The Reply tells the Requester that it may use the memory for something else: the Responder reads other \
+        requirement: "A Responder does not read memory of a call after its reply.",
+        explanation: "The reply tells the Requester that it may use the memory for something else: the Responder reads other \
             data, or the access ends the connection. Example: a server answers a WRITE, and then fetches its data: \"RDMA \
             Read of 4096 bytes, handle 0x0a010200\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
@@ -114,7 +114,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/write-late",
         section: "RFC 8166 section 3.4.6",
-        requirement: "A Responder does not write to memory of a Call after its Reply.",
+        requirement: "A Responder does not write to memory of a call after its reply.",
         explanation: "The Requester has used the memory for something else by then: the RDMA Write damages it, or ends the \
             connection. Example: a server answers a READ, and then writes its data: \"RDMA Write of 1024 bytes, handle \
             0x0a010200\".",
@@ -137,7 +137,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/wrong-side",
         section: "RFC 8166 section 3.1",
-        requirement: "Only the Responder of a Call reads and writes memory.",
+        requirement: "Only the Responder of a call reads and writes memory.",
         explanation: "A Responder does not offer memory. Only RFC 5666 let a Requester read results. Example: a client \
             writes to memory that it offered itself: \"RDMA Write of 96 bytes, handle 0x0a010200\".",
         subjects: &[RequiredMessageProperty::Chunks],

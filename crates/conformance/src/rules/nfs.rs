@@ -127,8 +127,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.3",
         requirement: "A COMPOUND or CB_COMPOUND has no more results than operations, and none with \
             NFS4ERR_MINOR_VERS_MISMATCH.",
-        explanation: "The Reply belongs to another Call, or the Responder adds results: its peer cannot decode them. Too few \
-            results of a successful COMPOUND break rpcrdma/undecodable. Example: a Call with PUTROOTFH alone gets the \
+        explanation: "The reply belongs to another call, or the Responder adds results: its peer cannot decode them. Too few \
+            results of a successful COMPOUND break rpcrdma/undecodable. Example: a call with PUTROOTFH alone gets the \
             results of two operations: \"2 results of 1 operation\".",
         subjects: &[RequiredMessageProperty::Compound],
         suspects: &[RequiredMessageProperty::UnusualCompound],
@@ -160,7 +160,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.2, 16.2.3, 19.2.2 and 19.2.3",
         requirement: "The k-th result of a COMPOUND or CB_COMPOUND is of the k-th operation, or ILLEGAL.",
         explanation: "The client decodes the result of another operation. Most clients then return an I/O error. Example: \
-            the Call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
+            the call has PUTROOTFH, and its result has the number of PUTPUBFH: \"result of PUTPUBFH for PUTROOTFH\".",
         subjects: &[RequiredMessageProperty::Compound],
         suspects: &[RequiredMessageProperty::UnusualCompound],
         check: RuleCheck::Transaction(|transaction| {
@@ -188,7 +188,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/tag",
         severity: Severity::Warning,
         section: "RFC 7530 section 15.2.4, RFC 8881 sections 16.2.3 and 19.2.3",
-        requirement: "The tag of the results of a COMPOUND or CB_COMPOUND is that of its Call.",
+        requirement: "The tag of the results of a COMPOUND or CB_COMPOUND is that of its call.",
         explanation: "The tag has no other purpose than to help people who read captures. Example: a client sends an empty \
             tag: \"tag \"other\", \"\" in the call\".",
         subjects: &[RequiredMessageProperty::Compound],

@@ -104,8 +104,8 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Info,
         section: "RFC 8797 section 4.2",
         requirement: "Observation: a larger inline threshold would avoid Long messages.",
-        explanation: "Long Calls and Long Replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds \
-            take more memory for receive buffers: credits times threshold per connection. Example: a Long Reply of READDIR \
+        explanation: "Long calls and long replies count that a threshold of 8, 16 or 64 KiB makes Short. Larger thresholds \
+            take more memory for receive buffers: credits times threshold per connection. Example: a long reply of READDIR \
             with 5,044 bytes: \"at most 5092 bytes, inline threshold 4096: 8192 would suffice\".",
         subjects: &[RequiredMessageProperty::LongMessage],
         needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
@@ -116,9 +116,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/no-invalidation",
         severity: Severity::Info,
         section: "RFC 8797 section 4.1",
-        requirement: "Observation: a Reply to a Call with chunks invalidates none of its handles.",
+        requirement: "Observation: a reply to a call with chunks invalidates none of its handles.",
         explanation: "Without Send With Invalidate, the Requester invalidates each handle with a work request of its own \
-            before it completes the Call. Look at the R bits of the private data. Example: the Reply of a READ comes as a \
+            before it completes the call. Look at the R bits of the private data. Example: the reply of a READ comes as a \
             plain Send: \"1 reply without invalidation: 1 segment to invalidate locally\".",
         subjects: &[RequiredMessageProperty::Chunks],
         needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists],
@@ -177,8 +177,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "perf/serial-credits",
         severity: Severity::Info,
         section: "RFC 8166 section 3.3.1",
-        requirement: "Observation: a grant permits one Call in flight.",
-        explanation: "With one credit, each Call waits for the Reply before it: the round trip limits the throughput. Look \
+        requirement: "Observation: a grant permits one call in flight.",
+        explanation: "With one credit, each call waits for the reply before it: the round trip limits the throughput. Look \
             at the server's number of receive buffers. Example: a server \
             with one receive buffer per connection: \"grant 1 in 1 of 4 replies\".",
         subjects: &[RequiredMessageProperty::Reply],

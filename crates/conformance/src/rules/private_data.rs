@@ -60,7 +60,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A Requester that did not set R may not expect that its memory is invalidated: it invalidates the \
             memory again, or still uses it. The Linux NFS server does not set R itself, and invalidates memory of clients \
             that set it. A server that does the same has findings of severity known, whatever its implementation; not_known \
-            of --config makes them errors. Example: the private data of the client has R clear, and a Reply of READ comes as \
+            of --config makes them errors. Example: the private data of the client has R clear, and a reply of READ comes as \
             Send With Invalidate: \"invalidated, but the client did not set R\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Invalidation],
         needs: &[RequiredCaptureEvidence::SetUp],
@@ -88,9 +88,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/inval-foreign",
         section: "RFC 8797 section 4.1",
-        requirement: "A Send With Invalidate invalidates a handle of the Call with the XID that the Reply carries.",
-        explanation: "The memory of another Call may still be in use: that Call then fails with a Remote Access Error. Or \
-            the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the Reply of \
+        requirement: "A Send With Invalidate invalidates a handle of the call with the XID that the reply carries.",
+        explanation: "The memory of another call may still be in use: that call then fails with a Remote Access Error. Or \
+            the Requester waits for an invalidation that does not come. Example: two READs are in flight, and the reply of \
             the second invalidates the Write chunk of the first: \"is not of this call\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Invalidation],
         needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::ChunkLists],
@@ -109,8 +109,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/inval-on-call",
         section: "RFC 8797 section 4.1",
-        requirement: "Only Replies use Send With Invalidate.",
-        explanation: "The receiver of a Call offers no memory for it, so that the invalidated handle belongs to something \
+        requirement: "Only replies use Send With Invalidate.",
+        explanation: "The receiver of a call offers no memory for it, so that the invalidated handle belongs to something \
             else. Example: a client sends GETATTR as Send With Invalidate: \"a call invalidates handle 0x77770000\".",
         subjects: &[RequiredMessageProperty::Call],
         needs: &[RequiredCaptureEvidence::MessageKind],
@@ -173,7 +173,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8797 section 5.1",
         requirement: "Observation: a side connects without private data, as it may.",
         explanation: "Without it, inline thresholds are 1,024 bytes in both directions and there is no remote invalidation. \
-            Most Calls and Replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
+            Most calls and replies of NFSv4 then need chunks, each with an RDMA operation. Example: a client connects with \
             an REQ whose private data does not begin with 0xf6ab0e18: \"no private data of RPC-over-RDMA: inline thresholds of 1024 bytes\".",
         subjects: &[RequiredMessageProperty::FirstOfConnection],
         needs: &[RequiredCaptureEvidence::SetUp],
@@ -199,9 +199,9 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/thresholds-shrank",
         severity: Severity::Warning,
         section: "RFC 8797 section 4",
-        requirement: "Inline thresholds do not shrink on the new connection of a client that sends a Call again.",
-        explanation: "The thresholds may change on a reconnection. A client that encodes a Call once, and sends it again as \
-            it is, may exceed a smaller threshold, and the connection ends again. The length of the Call is not judged here: \
+        requirement: "Inline thresholds do not shrink on the new connection of a client that sends a call again.",
+        explanation: "The thresholds may change on a reconnection. A client that encodes a call once, and sends it again as \
+            it is, may exceed a smaller threshold, and the connection ends again. The length of the call is not judged here: \
             see rpcrdma/send-too-long for Sends that exceed the threshold. Look at the configuration of the server that took \
             over, or at the device that the client connects through. Example: a client reconnects to a server that receives \
             2,048 bytes where the one before received 4,096: \"thresholds 4096 and 2048 bytes, 4096 and 4096 on the \
@@ -254,10 +254,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "dialect/rfc5666",
         severity: Severity::Info,
         section: "RFC 5666 sections 3.5 and 4.1, RFC 8166 sections 4.3.1 and 4.6",
-        requirement: "Observation: a Requester fetches the Read chunks of a Reply and confirms with RDMA_DONE, as in RFC 5666.",
+        requirement: "Observation: a Requester fetches the Read chunks of a reply and confirms with RDMA_DONE, as in RFC 5666.",
         explanation: "RFC 8166 removed these Read-Read transfers: peers that follow it do not understand them. On a \
             connection that uses them, rules that forbid them are off: rpcrdma/reply-read-list, rpcrdma/wrong-side, \
-            rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a Reply of READ has a Read chunk, the client \
+            rpcrdma/handle-unknown, rpcrdma/msgp and rpcrdma/done. Example: a reply of READ has a Read chunk, the client \
             reads 1,024 bytes from the server: \"1 Read chunk in a reply, fetched by the requester, confirmed with \
             RDMA_DONE\".",
         subjects: &[RequiredMessageProperty::Reply],

@@ -249,11 +249,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/reply-read-list",
         section: "RFC 8166 section 4.3.1",
-        requirement: "The Read list of a Reply is empty.",
+        requirement: "The Read list of a reply is empty.",
         explanation: "RFC 5666 let a Requester read results from the Responder, and end the transfer with RDMA_DONE; RFC \
             8166 removed both. A connection on which the Requester fetches such results is of RFC 5666, and not judged. \
-            Otherwise the Requester ignores the list, or the connection ends. Example: a Reply of READ offers its data in a \
-            Read chunk, and the client does not read it: \"1 Read chunk in a Reply\".",
+            Otherwise the Requester ignores the list, or the connection ends. Example: a reply of READ offers its data in a \
+            Read chunk, and the client does not read it: \"1 Read chunk in a reply\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::Version1],
         needs: &[RequiredCaptureEvidence::ChunkLists],
         suspects: &[RequiredMessageProperty::ReadChunks],
@@ -267,7 +267,7 @@ pub(crate) const RULES: &[Rule] = &[
             }
             Some(
                 RuleVerdict::from_condition(chunks.is_empty(), || {
-                    format!("{} in a Reply", CountWithNoun(chunks.len(), "Read chunk"))
+                    format!("{} in a reply", CountWithNoun(chunks.len(), "Read chunk"))
                 })
                 .at_field(field_names::RPCORDMA_READS),
             )
@@ -278,7 +278,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/position-unaligned",
         section: "RFC 8166 section 3.4.5",
         requirement: "The Position of a Read chunk is a multiple of four.",
-        explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the Call, \
+        explanation: "XDR items begin at multiples of four bytes. Example: the data of a WRITE begin at byte 80 of the call, \
             and the Read chunk names 82: \"Position 82\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],
@@ -291,7 +291,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "All segments of a Position-Zero Read chunk have Position zero, and the chunk comes with RDMA_NOMSG.",
         explanation: "The chunk holds the payload itself. A Responder inserts a segment with another Position behind the \
             payload as a data item of its own, and the message ends too early. With RDMA_MSG, which has a payload in the \
-            Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it. Example: a Long Call whose \
+            Send, Position zero is ambiguous: a warning, because RFC 8166 does not forbid it. Example: a long call whose \
             second segment has the Position at which the first one ends: \"a segment of the Position-Zero Read chunk has \
             Position 48\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::ReadChunks],
@@ -302,7 +302,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/position-no-item",
         section: "RFC 8166 sections 3.4.5 and 4.3.1.1",
-        requirement: "The Position of a Read chunk is the offset of a DDP-eligible data item in the unreduced Call.",
+        requirement: "The Position of a Read chunk is the offset of a DDP-eligible data item in the unreduced call.",
         explanation: "The Responder inserts the chunk in the wrong place: it answers GARBAGE_ARGS, or damages data. \
             Positions count in the payload with all chunks inserted, roundup included, from the XID on. Example: the Read \
             chunk of a WRITE is four bytes before its data: \"Position 76, the data items are at 80\".",
@@ -318,7 +318,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: Read chunks do not come in the order of their Positions, or the segments of one are not \
             consecutive.",
         explanation: "RFC 8166 permits any order, but a Responder that decodes in one pass may expect ascending Positions. \
-            Example: a Long Call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
+            Example: a long call with a WRITE lists the data before the payload: \"Position 0 after Position 80\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
@@ -377,7 +377,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.5.3",
         requirement: "A Position-Zero Read chunk and a used Reply chunk hold whole XDR words, roundup included.",
         explanation: "Unlike a chunk of a data item, they hold a payload. Without the roundup, the receiver misses the end \
-            of the last item. Example: a Long Call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
+            of the last item. Example: a long call whose symbolic link of 10 bytes is not rounded up: \"Position-Zero Read \
             chunk with 58 bytes, 2 more than whole words\".",
         subjects: &[RequiredMessageProperty::LongMessage],
         needs: &[RequiredCaptureEvidence::ChunkLists],
@@ -388,7 +388,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/read-missing",
         severity: Severity::Warning,
         section: "RFC 8166 sections 3.4.5 and 3.4.5.1",
-        requirement: "A Responder that executes a Call has read the data items in its Read chunks, or the Call, to the end.",
+        requirement: "A Responder that executes a call has read the data items in its Read chunks, or the call, to the end.",
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
             neither roundup nor the data that a WRITE reports as not written, nor a chunk that no argument is for. Look for RDMA Reads that the capture lacks. \
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",

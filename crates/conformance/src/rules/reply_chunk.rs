@@ -62,7 +62,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/long-reply-not-used",
         section: "RFC 8166 section 3.5.3",
-        requirement: "A Reply that is longer than the inline threshold uses the Reply chunk of its Call.",
+        requirement: "A reply that is longer than the inline threshold uses the Reply chunk of its call.",
         explanation: "The Send does not fit into the receive buffer: the transport ends the connection. Example: a READ \
             without Write chunk returns 5,000 bytes, and the server sends them inline: \"5092 bytes sent beside a Reply \
             chunk, inline threshold 4096\".",
@@ -89,7 +89,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/reply-chunk-in-msg",
         section: "RFC 8166 sections 3.5.3 and 4.3.3",
-        requirement: "A Reply with RDMA_MSG returns no bytes in the Reply chunk.",
+        requirement: "A reply with RDMA_MSG returns no bytes in the Reply chunk.",
         explanation: "A Reply chunk holds the whole payload, which RDMA_MSG has in the Send: the receiver finds two \
             payloads, and takes one. Example: a server writes the results into the Reply chunk, and sends them again in the \
             Send: \"RDMA_MSG with 28 bytes in the Reply chunk\".",
@@ -101,8 +101,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/reply-chunk-short",
         section: "RFC 8166 section 4.3.3, RFC 8267 section 3.1",
-        requirement: "A Reply chunk holds the longest possible Reply.",
-        explanation: "Judged where the Responder answered ERR_CHUNK or GARBAGE_ARGS, and the Call requests more data than \
+        requirement: "A Reply chunk holds the longest possible reply.",
+        explanation: "Judged where the Responder answered ERR_CHUNK or GARBAGE_ARGS, and the call requests more data than \
             the Reply chunk and the inline threshold hold. The RPC fails, and with it the operation of the application, unless the client \
             sends it again with a larger chunk. Example: a READDIR requests 8,192 bytes, and its Reply chunk has 8,000: \
             \"Reply chunk of 8000 bytes for a reply of up to 8192 bytes of data\".",
@@ -115,10 +115,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/reply-chunk-unneeded",
         severity: Severity::Info,
         section: "RFC 8166 section 4.3.3",
-        requirement: "Observation: a Long Reply would have fitted into a Send.",
-        explanation: "A Long Reply costs an RDMA Write, a registration and an invalidation more than a Short one. The \
+        requirement: "Observation: a long reply would have fitted into a Send.",
+        explanation: "A long reply costs an RDMA Write, a registration and an invalidation more than a Short one. The \
             Responder may send it inline although a Reply chunk was offered. Linux always uses an offered Reply chunk. \
-            Example: READDIR of a small directory with a Reply chunk: \"1 Long Reply with 3044 bytes would have fitted \
+            Example: READDIR of a small directory with a Reply chunk: \"1 long reply with 3044 bytes would have fitted \
             inline\".",
         subjects: &[RequiredMessageProperty::Reply, RequiredMessageProperty::LongMessage],
         needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
@@ -134,7 +134,7 @@ pub(crate) const RULES: &[Rule] = &[
             let length = message.record.length as u64 + returned;
             let is_needed = returned == 0 || length > u64::from(threshold);
             Some(RuleVerdict::measured(is_needed, [length, threshold.into(), returned, 0], |aggregate| {
-                let (tally, bytes) = (aggregate.tally("Long Reply", "Long Replies"), aggregate.totals[2]);
+                let (tally, bytes) = (aggregate.tally("Long reply", "Long replies"), aggregate.totals[2]);
                 let [length, threshold, ..] = aggregate.worst;
                 format!(
                     "{tally} with {bytes} would have fitted inline; the longest Send would have {length} of the \

@@ -8,8 +8,8 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpc/resent-here",
         section: "RFC 7530 section 3.1.1, RFC 8881 section 2.9.2",
-        requirement: "A Requester does not send a Call again on a living connection.",
-        explanation: "The connection delivers the first Call or ends. The copy uses another credit and receive buffer, and \
+        requirement: "A Requester does not send a call again on a living connection.",
+        explanation: "The connection delivers the first call or ends. The copy uses another credit and receive buffer, and \
             may end the connection. The RFCs bind NFSv4 and its callbacks; for NFSv2, NFSv3 and NFSACL this is a warning. \
             Copies that the transport sends do not count. Example: a client repeats a COMPOUND after a timeout of 60 \
             seconds, although the connection lives: \"sent 2 times\".",
@@ -48,10 +48,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpc/reply-elsewhere",
         section: "RFC 8881 section 2.9.2",
-        requirement: "A Reply is sent on the connection of its Call.",
-        explanation: "The other connection has no Call with this XID: the client drops the Reply and never completes the \
-            Call. After a lost connection, the server waits until the client repeats the Call. Example: a server answers a \
-            Call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
+        requirement: "A reply is sent on the connection of its call.",
+        explanation: "The other connection has no call with this XID: the client drops the reply and never completes the \
+            call. After a lost connection, the server waits until the client repeats the call. Example: a server answers a \
+            call of connection 1 on the newest connection of the client: \"reply on connection 2\".",
         subjects: &[RequiredMessageProperty::Call],
         needs: &[RequiredCaptureEvidence::MessageKind],
         check: RuleCheck::Transaction(|transaction| {

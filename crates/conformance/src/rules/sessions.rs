@@ -246,8 +246,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/sequence-echo",
         section: "RFC 8881 sections 2.10.6.1, 18.46.3 and 20.9.3",
         requirement: "SEQUENCE and CB_SEQUENCE return the session ID, slot and sequence ID of their arguments.",
-        explanation: "A Requester that finds other values cannot be sure that the Reply belongs to its Call. The Linux \
-            client then recovers the session. Example: the Call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
+        explanation: "A Requester that finds other values cannot be sure that the reply belongs to its call. The Linux \
+            client then recovers the session. Example: the call used slot 0, and the results name slot 1: \"sr_slotid 1, sa_slotid 0\".",
         subjects: &[RequiredMessageProperty::Sequence],
         needs: &[RequiredCaptureEvidence::BothMessages],
         suspects: &[RequiredMessageProperty::UnusualSequence],
@@ -276,7 +276,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 sections 2.10.6.1 and 18.36.3",
         requirement: "The first use of a slot of the fore channel or the back channel has the sequence ID 1.",
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED. The Requester may have kept the sequence IDs of an \
-            earlier session. Example: a new session has had no Call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
+            earlier session. Example: a new session has had no call on slot 1, and the client begins with 2: \"sequence ID 2 in the \
             first use of slot 1\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::FirstSlotUse],
         needs: &[RequiredCaptureEvidence::Session],
@@ -302,7 +302,7 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/slot-gap",
         section: "RFC 8881 sections 2.10.6.1 and 20.9.3",
-        requirement: "The sequence ID of a slot grows by one with each Call; a retry repeats it.",
+        requirement: "The sequence ID of a slot grows by one with each call; a retry repeats it.",
         explanation: "The Responder answers NFS4ERR_SEQ_MISORDERED, and the client must recover the session. After \
             0xffffffff comes 0. Slots of the back channel are those of the server. Example: a client skips 3: \"sequence ID 4 on slot 0, 2 before\".",
         subjects: &[RequiredMessageProperty::Sequence],
@@ -330,7 +330,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "nfs/retry-here",
         section: "RFC 8881 section 2.10.6.2",
         requirement: "A Requester repeats a request only after its connection was lost, on another connection.",
-        explanation: "A living connection delivers the request and its Reply. The retry uses another credit, and may come \
+        explanation: "A living connection delivers the request and its reply. The retry uses another credit, and may come \
             while the Responder still executes the request. Example: a client repeats a COMPOUND without a reconnect: \
             \"sequence ID 2 on slot 0 again on the same connection\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
@@ -358,10 +358,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/slot-busy",
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.2",
-        requirement: "A Requester waits for the Reply before it uses the slot again.",
-        explanation: "If the Responder has not seen the first Call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, \
-            and the Requester does not know which sequence ID is next. An interrupted Call is a frequent cause. Example: a user \
-            interrupts a process, and the client uses its slot for the next Call at once: \"sequence IDs 2 and 3 in flight \
+        requirement: "A Requester waits for the reply before it uses the slot again.",
+        explanation: "If the Responder has not seen the first call, it refuses the second one with NFS4ERR_SEQ_MISORDERED, \
+            and the Requester does not know which sequence ID is next. An interrupted call is a frequent cause. Example: a user \
+            interrupts a process, and the client uses its slot for the next call at once: \"sequence IDs 2 and 3 in flight \
             on slot 0\".",
         subjects: &[RequiredMessageProperty::Sequence],
         needs: &[RequiredCaptureEvidence::Session],
@@ -442,7 +442,7 @@ pub(crate) const RULES: &[Rule] = &[
             csa_highest_slotid, unless the Responder never granted that slot.",
         explanation: "The Requester has a request in flight on a slot that the Responder no longer accepts. A Responder may \
             do so only to a Requester that ignores the target for its highest slot. nfs/slot-range names a slot that was \
-            never granted. Example: the client has a Call on slot 3, and the server \
+            never granted. Example: the client has a call on slot 3, and the server \
             no longer accepts it: \"sr_highest_slotid 2, sa_highest_slotid 3\".",
         subjects: &[RequiredMessageProperty::Sequence],
         suspects: &[RequiredMessageProperty::UnusualSequence],
@@ -486,9 +486,9 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/false-retry",
         section: "RFC 8881 sections 2.10.6.1.3.1 and 20.9.3",
-        requirement: "A Call with the slot and sequence ID of an executed Call has the same operations and arguments.",
-        explanation: "The Responder may take it for a retry, and answer with the results of the other Call: they are not \
-            judged. At best it returns NFS4ERR_SEQ_FALSE_RETRY. The two Calls suffice: the session may be older than the \
+        requirement: "A call with the slot and sequence ID of an executed call has the same operations and arguments.",
+        explanation: "The Responder may take it for a retry, and answer with the results of the other call: they are not \
+            judged. At best it returns NFS4ERR_SEQ_FALSE_RETRY. The two calls suffice: the session may be older than the \
             capture. Example: slot 0 and sequence ID 2 carried an ACCESS of 0x1f, and carry one of 1: \
             \"another request with sequence ID 2 on slot 0\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
@@ -498,10 +498,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/replay-wrong",
         section: "RFC 8881 sections 2.10.6.1 and 2.10.6.1.3",
-        requirement: "A retry is answered with the results of the first Reply.",
+        requirement: "A retry is answered with the results of the first reply.",
         explanation: "Other results show that the Responder executed the request twice, or lost its reply cache. A request \
-            without sa_cachethis or csa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first Reply granted access 1, and \
-            the Reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
+            without sa_cachethis or csa_cachethis may be answered NFS4ERR_RETRY_UNCACHED_REP. Example: the first reply granted access 1, and \
+            the reply of the retry 3: \"other results than in the first reply to sequence ID 2\".",
         subjects: &[RequiredMessageProperty::Sequence, RequiredMessageProperty::RepeatedSequence],
         needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::Session],
         check: RuleCheck::Transaction(check_replay),
@@ -513,7 +513,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8881 section 2.10.6.1",
         requirement: "A Requester stops using slots above sr_target_highest_slotid or csr_target_highest_slotid.",
         explanation: "The Responder wants to free the slots. It may enforce its target, and answer NFS4ERR_BADSLOT. Calls that \
-            were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third Call after \
+            were under way, and the next two, do not count. Example: the server wants slot 0 only, and the third call after \
             that uses slot 1: \"slot 1, sr_target_highest_slotid 0\".",
         subjects: &[RequiredMessageProperty::Sequence],
         needs: &[RequiredCaptureEvidence::Session],

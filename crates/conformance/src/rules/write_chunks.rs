@@ -80,7 +80,7 @@ fn stale_handles(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
         return Some(RuleVerdict::Unknown);
     }
     let fault = stale_segment(view)
-        .map(|(handle, offset)| format!("segment with handle {handle}, offset 0x{offset:x} of the earlier Call"));
+        .map(|(handle, offset)| format!("segment with handle {handle}, offset 0x{offset:x} of the earlier call"));
     Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_WRITES))
 }
 
@@ -441,10 +441,10 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/not-copied",
         section: "RFC 8166 sections 3.4.6 and 4.3.3",
-        requirement: "A Reply has the Write chunks and the Reply chunk of its Call, with their segments, handles and offsets.",
-        explanation: "The Requester finds its results by the segments in the Reply: it refuses the Reply, or reads other \
+        requirement: "A reply has the Write chunks and the Reply chunk of its call, with their segments, handles and offsets.",
+        explanation: "The Requester finds its results by the segments in the reply: it refuses the reply, or reads other \
             memory. Only the lengths change. In an NFSv4 COMPOUND a chunk may come back empty if its operation returned no \
-            data (RFC 8267 section 6.4.1). Example: a Reply returns the Write chunk of a READ with its offset moved by 8: \
+            data (RFC 8267 section 6.4.1). Example: a reply returns the Write chunk of a READ with its offset moved by 8: \
             \"Write chunk with offset 0x20100008, 0x20100000 offered\".",
         subjects: &[RequiredMessageProperty::Chunks],
         needs: BOTH_LISTS,
@@ -454,12 +454,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpc/stale-handles",
         section: "RFC 8166 sections 3.4.6 and 4.3.3",
-        requirement: "The Reply to a Call that was repeated on another connection has the chunks of that Call, not those of \
+        requirement: "The reply to a call that was repeated on another connection has the chunks of that call, not those of \
             the earlier one.",
         explanation: "The handles of the lost connection mean other memory on the new one, or none: the Requester misses its \
             results, or the Responder ends the connection with an access error. Look for a reply cache that keeps RDMA \
-            headers, or for Calls that the server still executes for the lost connection. Example: a client repeats a READ \
-            after a disconnect, with a new handle: \"segment with handle 0x0a010200, offset 0x20100000 of the earlier Call\".",
+            headers, or for calls that the server still executes for the lost connection. Example: a client repeats a READ \
+            after a disconnect, with a new handle: \"segment with handle 0x0a010200, offset 0x20100000 of the earlier call\".",
         subjects: &[RequiredMessageProperty::Chunks, RequiredMessageProperty::RepeatedCall],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(stale_handles),
@@ -469,7 +469,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/returned-too-much",
         section: "RFC 8166 section 3.4.6",
         requirement: "A Responder returns no more bytes in a segment than the Requester offered.",
-        explanation: "The Requester reads beyond its buffer, or refuses the Reply. Example: a segment of 2,048 bytes comes \
+        explanation: "The Requester reads beyond its buffer, or refuses the reply. Example: a segment of 2,048 bytes comes \
             back with a length that is four bytes larger: \"returned 2052 of 2048 bytes offered\".",
         subjects: &[RequiredMessageProperty::Chunks],
         needs: BOTH_LISTS,
@@ -501,7 +501,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.4.6",
         requirement: "The length of a returned segment is the number of bytes that RDMA Writes placed in it.",
         explanation: "The Requester takes bytes for results that were not written, or misses some. A chunk that is returned \
-            unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks. Example: a Reply \
+            unused may have been written (section 4.3.2.2). Look for RDMA Writes that the capture lacks. Example: a reply \
             returns 4,096 bytes, and the RDMA Writes before it placed 4,000: \"returned 4096 bytes, 4000 written\".",
         subjects: &[RequiredMessageProperty::Chunks],
         needs: &[
@@ -516,7 +516,7 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/result-length",
         section: "RFC 8166 section 3.4.6.2",
         requirement: "A returned Write chunk is as long as its data item, without roundup.",
-        explanation: "The length word of the item stays in the Reply. If the chunk is longer or shorter, the Requester \
+        explanation: "The length word of the item stays in the reply. If the chunk is longer or shorter, the Requester \
             cannot tell which of the two is right. A Responder often has written the roundup, too. Example: a READ returns \
             97 bytes, and the chunk includes three bytes of roundup: \"100 bytes returned, data item of 97 bytes\".",
         subjects: &[RequiredMessageProperty::WriteChunks],
@@ -575,10 +575,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/empty-for-one",
         severity: Severity::Info,
         section: "RFC 8166 section 4.3.2.3",
-        requirement: "Observation: a Requester offers an empty Write chunk for the only data item of a Reply.",
+        requirement: "Observation: a Requester offers an empty Write chunk for the only data item of a reply.",
         explanation: "To have a single item inline, a Requester leaves the Write list empty: an empty chunk is for one of \
-            several items. It costs eight bytes in Call and Reply, and a \
-            Responder may not expect it. A chunk whose segments have no bytes requests the same (RFC 5667 section 5). Example: a Call with one READ, and a Write list of one chunk without segments: \"an \
+            several items. It costs eight bytes in call and reply, and a \
+            Responder may not expect it. A chunk whose segments have no bytes requests the same (RFC 5667 section 5). Example: a call with one READ, and a Write list of one chunk without segments: \"an \
             empty Write chunk for the only data item\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::WriteChunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],
@@ -596,8 +596,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/write-list-unneeded",
         severity: Severity::Warning,
         section: "RFC 8166 section 4.3.2",
-        requirement: "A Call whose Reply cannot have a DDP-eligible data item has no Write list.",
-        explanation: "The Requester registers memory in vain, and the Responder may refuse the Call. Example: a GETATTR with \
+        requirement: "A call whose reply cannot have a DDP-eligible data item has no Write list.",
+        explanation: "The Requester registers memory in vain, and the Responder may refuse the call. Example: a GETATTR with \
             a Write list: \"1 Write chunk, no operation returns data for them\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::WriteChunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],
@@ -639,7 +639,7 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 8166 section 4.4.1",
         requirement: "Calls in flight at the same time do not offer overlapping memory of which one range is for results.",
-        explanation: "The results of one Call overwrite the data of the other. One handle in many Calls is legal, one range \
+        explanation: "The results of one call overwrite the data of the other. One handle in many calls is legal, one range \
             is not. Example: the buffers of two READs in flight overlap by half a page: \"2048 bytes, handle 0x0a010200, \
             offset 0x20100800, also memory of XID 0x00000102\".",
         subjects: &[RequiredMessageProperty::Chunks],
@@ -671,10 +671,10 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/too-complex",
         severity: Severity::Warning,
         section: "RFC 8267 section 6.4.2",
-        requirement: "An NFSv4 Call has at most one Read chunk beside the Position-Zero Read chunk, one Write chunk, and 16 \
+        requirement: "An NFSv4 call has at most one Read chunk beside the Position-Zero Read chunk, one Write chunk, and 16 \
             segments in each chunk (SHOULD).",
         explanation: "Servers need not support more: they answer ERR_CHUNK or GARBAGE_ARGS. The client SHOULD NOT repeat the \
-            Call, because the result would be the same; the text says if it did. If the server accepted the Call, the \
+            call, because the result would be the same; the text says if it did. If the server accepted the call, the \
             finding is info. Example: a client registers each page of a \
             READ on its own: \"0 Read chunks, 1 Write chunk, up to 17 segments in a chunk\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Chunks],
@@ -685,11 +685,11 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/simple-refused",
         section: "RFC 8267 section 6.4.2",
-        requirement: "A server processes NFSv4 Calls with at most one Read chunk beside the Position-Zero Read chunk, one \
+        requirement: "A server processes NFSv4 calls with at most one Read chunk beside the Position-Zero Read chunk, one \
             Write chunk, and 16 segments in each chunk.",
-        explanation: "The client cannot make the Call simpler. ERR_CHUNK has other causes, too: it is judged only in a \
-            session, where the Call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
-            or the inline threshold a Reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
+        explanation: "The client cannot make the call simpler. ERR_CHUNK has other causes, too: it is judged only in a \
+            session, where the call is free of faults, each Write chunk holds all the data of its READ, and the Reply chunk \
+            or the inline threshold a reply of ca_maxresponsesize. Example: a server accepts eight segments, and the client \
             sends twelve: \"ERR_CHUNK for a Reply chunk, with up to 12 segments in a chunk\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reply, RequiredMessageProperty::Compound],
         needs: &[
@@ -704,8 +704,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/retry-same-xid",
         severity: Severity::Info,
         section: "RFC 8267 section 3.1",
-        requirement: "Observation: a Call that repeats one that was answered ERR_CHUNK does not have a new XID.",
-        explanation: "The server may answer the repetition from its cache of Replies, with the error of the first try. \
+        requirement: "Observation: a call that repeats one that was answered ERR_CHUNK does not have a new XID.",
+        explanation: "The server may answer the repetition from its cache of replies, with the error of the first try. \
             Example: a client repeats GETATTR with a larger Reply chunk, and does not change the XID: \"XID 0x00000102 again \
             after ERR_CHUNK\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Refusal],

@@ -306,7 +306,7 @@ fn a_send_that_was_sent_again_is_one_message_of_two_copies() {
         &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 1,2 x2 reply 3,4,5 x3"],
     );
     let t = &outcome.transactions[0];
-    assert_eq!(t.latency_ns(), Some(2000), "from the first Call to the first Reply");
+    assert_eq!(t.latency_ns(), Some(2000), "from the first call to the first reply");
     let FrameContentKind::Message { key, .. } = outcome.meanings[0] else { panic!() };
     assert_eq!(outcome.meanings[1], FrameContentKind::Retransmission { key, which: RpcMessageKind::Call });
     assert_eq!(outcome.meanings[4], FrameContentKind::Retransmission { key, which: RpcMessageKind::Reply });

@@ -103,7 +103,7 @@ fn a_reply_is_unexpected_unless_its_call_was_emitted_before() {
         let kinds: Vec<_> = flow.transport_events().map(|event| (event.frame.0, event.kind)).collect();
         let unexpected = TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::ReplyWithoutCall);
         let expected = if is_forgotten { vec![] } else { vec![(4, unexpected)] };
-        assert_eq!(kinds, expected, "the Call was forgotten: {is_forgotten}");
+        assert_eq!(kinds, expected, "the call was forgotten: {is_forgotten}");
     }
 }
 

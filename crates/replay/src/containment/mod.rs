@@ -49,7 +49,7 @@ coded_reasons! {
     /// The reason that a Call is not sent.
     ContainmentViolation;
     /// The Call cannot be decoded to its end.
-    Unreadable => "unreadable-call", "the Call cannot be decoded to its end";
+    Unreadable => "unreadable-call", "the call cannot be decoded to its end";
     /// The program or procedure affects more than the files of a run.
     Program => "other-procedure", "the procedure affects more than the files of the run";
     /// A step up from a possible root of a tree, PUTROOTFH, or a MOUNT path that was not created for the run.

@@ -137,7 +137,7 @@ impl std::fmt::Display for ProbeError {
             Self::Call(server, error) => write!(f, "{server}: {error}{}", advice(error)),
             Self::Unanswered(server, connections, time) => write!(
                 f,
-                "{server}: {connections} iWARP connections were accepted, but none replied to the first Call within {} s; \
+                "{server}: {connections} iWARP connections were accepted, but none replied to the first call within {} s; \
                  check the server's log, or raise --timeout",
                 time.as_secs_f64()
             ),

@@ -80,7 +80,7 @@ impl StepTitleCache {
 fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
     let trace_procedure = &step.procedure;
     if trace_procedure.program == NONE {
-        return "Reply without its Call".into();
+        return "Reply without its call".into();
     }
     let name = Program(trace_procedure.program).name();
     let name = name.map_or_else(|| format!("program {}", trace_procedure.program), str::to_owned);

@@ -174,6 +174,6 @@ mod tests {
         assert_eq!(answer_callback(&call(0).finish().0, &mut names, &mut |_, _| None).unwrap().len(), 24);
         let refused = answer_callback(&call(7).finish().0, &mut names, &mut |_, _| None).unwrap();
         assert_eq!(refused[20..], 3u32.to_be_bytes());
-        assert_eq!(answer_callback(b"no Call", &mut names, &mut |_, _| None), None);
+        assert_eq!(answer_callback(b"no call", &mut names, &mut |_, _| None), None);
     }
 }

@@ -56,10 +56,10 @@ macro_rules! recovery_reasons {
 recovery_reasons! {
     /// The Reply came after the Call was sent again.
     SENT_AGAIN = "sent-again",
-        "its connection was lost; it was sent again on another, and the Reply matched";
+        "its connection was lost; it was sent again on another, and the reply matched";
     /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
     REPLY_UNKNOWN = "reply-unknown",
-        "its connection was lost after it was executed; the server did not cache the Reply, and nothing is compared";
+        "its connection was lost after it was executed; the server did not cache the reply, and nothing is compared";
     /// The server executed the Call, the Reply was lost, and it executed the Call again.
     DONE_TWICE = "done-twice",
         "its connection was lost after it was executed; sent again, it found its own result";
@@ -71,16 +71,16 @@ recovery_reasons! {
         "the server no longer knew its security context; it was sent again with a new one";
     /// NFS4ERR_CONN_NOT_BOUND_TO_SESSION. RFC 8881 section 15.1.11.6.
     CONNECTION_BOUND = "connection-bound",
-        "its connection was not bound to the session; the run bound it (BIND_CONN_TO_SESSION) and sent the Call again";
+        "its connection was not bound to the session; the run bound it (BIND_CONN_TO_SESSION) and sent the call again";
     /// NFS4ERR_NO_GRACE and similar: the step is unreplayable.
     NOT_RECLAIMED = "not-reclaimed",
         "uses a client, session, open or lock that the server lost and that was not reclaimed";
     /// Repeatedly lost connections: the step is unreplayable.
     NO_CONNECTION = "no-connection",
-        "connections to the server were lost, and no Reply came";
+        "connections to the server were lost, and no reply came";
     /// The server accepts less in one READ or WRITE than the captured one.
     SPLIT = "split",
-        "the server accepts less per READ or WRITE; it was split into several Calls, which matched as a whole";
+        "the server accepts less per READ or WRITE; it was split into several calls, which matched as a whole";
 }
 
 /// Returns `true` if a COMPOUND is idempotent and may be sent again if its Reply was not cached.
@@ -208,14 +208,14 @@ pub(super) fn decode_bind_reply(
     direction: ChannelDirFromClient4,
 ) -> Result<(), SessionBindError> {
     let refusal = |reason: &str| SessionBindError::Refused(format!("BIND_CONN_TO_SESSION: {reason}"));
-    let unreadable = |_| refusal("its Reply cannot be read");
+    let unreadable = |_| refusal("its reply cannot be read");
     let message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     let status = message.reply().map(|reply| (reply.status(), reply.auth_stat()));
     match status {
         Some((status, _)) if status.is_success() => {}
         Some((_, Some(auth_stat))) => return Err(refusal(&format!("denied: {auth_stat}"))),
         Some((status, None)) => return Err(refusal(&status.to_string())),
-        None => return Err(refusal("the answer is a Call")),
+        None => return Err(refusal("the answer is a call")),
     }
     let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).map_err(unreadable)?;
     match reply.operations().next() {

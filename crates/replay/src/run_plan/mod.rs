@@ -200,7 +200,7 @@ fn count(steps: &mut PlanStepCounts, at: usize) {
 pub fn operation(step: &TraceStep<'_>) -> String {
     let numbers = &step.procedure;
     if numbers.program == NONE {
-        return "Reply without its Call".to_owned();
+        return "Reply without its call".to_owned();
     }
     let program = Program(numbers.program);
     let procedure = numbers.find_description();

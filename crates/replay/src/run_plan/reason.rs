@@ -63,20 +63,20 @@ reasons! { PlanReason;
     /// krb5 or krb5i.
     Secured => "secured", Synthesized, "signed with RPCSEC_GSS; the run sends it as root with AUTH_SYS";
     /// File data of the Call was not captured.
-    DataUnknown => "data-unknown", Synthesized, "file data of the Call that was not captured; other data replaces it";
+    DataUnknown => "data-unknown", Synthesized, "file data of the call that was not captured; other data replaces it";
     /// The Reply was not captured.
-    ReplyLost => "reply-lost", Synthesized, "a Reply that was not captured completely; it is not compared";
+    ReplyLost => "reply-lost", Synthesized, "a reply that was not captured completely; it is not compared";
 
     /// The filter excludes the step.
     Filtered => "filtered", Skipped, "not selected by the filter, and not needed by a selected step";
     /// krb5 or krb5i, where such Calls are to be skipped.
     SecuredSkipped => "secured-skipped", Skipped, "signed with RPCSEC_GSS; omitted by --sec skip";
     /// The server sent the Call.
-    Callback => "callback", Skipped, "a Call from the server; the run answers those of the live server";
+    Callback => "callback", Skipped, "a call from the server; the run answers those of the live server";
     /// A repetition of the same Call.
-    Repeated => "repeated", Skipped, "the same Call sent again; the run sends it once";
+    Repeated => "repeated", Skipped, "the same call sent again; the run sends it once";
     /// The captured server asked to send the Call again later.
-    Delayed => "delayed-before", Skipped, "the captured server asked to send it again later; the run sends the Call that it executed";
+    Delayed => "delayed-before", Skipped, "the captured server asked to send it again later; the run sends the call that it executed";
     /// An RPCSEC_GSS control message.
     SecuritySetUp => "security-set-up", Skipped, "creates or destroys a security context; the run has its own";
     /// SETCLIENTID_CONFIRM of a SETCLIENTID from before the capture.
@@ -85,9 +85,9 @@ reasons! { PlanReason;
     /// An auxiliary program or procedure that is not limited to the files of a run.
     OtherProgram => "other-program", Unreplayable, "an auxiliary program or procedure that affects more than the files of the run";
     /// The Call was not captured.
-    CallLost => "call-lost", Unreplayable, "a Call that was not captured";
+    CallLost => "call-lost", Unreplayable, "a call that was not captured";
     /// Bytes of the Call were not captured.
-    CallCut => "call-cut", Unreplayable, "a Call that was not captured completely";
+    CallCut => "call-cut", Unreplayable, "a call that was not captured completely";
     /// RDMA_ERROR answered the Call.
     TransportError => "transport-error", Unreplayable, "answered by an RDMA_ERROR about its chunks; the run offers its own";
     /// krb5p.
@@ -109,7 +109,7 @@ reasons! { PlanReason;
     /// A listing whose beginning was not captured.
     ListingBefore => "listing-before", Unreplayable, "continues a listing that began before the capture";
     /// VERIFY, NVERIFY or a SETATTR guard with a value from before the capture.
-    ChangeBefore => "change-before", Unreplayable, "compares with a change value from no captured Reply";
+    ChangeBefore => "change-before", Unreplayable, "compares with a change value from no captured reply";
     /// A name that is not a plain component.
     UnsafeName => "unsafe-name", Unreplayable, "a name is empty, has '/' or NUL, is \".\" or \"..\", or has such a component between backslashes";
     /// A step up from the root of the tree.
@@ -119,7 +119,7 @@ reasons! { PlanReason;
     /// Layout data.
     LayoutContent => "layout-content", Unreplayable, "it carries layout data, which this program does not check";
     /// pNFS.
-    DeviceBefore => "device-before", Unreplayable, "a device or layout from no captured Reply";
+    DeviceBefore => "device-before", Unreplayable, "a device or layout from no captured reply";
 }
 
 impl PlanReason {

@@ -26,8 +26,8 @@ pub(crate) fn errors(address: &str, path: &str) -> Result<()> {
     let (directory, _) = path.rsplit_once('/').context("the path has no directory")?;
     let directory = client.look_up(directory).context("LOOKUP")?;
     let file = client.look_up(path).context("LOOKUP")?;
-    client.long_call_beside_a_chunk(&file).context("a Long Call beside a Read chunk")?;
-    client.too_many(&directory).context("more Calls than credits")?;
+    client.long_call_beside_a_chunk(&file).context("a long call beside a Read chunk")?;
+    client.too_many(&directory).context("more calls than credits")?;
     client.short_reply_chunk(&directory).context("a short Reply chunk")?;
     without_private_data(address).context("without private data")?;
     wrong_port(address).context("the wrong port")
@@ -55,19 +55,19 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
         }
         match client.transport.poll(Some(Instant::now() + PATIENCE))? {
             Some(RpcClientTransportEvent::Reply(reply)) => {
-                let at = in_flight.iter().position(|tag| *tag == reply.tag).context("a Reply to no Call")?;
+                let at = in_flight.iter().position(|tag| *tag == reply.tag).context("a reply to no call")?;
                 in_flight.remove(at);
                 answered += 1;
             }
             Some(RpcClientTransportEvent::Credits { .. }) => {}
             Some(RpcClientTransportEvent::Disconnected { reason, lost_calls: lost, .. }) => {
-                ensure!(!lost.is_empty(), "no Call was in flight when the connection went");
+                ensure!(!lost.is_empty(), "no call was in flight when the connection went");
                 ensure!(lost == in_flight.make_contiguous(), "{lost:?} reported as lost, {in_flight:?} in flight");
-                println!("ok: disconnected after {answered} Calls with {} in flight: {reason}", lost.len());
+                println!("ok: disconnected after {answered} calls with {} in flight: {reason}", lost.len());
                 break reason;
             }
             Some(other) => bail!("{other:?}"),
-            None => bail!("still connected after {answered} Calls"),
+            None => bail!("still connected after {answered} calls"),
         }
     };
     let is_by_server =
@@ -77,8 +77,8 @@ pub(crate) fn until_gone(address: &str) -> Result<()> {
     let after = client
         .transport
         .submit(client.connection, &OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 100));
-    ensure!(after == Err(SubmitError::Refused(PermanentSubmitRefusal::Closed)), "then a Call is {after:?}");
-    println!("ok no Call is taken on it");
+    ensure!(after == Err(SubmitError::Refused(PermanentSubmitRefusal::Closed)), "then a call is {after:?}");
+    println!("ok no call is taken on it");
     connect_again(&mut client, address)
 }
 
@@ -116,14 +116,14 @@ impl Client {
             Ok(submitted) => {
                 let asked = (submitted.form, submitted.read_segments);
                 ensure!(asked == (RpcMessageWireForm::Nomsg, 2), "it was sent as {submitted:?}");
-                println!("ok a Long Call beside a Read chunk is done");
+                println!("ok a long call beside a Read chunk is done");
             }
             Err(error) => match error.downcast_ref() {
                 Some(super::Refusal::Operation(_, BADXDR)) => {
-                    println!("ok a Long Call beside a Read chunk: NFS4ERR_BADXDR");
+                    println!("ok a long call beside a Read chunk: NFS4ERR_BADXDR");
                 }
                 Some(super::Refusal::Reply(words)) if words.last() == Some(&GARBAGE_ARGS) => {
-                    println!("ok a Long Call beside a Read chunk: GARBAGE_ARGS");
+                    println!("ok a long call beside a Read chunk: GARBAGE_ARGS");
                 }
                 _ => return Err(error),
             },
@@ -162,7 +162,7 @@ impl Client {
             }
         }
         self.null()?;
-        println!("ok {taken} Calls with {granted} credits: {}", SubmitError::Busy(busy));
+        println!("ok {taken} calls with {granted} credits: {}", SubmitError::Busy(busy));
         Ok(())
     }
 

@@ -121,8 +121,8 @@ enum Unanswered {
 impl fmt::Display for Unanswered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Late(time) => write!(f, "no Reply within {time:?}"),
-            Self::Gone(reason) => write!(f, "no Reply: {reason}"),
+            Self::Late(time) => write!(f, "no reply within {time:?}"),
+            Self::Gone(reason) => write!(f, "no reply: {reason}"),
         }
     }
 }
@@ -160,9 +160,9 @@ impl Client {
         for left in (0..=tries).rev() {
             let error = match self.null_within(if left > 0 { FIRST_PATIENCE } else { PATIENCE }) {
                 Err(error) if left > 0 && error.is::<Unanswered>() => error,
-                outcome => return outcome.context("NULL, the first Call"),
+                outcome => return outcome.context("NULL, the first call"),
             };
-            println!("the first Call of a connection over iWARP: {error:#}; another connection is opened");
+            println!("the first call of a connection over iWARP: {error:#}; another connection is opened");
             if !matches!(error.downcast_ref(), Some(Unanswered::Gone(_))) {
                 self.disconnect(self.connection)?;
             }
@@ -258,7 +258,7 @@ impl Client {
         let (xid, call) = self.header(0);
         let (_, answer) =
             self.call_within(&OutgoingRpcCall::without_payloads(xid, CallTag(0), call.bytes(), 100), patience)?;
-        ensure!(answer.message.len() == 24, "a NULL Reply of {} bytes", answer.message.len());
+        ensure!(answer.message.len() == 24, "a NULL reply of {} bytes", answer.message.len());
         Ok(())
     }
 
@@ -432,7 +432,7 @@ impl Client {
                     println!("credits granted: {granted}")
                 }
                 Some(other) => bail!("{other:?}"),
-                None => bail!("no Reply within {PATIENCE:?} after {done} of {count}"),
+                None => bail!("no reply within {PATIENCE:?} after {done} of {count}"),
             }
         }
         Ok((started.elapsed(), most))
@@ -451,7 +451,7 @@ enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reply(words) => write!(f, "no accepted Reply: {words:?}"),
+            Self::Reply(words) => write!(f, "no accepted reply: {words:?}"),
             Self::Operation(number, status) => write!(f, "operation {number}: status {status}"),
         }
     }
@@ -517,13 +517,13 @@ fn exercise(
     for length in sizes.into_iter().filter(|length| *length <= largest) {
         client.round_trip(&file, length, store, &memory).with_context(|| format!("{length} bytes"))?;
     }
-    client.long_replies(&directory).context("Long Replies")?;
+    client.long_replies(&directory).context("Long replies")?;
 
-    let (time, most) = client.storm(&file, calls).context("many Calls")?;
+    let (time, most) = client.storm(&file, calls).context("many calls")?;
     let rate = calls as f64 / time.as_secs_f64();
     let limit = client.transport.credits(client.connection).context("closed")?.limit();
-    ensure!(u64::from(most) == u64::from(limit).min(calls), "{most} Calls in flight with {limit} credits");
-    println!("ok {calls} small Calls in {time:?}, {rate:.0} a second, up to {most} in flight, which are all credits");
+    ensure!(u64::from(most) == u64::from(limit).min(calls), "{most} calls in flight with {limit} credits");
+    println!("ok {calls} small calls in {time:?}, {rate:.0} a second, up to {most} in flight, which are all credits");
 
     // A second connection of the same transport, over the same device.
     let first = client.connection;
@@ -537,7 +537,7 @@ fn exercise(
     println!("ok disconnected: {reason}, {lost} lost");
     let counts = *client.transport.counts(client.connection).context("no counts")?;
     println!("{counts:?}");
-    ensure!(counts.discarded == 0 && counts.replies == counts.calls, "not each Call has its Reply");
+    ensure!(counts.discarded == 0 && counts.replies == counts.calls, "not each call has its reply");
     ensure!(!announced || counts.invalidations > 0, "the server never invalidated a handle");
     client.journal.finish()
 }
@@ -588,7 +588,7 @@ impl Client {
                 ..CapturedCallChunkLayout::default()
             });
             let written =
-                self.write(file, PayloadContentLocation::Copied(&bytes), shape).context("WRITE as a Long Call")?;
+                self.write(file, PayloadContentLocation::Copied(&bytes), shape).context("WRITE as a long call")?;
             let sent = (written.form, written.read_segments as usize, written.changed);
             ensure!(sent == (RpcMessageWireForm::Nomsg, segments.len(), false), "it was sent as {written:?}");
             let shape = RequestedCallForm::Captured(CapturedCallChunkLayout {
@@ -599,20 +599,20 @@ impl Client {
             let offered = (read.write_segments, read.reply_segments as usize, read.changed);
             ensure!(offered == (0, segments.len(), false), "it was sent as {read:?}");
             ensure!(hash == XxHash3_128::oneshot(&bytes), "what was read is not what was written");
-            println!("ok {length} bytes, Long Call and Reply chunk of {} segments: {form:?}", segments.len());
+            println!("ok {length} bytes, long call and Reply chunk of {} segments: {form:?}", segments.len());
         }
         Ok(())
     }
 
     fn long_replies(&mut self, directory: &[u8]) -> Result<()> {
         let form = self.read_directory(directory, 16_000, RequestedCallForm::Fitting)?;
-        ensure!(form == RpcMessageWireForm::Nomsg, "no Long Reply");
+        ensure!(form == RpcMessageWireForm::Nomsg, "no long reply");
         let reply = &[4096, 1000, 3001, 9000];
         let shape =
             RequestedCallForm::Captured(CapturedCallChunkLayout { reply, ..CapturedCallChunkLayout::default() });
         let form = self.read_directory(directory, 16_000, shape)?;
-        ensure!(form == RpcMessageWireForm::Nomsg, "no Long Reply in four segments");
-        println!("ok Long Replies");
+        ensure!(form == RpcMessageWireForm::Nomsg, "no long reply in four segments");
+        println!("ok long replies");
         Ok(())
     }
 }

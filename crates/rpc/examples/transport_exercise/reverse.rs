@@ -34,7 +34,7 @@ pub(crate) fn recall(address: &str, path: &str, sign: &str) -> Result<()> {
     fs::write(Path::new(sign), "")?;
 
     let recalled = answer_recall(&mut transport, connection, &delegation)?;
-    println!("ok CB_RECALL after {recalled} other Calls of the server, answered");
+    println!("ok CB_RECALL after {recalled} other calls of the server, answered");
     session.give_back(&mut transport, connection, &file, open, delegation)?;
     let counts = *transport.counts(connection).context("no counts")?;
     ensure!(counts.reverse_calls > u64::from(recalled), "{counts:?}");
@@ -113,7 +113,7 @@ impl Session {
         })?;
         let (id, flags) = given.context("CREATE_SESSION gave nothing")?;
         let back = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN;
-        ensure!(flags.contains(back), "the server does not take the connection for its Calls");
+        ensure!(flags.contains(back), "the server does not take the connection for its calls");
         println!("ok a session whose backchannel is this connection");
         let mut session = Self { clientid, id, sequence: 0, xid };
         let complete = Args::RECLAIM_COMPLETE(ReclaimComplete4Args { rca_one_fs: false });
@@ -215,7 +215,7 @@ fn answer_recall(
                 }
                 Some(RpcClientTransportEvent::Credits { .. }) => {}
                 Some(other) => bail!("{other:?}"),
-                None => bail!("no Call of the server within {PATIENCE:?}"),
+                None => bail!("no call of the server within {PATIENCE:?}"),
             }
         };
         transport.answer(connection, xid, &answer)?;
@@ -232,7 +232,7 @@ fn answer(message: &[u8]) -> Result<(Vec<u8>, Option<Stateid4>)> {
     let mut cursor = Cursor::new(message);
     let RpcMsg { xid, body } = RpcMsg::decode(&mut cursor, &mut NullFieldObserver)?;
     let RpcMsgBody::Call(call) = body else { bail!("{body:?}") };
-    ensure!(call.prog == Program::NFS_CB, "a Call of program {}", call.prog.0);
+    ensure!(call.prog == Program::NFS_CB, "a call of program {}", call.prog.0);
     let mut encoder = Encoder::new();
     let verf = Verifier::None(AuthNoneVerifier { body: AuthNoneVerifierBody::default() });
     let reply = rpc::ReplyBody::Accepted(AcceptedReply { verf, reply_data: ReplyData::Success });

@@ -54,7 +54,7 @@ pub struct GssReplyProtection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GssIntegrityError {
     /// The verifier is not of RPCSEC_GSS, or belongs to another sequence number. RFC 2203 section 5.3.3.2.
-    #[error("a Reply whose verifier is not that of the security context")]
+    #[error("a reply whose verifier is not that of the security context")]
     Verifier,
     /// The results lack the required protection, or were changed. RFC 2203 section 5.3.3.4.2.
     #[error("results whose checksum is not that of the security context")]

@@ -111,6 +111,6 @@ mod tests {
         let words: Vec<u8> = [7u32, 1, 1, 4, 2].iter().flat_map(|word| word.to_be_bytes()).collect();
         assert_eq!(encoder.bytes(), words);
         responder.take(Xid(8)).unwrap();
-        assert!(!responder.refuse(Xid(9), &mut encoder), "one credit, and one Call waits");
+        assert!(!responder.refuse(Xid(9), &mut encoder), "one credit, and one call waits");
     }
 }

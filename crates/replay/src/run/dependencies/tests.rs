@@ -305,7 +305,7 @@ impl Book {
         };
         let mut parts = CallOperationsAndFiles::default();
         parts.read(&step, &mut self.titles);
-        assert_eq!(parts.operations.len(), made.operations.len(), "the Call can be read");
+        assert_eq!(parts.operations.len(), made.operations.len(), "the call can be read");
         self.claims.collect(&step, &parts, made.slot.map(|slot| (0, slot)), &|_| false);
         let may_go = self.graph.admit(self.count, (start, end), &mut self.claims.dependencies);
         self.count += 1;

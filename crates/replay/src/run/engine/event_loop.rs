@@ -236,7 +236,7 @@ pub(super) fn drive<R: Read + Seek>(
         }
         if drain_deadline.is_some_and(|end| now > end) {
             for engine in &mut *engines {
-                engine.abandon_in_flight("no Reply before the run was ended")?;
+                engine.abandon_in_flight("no reply before the run was ended")?;
             }
         }
         // If the transport does not block, the loop sleeps itself.

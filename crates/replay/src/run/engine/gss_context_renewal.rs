@@ -113,7 +113,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<(), ReplayRunError> {
         if self.connections.is_failing() {
-            self.lose_context(at, "connections were lost without a Reply");
+            self.lose_context(at, "connections were lost without a reply");
             return Ok(());
         }
         if self.ensure_connected(connection_index, transport)?.is_some() {
@@ -184,7 +184,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         (renewal.sent, renewal.setup) = (None, None);
         renewal.tries += 1;
         if renewal.tries > MAX_RESENDS {
-            self.lose_context(at, "connections were lost without a Reply");
+            self.lose_context(at, "connections were lost without a reply");
         }
     }
 

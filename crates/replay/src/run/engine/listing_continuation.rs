@@ -126,7 +126,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let bytes = listing.parts.iter().map(Vec::len).sum::<usize>() + reply.message.len();
             if is_continued && listing.position.cookie == position.cookie {
                 self.report.protocol.count_violation(format!(
-                    "{}: the cookie of the last entry is that of the Call (RFC 8881 section 18.23.3, RFC 1813 section \
+                    "{}: the cookie of the last entry is that of the call (RFC 8881 section 18.23.3, RFC 1813 section \
                      3.3.16)",
                     entry.description.title()
                 ));

@@ -52,7 +52,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             return Err(StepSendObstacle::unreplayable(reason));
         }
         if !self.call_builder.placed.is_empty() {
-            return Err(StepSendObstacle::unreplayable("payloads: more than a Call can carry"));
+            return Err(StepSendObstacle::unreplayable("payloads: more than a call can carry"));
         }
         let mut message = std::mem::take(&mut self.call_builder.call_buffer);
         // The recording has the captured path, so that it can be replayed below another directory.

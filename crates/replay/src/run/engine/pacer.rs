@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(pacer.due_time(&step), Some(now + Duration::from_nanos(3_000)));
         let mut at_once = StepPacer::new(ReplayPace::Immediate, 1_000);
         at_once.start_captured_times(|| now);
-        assert_eq!((at_once.started, at_once.due_time(&step)), (None, None), "the first Call sets it");
+        assert_eq!((at_once.started, at_once.due_time(&step)), (None, None), "the first call sets it");
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl LiveCallBuilder {
                 | RecoveryCall::ReclaimComplete,
                 _,
             ) => {}
-            (call, _) => return Err(format!("{}: its Reply has no result", call.name())),
+            (call, _) => return Err(format!("{}: its reply has no result", call.name())),
         }
         Ok(reclaimed)
     }
@@ -416,11 +416,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 return Ok(RecoveryProgress::Waiting(None));
             }
             let seconds = self.context.options.timeout.as_secs_f64();
-            let reason = format!("no Reply to {} within {seconds} s", name(reclaim));
+            let reason = format!("no reply to {} within {seconds} s", name(reclaim));
             return Ok(RecoveryProgress::Abandoned(reason));
         }
         if self.connections.is_failing() {
-            return Ok(RecoveryProgress::Abandoned("connections were lost without a Reply".into()));
+            return Ok(RecoveryProgress::Abandoned("connections were lost without a reply".into()));
         }
         if let Some(due) = reclaim.retry_at.filter(|due| *due > now) {
             return Ok(RecoveryProgress::Waiting(Some(due)));
@@ -487,7 +487,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.stalled_since = None;
         let Some(call) = reclaim.calls.front().copied() else { return };
         let Some(reply) = RecoveryReply::of(reply.cursor()) else {
-            return self.abandon_recovery(&reclaim, &format!("{}: its Reply cannot be read", call.name()));
+            return self.abandon_recovery(&reclaim, &format!("{}: its reply cannot be read", call.name()));
         };
         self.call_builder.count_recovery_sequences(&mut reclaim, call, &reply);
         let status = reply.status();

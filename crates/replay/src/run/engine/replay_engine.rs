@@ -51,7 +51,7 @@ impl ReplayClientCopyContext<'_> {
 
     /// Returns the reason for giving up a Call whose Reply is overdue.
     pub(super) fn timeout_text(&self) -> String {
-        format!("no Reply within {} s", self.options.timeout.as_secs_f64())
+        format!("no reply within {} s", self.options.timeout.as_secs_f64())
     }
 }
 

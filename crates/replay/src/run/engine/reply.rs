@@ -424,7 +424,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.call_builder.values.mark_owners_doubtful(&entry.call.counts.seqids);
         } else if is_false_error && recorded.client_error_name().is_none() {
             self.report.protocol.count_violation(format!(
-                "{SEQ_MISORDERED}, though the Call was the next on its slot (RFC 8881 section 2.10.6.1)"
+                "{SEQ_MISORDERED}, though the call was the next on its slot (RFC 8881 section 2.10.6.1)"
             ));
         } else if self.report.protocol.violations.is_empty()
             && let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server)

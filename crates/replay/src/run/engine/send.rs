@@ -56,14 +56,14 @@ impl LiveCallBuilder {
     /// else.
     pub(super) fn missing_value_reason(&self, is_emitted: bool) -> Option<String> {
         let Some(slot) = self.values.unbound() else {
-            return (!is_emitted).then(|| "wrong-slot: a field of the Call cannot hold its value".into());
+            return (!is_emitted).then(|| "wrong-slot: a field of the call cannot hold its value".into());
         };
         Some(if let Some(reason) = self.missing_values.get(&slot.variable) {
             reason.text()
         } else if let Some(reason) = self.refused_opens.get(&slot.variable) {
             format!("no-value: a file that was opened before the capture: {reason}")
         } else {
-            format!("no-value: no Reply of this run returned the {}", slot.value_kind.display_name())
+            format!("no-value: no reply of this run returned the {}", slot.value_kind.display_name())
         })
     }
 
@@ -193,7 +193,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let refusal = match self.call_builder.missing_value_reason(is_emitted) {
             None if !is_rerooted => Some("root: PUTFH of the run's root cannot replace PUTROOTFH".into()),
             None if self.call_builder.placed.len() > OutgoingRpcCall::MAX_PAYLOADS => {
-                Some("payloads: more than a Call can carry".into())
+                Some("payloads: more than a call can carry".into())
             }
             reason => reason,
         };

@@ -42,7 +42,7 @@ use crate::tree::inferred_object::ROOT;
 const MAX_LINK_TEXT_BYTES: u32 = 4096;
 /// State of a step whose recorded Reply shows a change by another client.
 const CHANGED_OUTSIDE_REASON: &str =
-    "changed by another client: the capture shows the effects of its Calls, but not the Calls";
+    "changed by another client: the capture shows the effects of its calls, but not the calls";
 
 /// State that determines whether a live Reply is right. It sends nothing.
 pub(super) struct LiveReplyVerificationState<'r> {
@@ -177,7 +177,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             true => self.compare_reply(entry, step, live, findings, contents)?,
             // A Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
             false => {
-                let values = ["the session, slot and sequence ID of the Call", "others"].map(str::to_owned);
+                let values = ["the session, slot and sequence ID of the call", "others"].map(str::to_owned);
                 let difference = entry.difference(DifferenceKind::Result, enumerator_names::SEQUENCE, values);
                 (StepOutcome::Mismatched(vec![difference]), ExecutedStepFidelity::Differently)
             }
