@@ -6,20 +6,19 @@
 //! that is not complete. The frames of a call that has waited long for its reply are written without it; if a filter does
 //! not select the call, they are set aside, and written late if it selects the call with its reply.
 
+mod queued_frame;
 mod set_aside;
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::rc::Rc;
 
 use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource, InterfaceId, PcapngWriter};
+use nfsrdma_capture_file::{CaptureFileInterface, CaptureFrameSource, PcapngWriter};
 use nfsrdma_conformance::Finding;
-use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, Timestamp};
 use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_flow::chunk::ChunkKind;
 use nfsrdma_flow::pending_call_queries::PendingCall;
 use nfsrdma_flow::transaction::{RpcMessageKind, Transaction};
 use nfsrdma_flow::transaction_message_decoding::{
@@ -32,7 +31,9 @@ use super::info_column::InfoColumnFormatter;
 use super::settings::OutputLineUnit;
 use super::style::Glyphs;
 use super::transaction_list;
-use super::units::PluralCount;
+use queued_frame::{
+    BufferedExportFrame, FindingCommentText, FrameMembership, TransactionCommentText, TransactionFrameRole,
+};
 use set_aside::SetAsideFrames;
 
 /// Name and version of the program, for the capture files that it writes.
@@ -43,8 +44,6 @@ pub(super) const APPLICATION: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("
 const MAX_QUEUED_FRAMES: usize = 4 << 20;
 /// Maximum number of comments on one frame: a TCP segment may complete any number of messages.
 const MAX_COMMENTS_PER_FRAME: usize = 64;
-/// Maximum number of findings that the comments on a Transaction name; the others are counted.
-const MAX_NAMED_FINDINGS: usize = 8;
 /// Nanoseconds of frame time that a frame of a growing file waits for a Transaction.
 const SETTLED_AGE_NS: u64 = 2_000_000_000;
 /// Age of a call without a reply at which its frames are written to a growing file, in nanoseconds.
@@ -53,71 +52,6 @@ const OLD_CALL_NS: u64 = 5_000_000_000;
 const CALL_SEARCH_INTERVAL_NS: u64 = 500_000_000;
 /// Nanoseconds of frame time that a frame with a part of a message waits for the rest of it.
 const PARTIAL_AGE_NS: u64 = 10_000_000_000;
-
-/// Text common to the comments on all frames of a Transaction.
-#[derive(Debug)]
-struct TransactionCommentText {
-    index: u64,
-    connection: u64,
-    /// Operation with its arguments, and the XID.
-    about: String,
-    /// Status of the Reply, with a leading comma.
-    status: String,
-    /// Conformance findings with their frames.
-    findings: Vec<FindingCommentText>,
-}
-
-/// Finding in the comments on its frames.
-#[derive(Debug)]
-struct FindingCommentText {
-    frames: Vec<FrameNumber>,
-    /// `error rpcrdma/credit-zero by the server: credit 0`.
-    text: String,
-}
-
-/// Role of a frame in a Transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TransactionFrameRole {
-    Message(RpcMessageKind),
-    Event(FrameRole),
-}
-
-/// Transaction that a frame belongs to, and its role.
-#[derive(Debug)]
-struct FrameMembership {
-    of: Rc<TransactionCommentText>,
-    role: TransactionFrameRole,
-}
-
-impl FrameMembership {
-    fn comment(&self, frame: FrameNumber) -> String {
-        let TransactionCommentText { index, connection, about: description, status, findings } = &*self.of;
-        let role = match self.role {
-            TransactionFrameRole::Message(RpcMessageKind::Call) => "call of".into(),
-            TransactionFrameRole::Message(RpcMessageKind::Reply) => "reply to".into(),
-            TransactionFrameRole::Event(FrameRole::MovedChunkData { kind: ChunkKind::Read, chunk }) => {
-                format!("Read chunk {chunk} of")
-            }
-            TransactionFrameRole::Event(FrameRole::MovedChunkData { kind: ChunkKind::Write, chunk }) => {
-                format!("Write chunk {chunk} of")
-            }
-            TransactionFrameRole::Event(FrameRole::MovedChunkData { kind: ChunkKind::Reply, .. }) => {
-                "Reply chunk of".into()
-            }
-            TransactionFrameRole::Event(FrameRole::RequestedRead { chunk }) => {
-                format!("request for Read chunk {chunk} of")
-            }
-            TransactionFrameRole::Event(FrameRole::Done) => "RDMA_DONE of".into(),
-        };
-        let status = if self.role == TransactionFrameRole::Message(RpcMessageKind::Reply) { status } else { "" };
-        let findings = findings_text(findings, frame);
-        let name = match index {
-            0 => "Call without a reply".into(),
-            index => format!("Transaction {index}"),
-        };
-        format!("{name}, connection {connection}: {role} {description}{status}{findings}")
-    }
-}
 
 /// State of a queued frame.
 #[derive(Debug, Default)]
@@ -149,25 +83,6 @@ impl QueuedFrameSelectionState {
         let set_up = self.is_set_up.then(|| SETUP_COMMENT.to_owned());
         let memberships = self.memberships.iter().map(|membership| membership.comment(number));
         memberships.chain(set_up).chain(control).collect()
-    }
-}
-
-/// Frame that cannot be read again.
-#[derive(Debug)]
-struct BufferedExportFrame {
-    time: Timestamp,
-    link: LinkType,
-    length: u32,
-    bytes: Box<[u8]>,
-    on: InterfaceId,
-    comments: Vec<String>,
-    /// `true` if it has a part of a message that was incomplete when it was queued.
-    is_partial: bool,
-}
-
-impl BufferedExportFrame {
-    fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.bytes.len() + self.comments.iter().map(String::len).sum::<usize>()
     }
 }
 
@@ -787,20 +702,6 @@ fn finding_labels(
     findings.iter().map(label).collect()
 }
 
-/// Returns the findings of a frame as the end of its comment: `; error rpcrdma/credit-zero by the server: credit 0`.
-fn findings_text(findings: &[FindingCommentText], frame: FrameNumber) -> String {
-    let mut text = String::new();
-    let of_frame = || findings.iter().filter(|finding| finding.frames.contains(&frame));
-    for finding in of_frame().take(MAX_NAMED_FINDINGS) {
-        let _ = write!(text, "; {}", finding.text);
-    }
-    match of_frame().count().saturating_sub(MAX_NAMED_FINDINGS) {
-        0 => {}
-        count => _ = write!(text, "; {}", PluralCount(count as u64, "more finding")),
-    }
-    text
-}
-
 /// Comment on a frame of connection setup or teardown.
 const SETUP_COMMENT: &str = "sets a connection up or takes it down";
 
@@ -836,6 +737,8 @@ fn capture_changed_error() -> io::Error {
 #[cfg(test)]
 mod tests {
     use nfsrdma_flow::FlowLimits;
+
+    use nfsrdma_dissectors::captured_frame::LinkType;
 
     use super::*;
     use crate::testing;

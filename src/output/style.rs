@@ -242,6 +242,6 @@ mod tests {
 
     #[test]
     fn sentences_are_broken_between_words() {
-        assert_eq!(wrap_words("10 frames, 2 transactions.", 12), ["10 frames, 2", "Transactions."]);
+        assert_eq!(wrap_words("10 frames, 2 transactions.", 12), ["10 frames, 2", "transactions."]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::captured_frame::FrameNumber;
 
-use super::{BufferedExportFrame, FrameMembership};
+use super::queued_frame::{BufferedExportFrame, FrameMembership};
 
 /// A frame and its roles in transactions that were selected meanwhile.
 pub(super) type LateFrame = (BufferedExportFrame, Vec<FrameMembership>);

@@ -439,7 +439,7 @@ fn keys_act_on_the_rows_of_the_view_that_is_shown() {
                 let mut other = Screen::open(CAPTURE, 120, 40);
                 other.ask('f', filter);
                 let (count, ending) = (other.app.rows().len(), if other.app.rows().len() == 1 { "" } else { "s" });
-                assert!(said.starts_with(&format!("saved {count} Transaction{ending} to ")), "{key}: {said}");
+                assert!(said.starts_with(&format!("saved {count} transaction{ending} to ")), "{key}: {said}");
             }
         }
         screen.keys("'").keys(">").keys("r");

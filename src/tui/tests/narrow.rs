@@ -30,7 +30,7 @@ fn no_number_is_cut_at_any_width() {
             screen.settle();
             let text = screen.text();
             // Compare the part above bytes and hints, which format positions differently.
-            let bytes = text.lines().position(|line| line.starts_with("── call") || line.starts_with("── Frame "));
+            let bytes = text.lines().position(|line| line.starts_with("── Call") || line.starts_with("── Frame "));
             let lines = text.lines().take(bytes.unwrap_or(usize::MAX)).take(39);
             for (at, line) in lines.enumerate().filter(|(_, line)| !line.starts_with("──")) {
                 for number in numbers(line) {
@@ -94,6 +94,6 @@ fn the_signs_of_the_waterfall_are_explained_in_their_own_characters() {
         let mut screen = Screen::with("rxe-v42.pcap", 120, 40, TuiOptions { glyphs, ..TuiOptions::default() });
         screen.ask('g', "0xbc8df27d").keys("w");
         let text = screen.text();
-        assert!(text.contains(ack) && text.contains("copy after the reply"), "{text}");
+        assert!(text.contains(ack) && text.contains("copy after the Reply"), "{text}");
     }
 }

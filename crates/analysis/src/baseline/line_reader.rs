@@ -71,6 +71,7 @@ impl<'f> BaselineLineReader<'f> {
             return Ok(None);
         }
         self.place = BaselineReadPosition { number, offset: self.place.offset + read as u64 };
+        lower_words(&mut self.line);
         Ok(Some(self.line.trim_ascii_end()))
     }
 
@@ -87,6 +88,20 @@ impl<'f> BaselineLineReader<'f> {
             Ok(line) if !line.contains(char::is_control) => Ok(Some(line)),
             _ => Err(read_error(&format!("a control character; {REWRITE_ADVICE}"))),
         }
+    }
+}
+
+/// Replaces capital letters that earlier versions wrote: "[end of 2 Transactions]", "Reply without its Call".
+fn lower_words(line: &mut [u8]) {
+    const ORPHAN: &[u8] = b"Reply without its C";
+    if line.starts_with(b"[end of ")
+        && let Some(letter) = line.iter_mut().find(|byte| **byte == b'T')
+    {
+        *letter = b't';
+    } else if let Some(at) = line.windows(ORPHAN.len()).position(|part| part == ORPHAN)
+        && let Some(letter) = line.get_mut(at + ORPHAN.len() - 1)
+    {
+        *letter = b'c';
     }
 }
 

@@ -367,8 +367,7 @@ impl<'h> BaselineRoundTripVerifier<'h> {
                 return Err(read_error(format!("unexpected {line:?} among the transactions; {REWRITE_ADVICE}")));
             }
             self.has_end = true;
-            // Earlier versions wrote the word with a capital letter.
-            self.lines += &line.replacen(" Transaction", " transaction", 1);
+            self.lines += line;
             self.lines.push('\n');
             return self.end_of_transaction();
         }

@@ -225,7 +225,7 @@ fn a_client_that_begins_long_before_it_does_on_the_other_side_is_one_difference(
     comparison.finish(&mut keep);
     assert_eq!(comparison.counts()[&DifferenceKind::Client], 1);
     let printed = comparison.differences()[0].a.value.clone().unwrap();
-    assert!(printed.ends_with("Transactions before the other capture has it"), "{printed}");
+    assert!(printed.ends_with("transactions before the other capture has it"), "{printed}");
     assert_eq!(comparison.pairs(), 100);
 }
 

@@ -134,7 +134,7 @@ pub(crate) const RULES: &[Rule] = &[
             let length = message.record.length as u64 + returned;
             let is_needed = returned == 0 || length > u64::from(threshold);
             Some(RuleVerdict::measured(is_needed, [length, threshold.into(), returned, 0], |aggregate| {
-                let (tally, bytes) = (aggregate.tally("Long reply", "Long replies"), aggregate.totals[2]);
+                let (tally, bytes) = (aggregate.tally("long reply", "long replies"), aggregate.totals[2]);
                 let [length, threshold, ..] = aggregate.worst;
                 format!(
                     "{tally} with {bytes} would have fitted inline; the longest Send would have {length} of the \

@@ -5,7 +5,7 @@
 //! - [`scheduler`]: steps that are not finished, in a [`step_window`]; their order ([`ready_queue`],
 //!   [`overlapping_changes`]) and pace ([`pacer`]);
 //! - [`live_call_builder`]: values and state at the live server, from which Calls are built; it changes them for the
-//!   live server ([`io_split`], [`listing_continuation`], [`substitute_opens_for_delegations`]) and signs them
+//!   live server ([`io_split`], [`listing_parts`], [`substitute_opens_for_delegations`]) and signs them
 //!   ([`rpcsec_gss`]);
 //!   [`unbound_variable_reason`]: reasons for variables without a value;
 //! - [`connections`]: live connections, their loss and timeouts;
@@ -36,6 +36,7 @@ mod idle_time_reply_checks;
 mod io_split;
 mod issuing;
 mod listing_continuation;
+mod listing_parts;
 mod live_call_builder;
 mod lock_stateid_change_detection;
 mod non_nfs_steps;

@@ -1,161 +1,41 @@
-//! Listings that the live server divides into more replies than the captured one.
-//!
-//! Where the captured listing ends and the live one does not, this program continues it by READDIRs of its own, each
-//! from the last live cookie and with its verifier (RFC 8881 section 18.23.3, RFC 1813 section 3.3.16). The replies are
-//! joined into one, which is checked as any other: a name that the live server drops is then missing at the end.
+//! A listing that the live server divides into more replies than the captured one: its position, and its replies joined
+//! into one.
 
-use std::io::{Read, Seek};
 use std::time::Instant;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, Entry4, Operation, Readdir4Args, Readdir4Resok, Results};
+use nfsrdma_dissectors::nfs::v4::{self, Entry4, Readdir4Resok, Results};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, XdrLinkedList};
 use nfsrdma_rpc::TransportReply;
 
-use super::super::dependencies::effects::OperationEffect;
-use super::super::recovery::is_repeatable;
-use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::rpc_header_splitting::{split_header, successful_results};
-use super::super::tolerance_rules;
-use super::live_call_builder::LiveCallBuilder;
-use super::recorded_reply::{recorded_items, unprotected_reply};
-use super::replay_engine::ReplayEngine;
-use super::step_window::StepWindowEntry;
-use crate::trace::step::TraceStep;
-use crate::trace::value_substitution::TracePayloadInMessage;
-
-/// Maximum number of READDIRs that continue one listing, and of the bytes of their replies.
-const MAX_CALLS: usize = 4096;
-const MAX_BYTES: usize = 16 << 20;
 
 /// A listing that is being continued.
 #[derive(Debug)]
 pub(super) struct ListingContinuation {
     /// Cookie and verifier of the next READDIR.
-    position: ListingPosition,
+    pub(super) position: ListingPosition,
     /// Replies so far.
-    parts: Vec<Vec<u8>>,
+    pub(super) parts: Vec<Vec<u8>>,
     pub(super) first_sent: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct ListingPosition {
-    cookie: u64,
-    verifier: [u8; 8],
+pub(super) struct ListingPosition {
+    pub(super) cookie: u64,
+    pub(super) verifier: [u8; 8],
 }
 
 /// What a reply says about the end of its listing.
-struct ListingEnd {
-    is_end: bool,
+pub(super) struct ListingEnd {
+    pub(super) is_end: bool,
     /// Position after its last entry, if it has any.
-    position: Option<ListingPosition>,
-}
-
-pub(super) enum ListingProgress {
-    NextPart,
-    /// The reply is that to the whole step.
-    Unchanged,
-    /// Joined reply to all READDIRs.
-    Joined(Vec<u8>),
-}
-
-impl LiveCallBuilder {
-    /// Sets the position of the READDIR in the emitted Call. Returns `None` if it has none.
-    pub(super) fn set_listing_position(&mut self, step: &TraceStep<'_>, listing: &ListingContinuation) -> Option<()> {
-        let ListingPosition { cookie, verifier: cookieverf } = listing.position;
-        let items = TracePayloadInMessage::items(&self.placed);
-        let (header, mut cursor) = split_header(&self.call_buffer, &items)?;
-        let mut encoder = Encoder::new();
-        encoder.raw(header);
-        match step.procedure.find_description()? {
-            Procedure::Compound => {
-                let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
-                let operations: Option<Vec<_>> = call
-                    .operations()
-                    .map(|operation| match operation.ok()? {
-                        Args::READDIR(args) => Some(Args::READDIR(Readdir4Args { cookie, cookieverf, ..args })),
-                        operation => Some(operation),
-                    })
-                    .collect();
-                v4::CompoundCall::new(call.head.clone(), &operations?).encode(&mut encoder);
-            }
-            Procedure::V3(procedure) => {
-                match v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
-                    v3::Args::READDIR(args) => v3::Args::READDIR(v3::Readdir3Args { cookie, cookieverf, ..args }),
-                    v3::Args::READDIRPLUS(args) => {
-                        v3::Args::READDIRPLUS(v3::Readdirplus3Args { cookie, cookieverf, ..args })
-                    }
-                    _ => return None,
-                }
-                .encode(&mut encoder);
-            }
-            _ => return None,
-        }
-        let (bytes, _) = encoder.finish();
-        self.call_buffer.clear();
-        self.call_buffer.extend_from_slice(&bytes);
-        Some(())
-    }
-}
-
-impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Handles the reply to a READDIR: if the captured listing ends with it and the live one does not, the step
-    /// continues the listing.
-    pub(super) fn handle_listing_reply(
-        &mut self,
-        entry: &mut StepWindowEntry,
-        sent: Instant,
-        reply: &TransportReply<'_>,
-    ) -> ListingProgress {
-        if !entry.description.effects.contains(&OperationEffect::ReadDirectory)
-            || !self.verification.checker.is_enabled(tolerance_rules::LISTING)
-        {
-            return ListingProgress::Unchanged;
-        }
-        let Some(step) = entry.step.trace_step() else { return ListingProgress::Unchanged };
-        let procedure = step.procedure.find_description();
-        let Some(end) = listing_end(procedure, reply.cursor()) else { return ListingProgress::Unchanged };
-        let is_continued = entry.rewrites.listing.is_some();
-        let next = end.position.filter(|_| !end.is_end && (is_continued || is_continuable(entry, &step)));
-        if let Some(position) = next {
-            let listing = entry
-                .rewrites
-                .listing
-                .get_or_insert_with(|| Box::new(ListingContinuation { position, parts: Vec::new(), first_sent: sent }));
-            let bytes = listing.parts.iter().map(Vec::len).sum::<usize>() + reply.message.len();
-            if is_continued && listing.position.cookie == position.cookie {
-                self.report.protocol.count_violation(format!(
-                    "{}: the cookie of the last entry is that of the call (RFC 8881 section 18.23.3, RFC 1813 section \
-                     3.3.16)",
-                    entry.description.title()
-                ));
-            } else if listing.parts.len() < MAX_CALLS && bytes <= MAX_BYTES {
-                listing.position = position;
-                listing.parts.push(reply.message.to_vec());
-                let outcome = ReplyStatusesAndSessionGrants::of(procedure, reply.cursor());
-                self.count_sequences(&entry.call.counts, &outcome);
-                entry.call.counts.slot = None;
-                return ListingProgress::NextPart;
-            }
-        }
-        let joined = entry.rewrites.listing.as_ref().and_then(|listing| join_replies(procedure, &listing.parts, reply));
-        joined.map_or(ListingProgress::Unchanged, ListingProgress::Joined)
-    }
-}
-
-/// Returns `true` if the captured listing ends with a step that can be sent again with another cookie.
-fn is_continuable(entry: &StepWindowEntry, step: &TraceStep<'_>) -> bool {
-    let message = unprotected_reply(step);
-    let items = recorded_items(step, |_| None);
-    let recorded = listing_end(step.procedure.find_description(), Cursor::new(&message).with_chunks(&items));
-    let operations = &entry.description.operations;
-    let listings = operations.iter().filter(|operation| **operation == Operation::READDIR).count();
-    recorded.is_some_and(|recorded| recorded.is_end) && is_repeatable(operations) && listings <= 1
+    pub(super) position: Option<ListingPosition>,
 }
 
 /// Returns the end of the listing in a reply; `None` if there is none, or if anything in the reply failed.
-fn listing_end(procedure: Option<Procedure>, cursor: Cursor<'_>) -> Option<ListingEnd> {
+pub(super) fn listing_end(procedure: Option<Procedure>, cursor: Cursor<'_>) -> Option<ListingEnd> {
     let mut cursor = successful_results(cursor)?;
     let end = |last: Option<u64>, verifier, is_end| {
         Some(ListingEnd { is_end, position: last.map(|cookie| ListingPosition { cookie, verifier }) })
@@ -187,7 +67,11 @@ fn listing_end(procedure: Option<Procedure>, cursor: Cursor<'_>) -> Option<Listi
 }
 
 /// Returns the last reply with the entries of all.
-fn join_replies(procedure: Option<Procedure>, parts: &[Vec<u8>], reply: &TransportReply<'_>) -> Option<Vec<u8>> {
+pub(super) fn join_replies(
+    procedure: Option<Procedure>,
+    parts: &[Vec<u8>],
+    reply: &TransportReply<'_>,
+) -> Option<Vec<u8>> {
     let (header, mut cursor) = split_header(reply.message, reply.payloads.items())?;
     let mut encoder = Encoder::new();
     encoder.raw(header);

@@ -22,7 +22,7 @@ use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
 use super::connections::ConnectionSessionBinding;
 use super::io_split::SplitIoProgress;
-use super::listing_continuation::ListingProgress;
+use super::listing_parts::ListingProgress;
 use super::live_call_builder::LiveCallBuilder;
 use super::recorded_reply::{recorded_items, unprotected_reply};
 use super::replay_engine::ReplayEngine;
