@@ -19,7 +19,7 @@ pub(super) struct ExportedConnectionTraffic {
     pub(super) bytes: u64,
     /// Earliest time of a message, and latest end of one.
     pub(super) times: Option<(Timestamp, Timestamp)>,
-    /// Number of the last Transaction counted, among all.
+    /// Number of the last transaction counted, among all.
     last_transaction: u64,
 }
 
@@ -39,7 +39,7 @@ impl ExportConnectionTallies {
         Self { connections: BTreeMap::new(), transactions: 0, max_connections }
     }
 
-    /// Counts a Transaction; returns the connections evicted because there are too many.
+    /// Counts a transaction; returns the connections evicted because there are too many.
     pub(super) fn add(&mut self, transaction: &Transaction, is_complete: bool) -> Vec<ExportedConnectionTraffic> {
         self.transactions += 1;
         let name = transaction.connection;

@@ -29,9 +29,9 @@ table! {
         address: Option<Cow<'r, str>>,
         /// Number of the connection in its capture.
         connection: u64,
-        /// The `index` of the Transaction; null for a finding about a connection.
+        /// The `index` of the transaction; null for a finding about a connection.
         transaction: Option<u64>,
-        /// XID of the Transaction, as `0x` and 8 digits.
+        /// XID of the transaction, as `0x` and 8 digits.
         xid: Option<Cow<'r, str>>,
         /// Number of violations; more than 1 only for rules with one finding per connection and side.
         count: u64,

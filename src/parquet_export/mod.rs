@@ -95,7 +95,7 @@ impl ParquetExport {
         findings.iter().try_for_each(|finding| self.findings.add(&FindingRow::of(finding)))
     }
 
-    /// Adds a Transaction; `key` identifies it in transport events.
+    /// Adds a transaction; `key` identifies it in transport events.
     ///
     /// # Errors
     /// Returns the first write error.

@@ -16,9 +16,9 @@ use super::table_schema::table;
 use crate::output::json::line::{self, DecodedValuesJson};
 
 table! {
-    /// One row per operation: those of a COMPOUND in the order of the Call, and each other procedure.
+    /// One row per operation: those of a COMPOUND in the order of the call, and each other procedure.
     OperationRow<'r> "operations" {
-        /// The `index` of its Transaction.
+        /// The `index` of its transaction.
         transaction: u64,
         /// Index in the COMPOUND, from 0.
         position: u64,
@@ -167,7 +167,7 @@ impl CompoundFilehandles {
     }
 }
 
-/// Calls `write_row` with a row for each operation of a Transaction.
+/// Calls `write_row` with a row for each operation of a transaction.
 pub(super) fn for_each_row<E>(
     transaction: u64,
     summary: &RpcSummary,

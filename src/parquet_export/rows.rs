@@ -16,9 +16,9 @@ use super::table_schema::{TimestampMicros, table};
 use crate::output::json::line;
 
 table! {
-    /// One row per Transaction: an RPC with its Call, its Reply and the RDMA transfers between them.
+    /// One row per transaction: an RPC with its call, its reply and the RDMA transfers between them.
     TransactionRow<'r> "transactions" {
-        /// Number of the Transaction in its capture, from 1, in the order in which Transactions close.
+        /// Number of the transaction in its capture, from 1, in the order in which transactions close.
         index: u64,
         /// Number of the connection in its capture, from 1.
         connection: u64,
@@ -36,7 +36,7 @@ table! {
         vlan_ids: Option<Cow<'r, str>>,
         /// VNI of VXLAN, or VSID of NVGRE, of its virtual network; null without one.
         vni: Option<u64>,
-        /// `forward`: the Call comes from the client; `reverse`: from the server (RFC 8167).
+        /// `forward`: the call comes from the client; `reverse`: from the server (RFC 8167).
         direction: Cow<'r, str>,
         /// Transaction identifier of the RPC, as `0x` and 8 digits.
         xid: Cow<'r, str>,
@@ -56,55 +56,55 @@ table! {
         status: Option<Cow<'r, str>>,
         /// Status of the RPC: `SUCCESS`, or the error.
         rpc_status: Option<Cow<'r, str>>,
-        /// First frame of the Call, in microseconds; null without a Call.
+        /// First frame of the call, in microseconds; null without a call.
         call_time: Option<TimestampMicros>,
-        /// First frame of the Call, in nanoseconds since 1970-01-01 00:00:00 UTC.
+        /// First frame of the call, in nanoseconds since 1970-01-01 00:00:00 UTC.
         call_time_ns: Option<Timestamp>,
-        /// Last frame of the copy of the Call that the server accepted, in nanoseconds.
+        /// Last frame of the copy of the call that the server accepted, in nanoseconds.
         call_end_time_ns: Option<Timestamp>,
         /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
         /// captured acknowledgement identifies it.
         call_delivered: Option<Cow<'r, str>>,
-        /// Number of the first frame of the Call.
+        /// Number of the first frame of the call.
         call_frame: Option<u64>,
-        /// Number of times the Call was sent, by RPC or by the transport.
+        /// Number of times the call was sent, by RPC or by the transport.
         call_copies: Option<u64>,
         /// Number of times RPC retransmitted it.
         call_resent: Option<u64>,
-        /// `rdma_proc` of the Call: `RDMA_MSG`, `RDMA_NOMSG`.
+        /// `rdma_proc` of the call: `RDMA_MSG`, `RDMA_NOMSG`.
         call_rdma_proc: Option<Cow<'r, str>>,
-        /// Credits that the Call requests.
+        /// Credits that the call requests.
         call_credits: Option<u64>,
-        /// Inline bytes of the Call.
+        /// Inline bytes of the call.
         call_length: Option<u64>,
-        /// Bytes of the Call, including chunks.
+        /// Bytes of the call, including chunks.
         call_rpc_length: Option<u64>,
-        /// First frame of the Reply, in microseconds; null without a Reply.
+        /// First frame of the reply, in microseconds; null without a reply.
         reply_time: Option<TimestampMicros>,
-        /// First frame of the Reply, in nanoseconds since 1970-01-01 00:00:00 UTC.
+        /// First frame of the reply, in nanoseconds since 1970-01-01 00:00:00 UTC.
         reply_time_ns: Option<Timestamp>,
-        /// Last frame of the copy of the Reply that the client accepted, in nanoseconds.
+        /// Last frame of the copy of the reply that the client accepted, in nanoseconds.
         reply_end_time_ns: Option<Timestamp>,
         /// Evidence for that copy: `acknowledged`, or `assumed` for the first complete copy that was not refused, if no
         /// captured acknowledgement identifies it.
         reply_delivered: Option<Cow<'r, str>>,
-        /// Number of the first frame of the Reply.
+        /// Number of the first frame of the reply.
         reply_frame: Option<u64>,
-        /// Number of times the Reply was sent, by RPC or by the transport.
+        /// Number of times the reply was sent, by RPC or by the transport.
         reply_copies: Option<u64>,
         /// Number of times RPC retransmitted it.
         reply_resent: Option<u64>,
-        /// `rdma_proc` of the Reply: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_ERROR`.
+        /// `rdma_proc` of the reply: `RDMA_MSG`, `RDMA_NOMSG`, `RDMA_ERROR`.
         reply_rdma_proc: Option<Cow<'r, str>>,
-        /// Credits that the Reply grants.
+        /// Credits that the reply grants.
         reply_credits: Option<u64>,
-        /// Inline bytes of the Reply.
+        /// Inline bytes of the reply.
         reply_length: Option<u64>,
-        /// Bytes of the Reply, including chunks.
+        /// Bytes of the reply, including chunks.
         reply_rpc_length: Option<u64>,
-        /// Nanoseconds from the first frame of the Call to the last of the Reply.
+        /// Nanoseconds from the first frame of the call to the last of the reply.
         latency_ns: Option<u64>,
-        /// Of these: first to last frame of the Call.
+        /// Of these: first to last frame of the call.
         phase_call_ns: Option<u64>,
         /// First RDMA Read request to last Read response.
         phase_data_in_ns: Option<u64>,
@@ -112,17 +112,17 @@ table! {
         phase_server_ns: Option<u64>,
         /// First to last RDMA Write.
         phase_data_out_ns: Option<u64>,
-        /// First to last frame of the Reply.
+        /// First to last frame of the reply.
         phase_reply_ns: Option<u64>,
         /// Time waiting for packets that were lost or refused, and retransmitted.
         phase_recovery_ns: Option<u64>,
-        /// Number of Read chunks of the Call.
+        /// Number of Read chunks of the call.
         read_chunks: u64,
         /// Bytes that they offer.
         read_offered: u64,
         /// Bytes of them that were seen to move.
         read_moved: u64,
-        /// Number of Write chunks of the Call.
+        /// Number of Write chunks of the call.
         write_chunks: u64,
         /// Bytes that they offer.
         write_offered: u64,
@@ -132,14 +132,14 @@ table! {
         reply_chunk_offered: Option<u64>,
         /// Bytes of it that were seen to move.
         reply_chunk_moved: Option<u64>,
-        /// True if the Call, the Reply and all bytes of chunks are in the capture, the Reply was not refused, and it has the
-        /// results of the Call.
+        /// True if the call, the reply and all bytes of chunks are in the capture, the reply was not refused, and it has the
+        /// results of the call.
         complete: bool,
         /// Codes of missing parts, separated by spaces; null if nothing is missing.
         missing: Option<Cow<'r, str>>,
         /// True if an RDMA_DONE closed it.
         done: bool,
-        /// The `index` of the Transaction that it retries on another connection.
+        /// The `index` of the transaction that it retries on another connection.
         retry_of: Option<u64>,
         /// Path of its file, as far as its names were seen before: `…/log.1` if the directory is unknown, the hash of
         /// the filehandle if no name is known; null without a file.
@@ -287,9 +287,9 @@ impl<'r> TransactionRow<'r> {
 table! {
     /// One row per segment of a chunk: a range of memory that a message offers.
     SegmentRow<'r> "segments" {
-        /// The `index` of its Transaction.
+        /// The `index` of its transaction.
         transaction: u64,
-        /// Kind of its chunk: `read`, `write` or `reply`; `reply_read`: a Read chunk of the Reply (RFC 5666).
+        /// Kind of its chunk: `read`, `write` or `reply`; `reply_read`: a Read chunk of the reply (RFC 5666).
         kind: Cow<'r, str>,
         /// Index of the chunk among those of this kind, from 0.
         chunk: u64,
@@ -303,7 +303,7 @@ table! {
         offset: Cow<'r, str>,
         /// Bytes offered.
         length: u64,
-        /// Write and Reply chunks: bytes written according to the Reply.
+        /// Write and Reply chunks: bytes written according to the reply.
         returned: Option<u64>,
         /// Bytes that were seen to move.
         moved: u64,
@@ -348,7 +348,7 @@ impl SegmentRow<'_> {
 }
 
 table! {
-    /// One row per connection, with the sums of its Transactions. A connection that is idle while tens of thousands of
+    /// One row per connection, with the sums of its transactions. A connection that is idle while tens of thousands of
     /// others appear may have two rows, to be added up.
     ConnectionRow<'r> "connections" {
         /// Number of the connection in its capture, from 1, in the order of the first RPC message on each.
@@ -367,9 +367,9 @@ table! {
         vlan_ids: Option<Cow<'r, str>>,
         /// VNI of VXLAN, or VSID of NVGRE, of its virtual network; null without one.
         vni: Option<u64>,
-        /// Number of Transactions.
+        /// Number of transactions.
         transactions: u64,
-        /// Number of incomplete Transactions.
+        /// Number of incomplete transactions.
         incomplete: u64,
         /// Bytes of RPC messages, including chunks.
         bytes: u64,

@@ -105,7 +105,7 @@ macro_rules! table {
         $(#[doc = $about])+
         pub(super) struct $Row<$r> {
             $($(#[doc = $column_about])+ pub(super) $column: $type,)*
-            /// Rows borrow from their Transaction.
+            /// Rows borrow from their transaction.
             pub(super) of: std::marker::PhantomData<&$r ()>,
         }
 

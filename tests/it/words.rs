@@ -1,6 +1,6 @@
 //! Terms in running text: `transaction`, `call` and `reply` are words like others. Only the names of formats keep a
-//! capital letter: `Reply chunk` (RFC 8166), `MPA Reply` (RFC 5044), `Remote Procedure Call`, and `V4 Call`, the
-//! information of Wireshark's packet list.
+//! capital letter: `Reply chunk` (RFC 8166), `MPA Reply` (RFC 5044), `Remote Procedure Call`, and `V4 Call` and
+//! `Call ?`, as in the packet list. So do titles in a line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,8 +45,17 @@ fn calls_and_replies_are_lower_case() {
     assert!(texts.len() > 200, "{}", texts.len());
     // A word or a number before it on the line, so that it begins no sentence, title or cell.
     let word = Regex::new(r"[[:alnum:],;)] (Transactions?|Calls?|Reply|Replies)\b(?: chunks?\b)?").unwrap();
-    let names =
-        Regex::new(r"(?:Remote Procedure Call|MPA Reply|\bV\d(?:\.\d)? (?:Call|Reply)|Reply chunks?)$").unwrap();
+    let names = [
+        r"Remote Procedure Call",
+        r"MPA Reply",
+        r"Reply chunks?",
+        r"\bV\d(?:\.\d)? (?:Call|Reply)",
+        r"\bRPC +\d+ Call",
+        // Titles.
+        r"^ 1 Transactions",
+        r", \d+ Reply",
+    ];
+    let names = Regex::new(&format!("(?:{})$", names.join("|"))).unwrap();
     let mut found = Vec::new();
     for (name, text) in &texts {
         for (number, line) in (1..).zip(text.lines()) {

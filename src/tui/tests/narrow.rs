@@ -94,6 +94,6 @@ fn the_signs_of_the_waterfall_are_explained_in_their_own_characters() {
         let mut screen = Screen::with("rxe-v42.pcap", 120, 40, TuiOptions { glyphs, ..TuiOptions::default() });
         screen.ask('g', "0xbc8df27d").keys("w");
         let text = screen.text();
-        assert!(text.contains(ack) && text.contains("copy after the Reply"), "{text}");
+        assert!(text.contains(ack) && text.contains("copy after the reply"), "{text}");
     }
 }

@@ -327,7 +327,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Messages that tshark calls malformed",
-        reason: "It decodes a Reply that was sent again without the chunk data of its first copy, and reads the first Read chunks of \
+        reason: "It decodes a reply that was sent again without the chunk data of its first copy, and reads the first Read chunks of \
               an iWARP connection as inline data.",
         right: US,
         section: "RFC 8166 section 3.4.5; InfiniBand volume 1 section 9.7.5",
@@ -358,8 +358,8 @@ pub(super) const RULES: [Rule; 49] = [
         },
     },
     Rule {
-        title: "Replies without their Calls",
-        reason: "Without the exchange of the connection manager tshark does not find the Call to a Reply.",
+        title: "Replies without their calls",
+        reason: "Without the exchange of the connection manager tshark does not find the call to a reply.",
         right: US,
         section: "RFC 5531 section 9: the XID; InfiniBand volume 1 section 9.2: no source queue pair in BTH",
         elsewhere: None,
@@ -372,8 +372,8 @@ pub(super) const RULES: [Rule; 49] = [
         },
     },
     Rule {
-        title: "Times and frames of Calls with Read chunks",
-        reason: "tshark counts them from the last RDMA Read response, where it shows the Call; here the Send begins it.",
+        title: "Times and frames of calls with Read chunks",
+        reason: "tshark counts them from the last RDMA Read response, where it shows the call; here the Send begins it.",
         right: US,
         section: "RFC 8166 section 4.4: the header with the chunk lists begins the RPC",
         elsewhere: None,
@@ -383,8 +383,8 @@ pub(super) const RULES: [Rule; 49] = [
         },
     },
     Rule {
-        title: "The frame of the Reply",
-        reason: "This program shows frames in one pass, and does not know it yet when it shows the Call.",
+        title: "The frame of the reply",
+        reason: "This program shows frames in one pass, and does not know it yet when it shows the call.",
         right: "tshark (in its second pass)",
         section: "RFC 5531 section 9",
         elsewhere: None,
@@ -392,10 +392,10 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Times of messages that were sent again",
-        reason: "tshark measures from the first copy of the Call up to each copy of the Reply, including a copy that the client refused \
-              because an earlier packet was lost. This program measures from the copy of the Call that the server accepted up to \
-              the copy of the Reply that the client accepted, according to PSN, ACK and NAK, or to the acknowledgements of TCP. In \
-              views of frames it uses only the packets up to the frame. `nfsrdma.latency` begins with the first copy of the Call.",
+        reason: "tshark measures from the first copy of the call up to each copy of the reply, including a copy that the client refused \
+              because an earlier packet was lost. This program measures from the copy of the call that the server accepted up to \
+              the copy of the reply that the client accepted, according to PSN, ACK and NAK, or to the acknowledgements of TCP. In \
+              views of frames it uses only the packets up to the frame. `nfsrdma.latency` begins with the first copy of the call.",
         right: US,
         section: "InfiniBand volume 1, section 9.7.5: ACK and NAK; the Linux client's mountstats measure the same latency",
         elsewhere: None,
@@ -663,7 +663,7 @@ pub(super) const RULES: [Rule; 49] = [
     },
     Rule {
         title: "Replies without results",
-        reason: "A Reply that says that RPC refused the Call belongs to NFS here, and to RPC alone there.",
+        reason: "A reply that says that RPC refused the call belongs to NFS here, and to RPC alone there.",
         right: BOTH,
         section: "RFC 5531 section 9: MSG_DENIED",
         elsewhere: Some(NFSTRACE),
@@ -688,8 +688,8 @@ pub(super) const RULES: [Rule; 49] = [
         },
     },
     Rule {
-        title: "The frame of a Call of which TCP sent a part again",
-        reason: "It is the frame with the copy here, and the one that made the Call whole there.",
+        title: "The frame of a call of which TCP sent a part again",
+        reason: "It is the frame with the copy here, and the one that made the call whole there.",
         right: "tshark",
         section: "RFC 5531 section 11",
         elsewhere: None,

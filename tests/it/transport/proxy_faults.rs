@@ -226,10 +226,16 @@ fn faults_in_attributes_of_refused_or_new_files_are_detected() {
         let work = &works[version];
         let (_, injector) = replayed(work, FaultInjector::of(Some(kind), usize::MAX), ReplayOrder::Serial);
         let occasions = injector.lock().unwrap().occasions();
-        let skip = if *is_late { occasions * 2 / 3 } else { 0 };
-        let (report, injector) = replayed(work, FaultInjector::of(Some(kind), skip), ReplayOrder::Serial);
-        let injector = injector.lock().unwrap();
-        assert!(injector.injected == 1 && is_detected(&report), "{kind} of {occasions}: {}", injector.last);
+        // Nothing contradicts the first value of an object.
+        let skips = if *is_late { occasions * 2 / 3..occasions * 2 / 3 + 2 } else { 0..1 };
+        let mut missed = Vec::new();
+        let is_one_detected = skips.into_iter().any(|skip| {
+            let (report, injector) = replayed(work, FaultInjector::of(Some(kind), skip), ReplayOrder::Serial);
+            let injector = injector.lock().unwrap();
+            missed.push(format!("after {skip} of {occasions}: {}", injector.last));
+            injector.injected == 1 && is_detected(&report)
+        });
+        assert!(is_one_detected, "{kind} {missed:?}");
     });
 }
 

@@ -39,7 +39,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A client that supports long calls on its backchannel says so with a larger ca_maxrequestsize. Others \
             cannot fetch the call, and answer ERR_CHUNK or end the connection. See the results of CREATE_SESSION. Example: \
             the client accepts requests of 4,096 bytes, its threshold, and the server sends CB_COMPOUND in a Position-Zero \
-            Read chunk: \"long call, ca_maxrequestsize 4096, inline threshold 4096\".",
+            Read chunk: \"Long call, ca_maxrequestsize 4096, inline threshold 4096\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
         needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
