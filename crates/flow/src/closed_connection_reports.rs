@@ -29,7 +29,7 @@ impl ClosedConnectionReportQueue {
             let Some(key) = self.ending_connections.pop_front() else { break };
             // `record_closed` handles connections that were removed.
             let Some(connection) = connections.get_by_key(key) else { continue };
-            // It may go on after a FIN or a RST that was none of its own.
+            // The connection continued after a stray FIN or RST.
             if !connection.is_ending {
                 continue;
             }

@@ -587,6 +587,7 @@ impl ConnectionTable {
     /// Records that a connection whose end was seen goes on.
     pub(super) fn record_continuation(&mut self, key: ConnectionSlabKey) {
         let Some(connection) = self.get_mut_by_key(key) else { return };
+        connection.ended_at = None;
         if std::mem::replace(&mut connection.is_ending, false) {
             let addresses = connection.addresses();
             self.open.entry(addresses).or_default().count += 1;

@@ -47,7 +47,8 @@ impl FlowDecodingStatistics {
 
     /// Takes back the count of a frame that may still be decoded.
     pub(super) fn uncount_undecoded(&mut self, reason: UndecodedReason) {
-        self.undecoded[reason as usize] -= 1;
+        let count = &mut self.undecoded[reason as usize];
+        *count = count.saturating_sub(1);
     }
 
     /// Counts frames that turned out undecodable.

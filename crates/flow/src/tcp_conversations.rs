@@ -174,6 +174,17 @@ impl TcpConversation {
         self.unconfirmed_syns.get_or_insert_default()[sender] = Some(syn);
     }
 
+    /// Forgets unconfirmed SYNs after the Maximum Segment Lifetime.
+    pub(super) fn drop_old_syns(&mut self, now: Timestamp) {
+        let Some(syns) = &mut self.unconfirmed_syns else { return };
+        for syn in &mut syns.0 {
+            *syn = syn.filter(|syn| syn.time.abs_diff_ns(now) < direction::MAX_SEGMENT_LIFETIME_NS);
+        }
+        if syns.0.iter().all(Option::is_none) {
+            self.unconfirmed_syns = None;
+        }
+    }
+
     /// Returns `true` if the stream has carried data, or both sides have opened it.
     pub(super) fn is_living(&self) -> bool {
         let [a, b] = &self.directions.0;

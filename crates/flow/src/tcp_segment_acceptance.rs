@@ -34,26 +34,19 @@ impl TcpConversation {
     /// Returns `true` if a segment is the next one in its direction, and no check of it is needed. Most are.
     #[inline]
     fn is_expected(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
-        let TcpSegment { flags, payload, .. } = segment;
-        let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
-        let data = CapturedPacketPayload { bytes: payload.bytes, length: payload.length as u32 };
-        flags.is_plain_ack()
+        self.directions[sender].is_next(segment.sequence)
             && self.stray.is_none()
             && !self.has_unconfirmed_syn()
-            && own.is_next(segment.sequence)
-            && !peer.exceeds_captured(segment.acknowledgment)
-            && (data.length == 0 || data.length > MAX_CHECKED_BYTES || self.protocol.is_within_message(sender, data))
+            && !self.needs_checksum(sender, segment)
     }
 
     /// Returns `true` if the checksum of a segment must be checked: it would change more than the content of a message.
+    #[inline]
     fn needs_checksum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
         let TcpSegment { flags, payload, .. } = segment;
         let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
         let data = CapturedPacketPayload { bytes: payload.bytes, length: payload.length as u32 };
-        flags.syn()
-            || flags.fin()
-            || flags.rst()
-            || !flags.ack()
+        !flags.is_plain_ack()
             || peer.exceeds_captured(segment.acknowledgment)
             || ((1..=MAX_CHECKED_BYTES).contains(&data.length)
                 && !(own.is_next(segment.sequence) && self.protocol.is_within_message(sender, data)))
@@ -127,11 +120,15 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
         let is_living = stream.is_living();
         let was_placed = stream.is_parsed() || stream.is_established();
-        let (own, peer) = stream.directions.own_and_peer(sender);
-        if is_suspect && own.is_damaged(segment.checksum(&datagram.source, &datagram.destination)) {
-            self.keep_damaged_segment(at, sender, packet_meta, &segment);
+        stream.drop_old_syns(packet_meta.time);
+        if is_suspect
+            && stream.directions[sender].is_damaged(segment.checksum(&datagram.source, &datagram.destination))
+            && !self.keep_damaged_segment(at, sender, packet_meta, &segment)
+        {
             return Err(self.stats.count_undecoded_packet(UndecodedReason::BadChecksum, &packet_meta));
         }
+        let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
+        let (own, peer) = stream.directions.own_and_peer(sender);
         let flags = segment.flags;
         if flags.rst() {
             // Its data are a message to people (RFC 9293 section 3.5.3).
@@ -171,40 +168,50 @@ impl Flow {
     }
 
     /// Returns the meaning of a segment without effect.
-    fn ignored_segment(&mut self, packet_meta: &PacketMeta<'_>, segment: &TcpSegment<'_>) -> FrameContentKind {
+    pub(super) fn ignored_segment(
+        &mut self,
+        packet_meta: &PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> FrameContentKind {
         match segment.payload.length {
             0 => FrameContentKind::Control,
             _ => self.stats.count_undecoded_packet(UndecodedReason::Stray, packet_meta),
         }
     }
 
-    /// Keeps the data of a segment with a wrong checksum, in case that its receiver accepts it.
+    /// Keeps the data of a segment with a wrong checksum, in case that its receiver accepts it. Returns `true` if the
+    /// segment shows that such checksums mean nothing: it takes effect.
     fn keep_damaged_segment(
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
         segment: &TcpSegment<'_>,
-    ) {
+    ) -> bool {
         let flags = segment.flags;
         let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
-        let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.is_parsed()) else { return };
+        let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.is_parsed()) else { return false };
         let is_placed = stream.directions[sender].place(segment.sequence) == SegmentPlace::Near;
         if data.length == 0 || !is_placed || !flags.ack() || flags.syn() || flags.rst() {
-            return;
+            return false;
         }
         let received = stream.directions[sender.peer()].received(segment.acknowledgment);
-        if stream.directions[sender].keep_doubtful(segment.sequence, data, packet_meta, received) {
-            self.deliver_doubtful_segment(at, sender);
+        let takes_effect = stream.directions[sender].keep_doubtful(segment.sequence, data, packet_meta, received);
+        if takes_effect {
+            // The one before it is buffered.
+            self.stats.uncount_undecoded(UndecodedReason::BadChecksum);
         }
+        takes_effect
     }
 
     /// Delivers a segment with a wrong checksum that its receiver acknowledged.
     #[cold]
     pub(super) fn deliver_doubtful_segment(&mut self, at: usize, sender: ConnectionSideAOrB) {
-        let mut frames = 0;
-        self.dispatch_stream(at, sender, |own, dispatcher| frames = own.deliver_doubtful(dispatcher));
-        (0..frames).for_each(|_| self.stats.uncount_undecoded(UndecodedReason::BadChecksum));
+        let mut is_delivered = false;
+        self.dispatch_stream(at, sender, |own, dispatcher| is_delivered = own.deliver_doubtful(dispatcher));
+        if is_delivered {
+            self.stats.uncount_undecoded(UndecodedReason::BadChecksum);
+        }
     }
 
     /// Handles a SYN: it begins the stream, or a new one between the same ports. Returns the side of its sender; `None`

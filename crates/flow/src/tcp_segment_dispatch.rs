@@ -288,6 +288,16 @@ impl Flow {
         let anomaly =
             self.detect_segment_duplicate(at, sender, packet_meta, segment).then_some(DeliveryAnomaly::CapturedTwice);
         let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
+        // A copy counts if the frame itself was accepted.
+        if anomaly.is_some()
+            && segment.payload.length > 0
+            && self.streams.get_mut(at).is_some_and(|stream| {
+                let length = segment.payload.length as u32;
+                stream.is_parsed() && !stream.directions[sender].has_accepted(segment.sequence, length)
+            })
+        {
+            return self.ignored_segment(&packet_meta, segment);
+        }
         let checked;
         let (sender, segment) = if anomaly.is_some() || self.expects_segment(at, sender, packet_meta, segment) {
             (sender, segment)

@@ -433,6 +433,46 @@ fn damaged_segment_changes_nothing() {
     strays_change_nothing(&DAMAGES);
 }
 
+/// A damaged segment, and one in four IP fragments that continues it: both are delivered, and counted nowhere.
+#[test]
+fn damaged_run_in_fragments_is_counted_once() {
+    let mut flow = Flow::new(FlowLimits::default());
+    let frames = frames("cases/damaged-fragments.pcap");
+    for (number, Captured { time, bytes }) in (1..).zip(&frames) {
+        let length = bytes.len() as u32;
+        let (number, time) = (FrameNumber(number), Timestamp(*time));
+        flow.process_frame(&Frame { number, time, link: LinkType::ETHERNET, bytes, length });
+    }
+    flow.finish();
+    assert_eq!(flow.stats().undecoded_counts().map(|(_, count)| count).sum::<u64>(), 0);
+}
+
+/// A damaged segment that was captured twice, in front of segments before its place.
+#[test]
+fn copies_of_damaged_segment_change_nothing() {
+    let mut faults = Vec::new();
+    for original in CAPTURES.map(Original::new) {
+        for place in 0..PLACES {
+            let mut random = Random(place);
+            let count = original.segments.len() - 4;
+            let at = random.below(count as u64) as usize;
+            let model =
+                Segment::from_frame(&original.frames[original.segments[at + random.below(4) as usize]]).unwrap();
+            let mut damaged = model;
+            for byte in damaged.payload_at()..damaged.0.len() {
+                damaged.0[byte] ^= (random.word() & 0xf) as u8;
+            }
+            damaged.0[TCP + 17] ^= 1;
+            let at = original.segments[at];
+            let stray = Captured { time: original.frames[at].time - 2, bytes: damaged.0 };
+            let changed = [&original.frames[..at], &[stray.clone(), stray], &original.frames[at..]].concat();
+            let fault = original.fault(&changed, MAX_LOST);
+            faults.extend(fault.map(|fault| format!("{}, place {place}: {fault}", original.name)));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// Two segments with wrong checksums, of which the first begins with delivered bytes and the second continues it.
 #[test]
 fn damaged_overlap_ends() {

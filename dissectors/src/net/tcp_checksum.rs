@@ -6,6 +6,8 @@ use super::ip::IpProtocol;
 use super::transport_headers::TcpSegment;
 use crate::address::Address;
 
+/// Offset of the octet of the data offset in a TCP header: the length of the header in words, in its high 4 bits.
+const DATA_OFFSET: usize = 12;
 /// Offset of the checksum in a TCP header.
 const CHECKSUM_OFFSET: usize = 16;
 
@@ -45,7 +47,9 @@ impl TcpSegment<'_> {
     /// Checks the checksum of a segment between these addresses.
     pub fn checksum(&self, source: &Address, destination: &Address) -> TcpChecksum {
         let field = self.header.get(CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2).and_then(|field| field.try_into().ok());
-        let Some(field) = field.map(u16::from_be_bytes).filter(|_| !self.payload.is_cut()) else {
+        let words = self.header.get(DATA_OFFSET).map(|octet| octet >> 4);
+        let is_whole = !self.payload.is_cut() && words.is_some_and(|words| self.header.len() == usize::from(words) * 4);
+        let Some(field) = field.map(u16::from_be_bytes).filter(|_| is_whole) else {
             return TcpChecksum::Unknown;
         };
         let addresses = match (source, destination) {
@@ -112,6 +116,7 @@ mod tests {
         for length in [0_usize, 1, 2, 3, 4, 5, 1448, 65_000] {
             let payload: Vec<u8> = (0..length).map(|at| (at * 7 + 3) as u8).collect();
             let mut header: Vec<u8> = (0..32).map(|at| at as u8 ^ 0xa5).collect();
+            header[DATA_OFFSET] = 8 << 4;
             header[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].fill(0);
             let pseudo = [&[10, 9, 0, 2, 10, 9, 0, 1, 0, 6][..], &(32 + length as u16).to_be_bytes()].concat();
             assert_eq!(check(&header, &payload, length), TcpChecksum::Unknown);
@@ -122,6 +127,7 @@ mod tests {
             header[16..18].copy_from_slice(&(!reference(&whole)).to_be_bytes());
             assert_eq!(check(&header, &payload, length), TcpChecksum::Good);
             assert_eq!(check(&header, &payload, length + 1), TcpChecksum::Unknown, "a snap length");
+            assert_eq!(check(&header[..24], &[], 0), TcpChecksum::Unknown, "a snap length within the options");
             header[5] ^= 4;
             assert_eq!(check(&header, &payload, length), TcpChecksum::Bad);
         }

@@ -40,7 +40,7 @@ pub(crate) fn is_past(deadline: Timestamp, now: Timestamp) -> bool {
 
 /// Nanoseconds of frame time within which a copy of a segment may arrive: the Maximum Segment Lifetime of
 /// RFC 9293 section 3.4.2, in which no sequence number is reused.
-const MAX_SEGMENT_LIFETIME_NS: u64 = 120_000_000_000;
+pub(crate) const MAX_SEGMENT_LIFETIME_NS: u64 = 120_000_000_000;
 
 /// Maximum distance in bytes of a segment of this stream from the expected position: larger than any
 /// window.
@@ -464,7 +464,8 @@ impl TcpStreamDirection {
     }
 
     /// Keeps a segment with a wrong checksum. The receiver discards it (RFC 9293 section 3.1), unless it was damaged
-    /// before it was captured only. Returns `true` if it follows another one: such checksums mean nothing.
+    /// before it was captured only. Returns `true` if it continues the one kept before: such checksums mean nothing, so
+    /// that one is buffered, and this one is not kept.
     pub(crate) fn keep_doubtful(
         &mut self,
         sequence: TcpSequence,
@@ -477,9 +478,12 @@ impl TcpStreamDirection {
         if self.next_position.is_none_or(|next| stream_bytes.range().end <= next) {
             return false;
         }
-        let segment = self.to_buffered(stream_bytes, received);
-        let before = self.doubtful.replace(Box::new(segment));
-        before.filter(|before| before.end() == at).is_some_and(|before| self.buffer_doubtful(&before))
+        let before = self.doubtful.take().filter(|before| before.end() == at);
+        if before.is_some_and(|before| self.buffer_doubtful(&before)) {
+            return true;
+        }
+        self.doubtful = Some(Box::new(self.to_buffered(stream_bytes, received)));
+        false
     }
 
     /// Buffers what no other segment had of a kept one with a wrong checksum. Returns `false` if that is nothing: it
@@ -497,14 +501,14 @@ impl TcpStreamDirection {
         self.doubtful.as_ref().is_some_and(|segment| self.acknowledged >= segment.end())
     }
 
-    /// Delivers the kept segment with a wrong checksum. Returns the number of its frames, 0 if a copy was delivered.
-    pub(crate) fn deliver_doubtful(&mut self, reader: &mut impl TcpDirectionReader) -> u64 {
-        let Some(segment) = self.doubtful.take() else { return 0 };
+    /// Delivers the kept segment with a wrong checksum. Returns `false` if a copy was delivered instead.
+    pub(crate) fn deliver_doubtful(&mut self, reader: &mut impl TcpDirectionReader) -> bool {
+        let Some(segment) = self.doubtful.take() else { return false };
         if !self.buffer_doubtful(&segment) {
-            return 0;
+            return false;
         }
         self.deliver_contiguous(None, reader);
-        segment.frames.len() as u64
+        true
     }
 
     /// Returns `true` if a segment with this number can be one of this stream.
@@ -583,12 +587,19 @@ impl TcpStreamDirection {
         let Some(next) = self.next_position.filter(|_| length > 0) else { return false };
         let at = self.position_of(sequence);
         let end = at + u64::from(length);
-        let is_buffered = |segment: &OutOfOrderSegment| segment.at < end && at < segment.end();
         let fills_reported_gap =
             || self.is_gap_requested && self.out_of_order.front().is_some_and(|segment| end <= segment.at);
-        (at < next && !self.is_keep_alive(length, end))
-            || self.out_of_order.iter().any(is_buffered)
-            || fills_reported_gap()
+        (at < next && !self.is_keep_alive(length, end)) || self.is_buffered(at..end) || fills_reported_gap()
+    }
+
+    fn is_buffered(&self, range: Range<StreamPosition>) -> bool {
+        self.out_of_order.iter().any(|segment| segment.at < range.end && range.start < segment.end())
+    }
+
+    /// Returns `true` if some of these bytes were delivered, or are buffered.
+    pub(crate) fn has_accepted(&self, sequence: TcpSequence, length: u32) -> bool {
+        let at = self.position_of(sequence);
+        self.next_position.is_some_and(|next| at < next) || self.is_buffered(at..at + u64::from(length))
     }
 
     /// Returns `true` if bytes before `end` are a keep-alive, not a retransmission: it repeats the last byte, which its

@@ -142,7 +142,6 @@ fn a_lost_first_packet_costs_its_own_bytes_wherever_its_rdma_write_belongs() {
     assert_eq!(missing(&[firsts[2].0, firsts[2].0 + 2]), [(7168, 1024), (9216, 1024)]);
 }
 
-/// The server may answer at any time: the packets of an RDMA Write wait for the Reply as long as the Call is in flight.
 /// InfiniBand Architecture Specification volume 1, section 9.7.2: PSNs are contiguous, so every other packet has its
 /// place.
 #[test]
@@ -164,6 +163,7 @@ fn lost_firsts_of_all_writes_cost_their_bytes() {
     assert_eq!(outcome.undecoded(), []);
 }
 
+/// The server may answer at any time: the packets of an RDMA Write wait for the Reply as long as the Call is in flight.
 #[test]
 fn a_lost_first_packet_costs_its_own_bytes_however_late_the_reply_comes() {
     let mut link = Link::new(17);
