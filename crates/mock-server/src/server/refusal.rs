@@ -50,6 +50,8 @@ impl MockRefusal {
         let open_owner = |state: &MockNfs4State, other| {
             state.opens.get(other).map(|open: &MockOpen| (open.client, open.owner.clone()))
         };
+        let lock_owner =
+            |state: &MockNfs4State, other| state.locks.get(other).map(|lock| (lock.client, lock.owner.clone()));
         let mut counted = Vec::new();
         match args {
             Args::OPEN(args) => {
@@ -58,16 +60,21 @@ impl MockRefusal {
             Args::OPEN_CONFIRM(args) => counted.push((open_owner(state, &args.open_stateid.other), args.seqid)),
             Args::CLOSE(args) => counted.push((open_owner(state, &args.open_stateid.other), args.seqid)),
             Args::OPEN_DOWNGRADE(args) => counted.push((open_owner(state, &args.open_stateid.other), args.seqid)),
-            Args::LOCK(args) => {
-                if let Locker4::New(new) = &args.locker {
+            Args::LOCK(args) => match &args.locker {
+                Locker4::New(new) => {
                     let owner = open_owner(state, &new.open_stateid.other);
                     let client = owner.as_ref().map(|(client, _)| *client);
                     counted.push((owner, new.open_seqid));
                     if !self.forgets_lock_owner {
-                        counted.push((client.map(|client| (client, new.lock_owner.owner.0.to_vec())), new.lock_seqid));
+                        let lock_owner = client.map(|client| (client, new.lock_owner.owner.0.to_vec()));
+                        counted.push((lock_owner, new.lock_seqid));
                     }
                 }
-            }
+                Locker4::Existing(lock) => {
+                    counted.push((lock_owner(state, &lock.lock_stateid.other), lock.lock_seqid));
+                }
+            },
+            Args::LOCKU(args) => counted.push((lock_owner(state, &args.lock_stateid.other), args.seqid)),
             _ => {}
         }
         for (owner, seqid) in counted {

@@ -1,8 +1,8 @@
 //! Calls whose reply was not captured, and the identifiers that these replies must have contained.
 //!
-//! A later call uses a filehandle, a stateid, a clientid or a session that no captured reply gave. If exactly one lost
-//! reply can have given it, the step of that reply defines it: its reply then has no bytes, but a slot for each such
-//! identifier, and the live reply gives the value. A filehandle belongs to the lost reply of a call that looked up or
+//! A later call uses a filehandle, a stateid, a clientid or a session that no captured reply gave. The step of the lost
+//! reply that gave it defines it: its reply then has no bytes, but a slot for each such identifier, and the live reply
+//! gives the value. A stateid, a clientid or a session belongs to the latest lost reply that fits. A filehandle belongs to the lost reply of a call that looked up or
 //! created a name if a later reply shows that the object has this name, or if nothing else can have given it. If several
 //! can, the steps that use the filehandle are left out: a wrong guess would write into another file.
 
@@ -24,6 +24,7 @@ use crate::trace::step_writer::ReplayTraceWriter;
 use crate::trace::value_substitution::captured_value;
 use crate::tree::inferred_object::{InferredObjectId, ROOT};
 use crate::tree::inferred_tree::{InferredTree, InitialNames};
+use crate::tree::nfs4_tree_inference::MAX_LOST_OPERATIONS;
 
 /// Bytes of a kept step besides its encoding.
 const STEP_OVERHEAD_BYTES: usize = 256;
@@ -42,6 +43,10 @@ struct CalledObject {
 impl CalledObject {
     fn of_handle(base: u32) -> Self {
         Self { base, path: Vec::new() }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<LostResult>() + self.path.iter().map(|name| size_of::<Box<[u8]>>() + name.len()).sum::<usize>()
     }
 
     fn child(&self, name: &[u8]) -> Self {
@@ -154,7 +159,8 @@ impl LostReplies {
         let mut encoder = Encoder::new();
         step.encode(&mut encoder);
         let (bytes, _) = encoder.finish();
-        let needed = bytes.len() + STEP_OVERHEAD_BYTES;
+        let objects = results.iter().map(|result| &result.object).chain(names.iter().map(|name| &name.directory));
+        let needed = bytes.len() + STEP_OVERHEAD_BYTES + objects.map(CalledObject::memory_bytes).sum::<usize>();
         if self.free_bytes < needed {
             return false;
         }
@@ -478,9 +484,9 @@ fn results_of_compound(
     let Ok(call) = v4::CompoundCall::decode(cursor, &mut NullFieldObserver) else { return (results, names) };
     let unknown = CalledObject::of_handle(NONE);
     let (mut current, mut saved) = (unknown.clone(), unknown.clone());
-    // How the current object was reached.
+    // Origin of the current object.
     let (mut creates, mut file_type, mut is_given) = (false, TraceFileType::UNKNOWN, false);
-    for (at, operation) in call.operations().map_while(Result::ok).enumerate() {
+    for (at, operation) in call.operations().map_while(Result::ok).take(MAX_LOST_OPERATIONS).enumerate() {
         match &operation {
             Args::PUTFH(args) => (current, is_given, creates) = (handle(args.object.0), true, false),
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {

@@ -46,7 +46,7 @@ pub(super) struct IdentityVariableAssigner {
     undefined_free_bytes: usize,
     /// The owner of an open or a lock, by the variable of its stateid.
     owners: SecondChanceMap<u32, u32>,
-    /// The variable that stands for the owner of a stateid until a captured reply shows the owner.
+    /// The variable of a stateid's owner until a captured reply shows the owner.
     pub(super) unknown_owners: SecondChanceMap<u32, u32>,
     /// The clientid of a session.
     clientids: SecondChanceMap<u32, u32>,

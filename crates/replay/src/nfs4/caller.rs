@@ -193,7 +193,7 @@ fn stands_alone(operation: Operation) -> bool {
     matches!(operation, Operation::EXCHANGE_ID | Operation::CREATE_SESSION)
 }
 
-/// Returns the name of what failed, with the operation if that is another one: `/export (LOOKUP)`.
+/// Returns the name of what failed, with the operation if that is another one: `LOOKUP of /export`.
 fn failed_operation(name: &dyn fmt::Display, operation: Option<Operation>) -> String {
     let name = name.to_string();
     match operation.map(|operation| operation.to_string()) {

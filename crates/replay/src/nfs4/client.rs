@@ -112,7 +112,7 @@ pub(crate) struct Client {
     minor: u32,
     /// Minor versions to try if the server has another.
     other_minors: Vec<u32>,
-    /// Changes if the client has to begin anew under its name.
+    /// Changes if the client has to restart under its name.
     verifier: [u8; 8],
     channels: [ChannelAttrs4<'static>; 2],
     state: State,

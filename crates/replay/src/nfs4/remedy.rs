@@ -1,4 +1,4 @@
-//! What a status asks of a client. RFC 7530 section 13, RFC 8881 section 15.1.
+//! Remedies for a status, on the client's side. RFC 7530 section 13, RFC 8881 section 15.1.
 
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 

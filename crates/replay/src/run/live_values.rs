@@ -227,7 +227,7 @@ impl LiveVariableValues {
         self.owner_seqids.get(&owner).map_or(1, |last| last.seqid.wrapping_add(1))
     }
 
-    /// Records that a variable stands for an owner.
+    /// Binds a variable to an owner.
     pub(super) fn alias_owner(&mut self, variable: u32, owner: u32) {
         if variable != owner {
             self.owner_aliases.insert(variable, owner);

@@ -14,6 +14,10 @@ use super::inferred_object::{ChangedAttributeFlags, InferredNameBinding, Inferre
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::NONE;
 
+/// Maximum number of operations of a COMPOUND without a captured reply that are examined: none of the captured clients
+/// sends more than some tens.
+pub(crate) const MAX_LOST_OPERATIONS: usize = 256;
+
 /// Maximum clone block size of a file system, in bytes.
 pub(crate) const MAX_CLONE_BLOCK_BYTES: u64 = 1 << 20;
 
@@ -72,7 +76,7 @@ impl TreeInferenceStepContext<'_, '_> {
     /// Infers names from a COMPOUND whose reply was not captured, but gave filehandles that later steps use.
     pub(super) fn infer_from_lost_compound(&mut self, mut call: Cursor<'_>) {
         let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
-        let operations: Vec<_> = call.operations().map_while(Result::ok).collect();
+        let operations: Vec<_> = call.operations().map_while(Result::ok).take(MAX_LOST_OPERATIONS).collect();
         let (mut current, mut saved) = (None, None);
         let now = self.facts.id;
         for (at, args) in operations.iter().enumerate() {

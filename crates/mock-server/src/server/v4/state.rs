@@ -21,7 +21,7 @@ pub(in super::super) struct MockNfs4State {
     pub(super) clients: HashMap<u64, MockClientRecord>,
     pub(in super::super) sessions: HashMap<Sessionid4, MockSession>,
     pub(in super::super) opens: HashMap<[u8; 12], MockOpen>,
-    pub(super) locks: HashMap<[u8; 12], MockLockStateidEntry>,
+    pub(in super::super) locks: HashMap<[u8; 12], MockLockStateidEntry>,
     /// The clients that hold delegations.
     pub(in super::super) delegations: HashMap<[u8; 12], u64>,
     /// Locked byte ranges by file.
@@ -88,9 +88,9 @@ pub(in super::super) struct MockOpen {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct MockLockStateidEntry {
-    pub(super) client: u64,
-    pub(super) owner: Vec<u8>,
+pub(in super::super) struct MockLockStateidEntry {
+    pub(in super::super) client: u64,
+    pub(in super::super) owner: Vec<u8>,
     pub(super) file: MockFileId,
     pub(super) open: [u8; 12],
     pub(super) seqid: u32,

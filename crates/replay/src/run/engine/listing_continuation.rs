@@ -6,6 +6,7 @@ use std::time::Instant;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Entry4, Readdir4Resok, Results};
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
+use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, XdrLinkedList};
 use nfsrdma_rpc::TransportReply;
 
@@ -27,7 +28,7 @@ pub(super) struct ListingPosition {
     pub(super) verifier: [u8; 8],
 }
 
-/// What a reply says about the end of its listing.
+/// End of a listing, from a reply.
 pub(super) struct ListingEnd {
     pub(super) is_end: bool,
     /// Position after its last entry, if it has any.
@@ -138,4 +139,26 @@ pub(super) fn join_replies(
         _ => return None,
     }
     Some(encoder.finish().0)
+}
+
+/// Returns `true` if the message contains the number of NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere. Most
+/// do not and need not be decoded.
+pub(super) fn may_contain_delay(message: &[u8]) -> bool {
+    message.chunks_exact(4).any(|word| matches!(word, [0, 0, 0x27, 0x18 | 0x1d]))
+}
+
+/// Returns `true` if an entry of READDIR has NFS4ERR_DELAY as its rdattr_error, for example because another client has
+/// a delegation of the file. RFC 8881 section 5.8.1.12. The cursor is at the start of the message.
+pub(super) fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
+    if !may_contain_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).is_err() {
+        return false;
+    }
+    let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else { return false };
+    reply.operations().map_while(Result::ok).any(|results| {
+        let Results::READDIR(StatusUnion::Ok(ok)) = results else { return false };
+        ok.reply.entries.iter().any(|entry| {
+            let mut attributes = entry.attrs.items().map_while(Result::ok);
+            attributes.any(|attribute| attribute == v4::Attribute::RDATTR_ERROR(v4::Nfsstat4::NFS4ERR_DELAY))
+        })
+    })
 }

@@ -1,6 +1,6 @@
 //! Listings that the live server divides into more replies than the captured one.
 //!
-//! Where the captured listing ends and the live one does not, this program continues it by READDIRs of its own, each
+//! If the captured listing ends and the live one does not, the run continues it by READDIRs of its own, each
 //! from the last live cookie and with its verifier (RFC 8881 section 18.23.3, RFC 1813 section 3.3.16). The replies are
 //! joined into one, which is checked as any other: a name that the live server drops is then missing at the end.
 
@@ -18,7 +18,7 @@ use super::super::recovery::is_repeatable;
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::rpc_header_splitting::split_header;
 use super::super::tolerance_rules;
-use super::listing_continuation::{ListingContinuation, ListingPosition, join_replies, listing_end};
+use super::listing_continuation::{ListingContinuation, ListingPosition, has_delayed_entry, join_replies, listing_end};
 use super::live_call_builder::LiveCallBuilder;
 use super::recorded_reply::{recorded_items, unprotected_reply};
 use super::replay_engine::ReplayEngine;
@@ -94,6 +94,16 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(step) = entry.step.trace_step() else { return ListingProgress::Unchanged };
         let procedure = step.procedure.find_description();
         let Some(end) = listing_end(procedure, reply.cursor()) else { return ListingProgress::Unchanged };
+        if entry.delay_retries < self.context.options.max_delay_retries
+            && has_delayed_entry(reply.message, reply.cursor())
+            && {
+                let recorded = unprotected_reply(&step);
+                !has_delayed_entry(&recorded, Cursor::new(&recorded))
+            }
+        {
+            // This part is requested again.
+            return ListingProgress::Unchanged;
+        }
         let is_continued = entry.rewrites.listing.is_some();
         let next = end.position.filter(|_| !end.is_end && (is_continued || is_continuable(entry, &step)));
         if let Some(position) = next {

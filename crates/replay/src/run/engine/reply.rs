@@ -5,10 +5,8 @@ use std::io::{Read, Seek};
 use std::time::Instant;
 
 use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::StatusUnion;
-use nfsrdma_dissectors::nfs::v4::{self, Nfsstat4, Operation};
-use nfsrdma_dissectors::rpc::{self, Program};
+use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
+use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_rpc::{ReplyWriteChunkReceivedData, TransportReply};
 
@@ -22,6 +20,7 @@ use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
 use super::connections::ConnectionSessionBinding;
 use super::io_split::SplitIoProgress;
+use super::listing_continuation::{has_delayed_entry, may_contain_delay};
 use super::listing_parts::ListingProgress;
 use super::live_call_builder::LiveCallBuilder;
 use super::recorded_reply::{recorded_items, unprotected_reply};
@@ -420,7 +419,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 Nfsstat4::NFS4ERR_BAD_SEQID,
                 entry.description.title()
             ));
-            // What follows may follow from it.
+            // Later errors may follow from this one.
             self.call_builder.values.mark_owners_doubtful(&entry.call.counts.seqids);
         } else if is_false_error && recorded.client_error_name().is_none() {
             self.report.protocol.count_violation(format!(
@@ -473,28 +472,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.futile_retries += u32::from(!may_retry);
         may_retry
     }
-}
-
-/// Returns `true` if the message contains the number of NFS4ERR_DELAY, NFS4ERR_GRACE or NFS3ERR_JUKEBOX anywhere. Most
-/// do not and need not be decoded.
-fn may_contain_delay(message: &[u8]) -> bool {
-    message.chunks_exact(4).any(|word| matches!(word, [0, 0, 0x27, 0x18 | 0x1d]))
-}
-
-/// Returns `true` if an entry of READDIR has NFS4ERR_DELAY as its rdattr_error, for example because another client has
-/// a delegation of the file. RFC 8881 section 5.8.1.12. The cursor is at the start of the message.
-fn has_delayed_entry(message: &[u8], mut cursor: Cursor<'_>) -> bool {
-    if !may_contain_delay(message) || rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).is_err() {
-        return false;
-    }
-    let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else { return false };
-    reply.operations().map_while(Result::ok).any(|results| {
-        let v4::Results::READDIR(StatusUnion::Ok(ok)) = results else { return false };
-        ok.reply.entries.iter().any(|entry| {
-            let mut attributes = entry.attrs.items().map_while(Result::ok);
-            attributes.any(|attribute| attribute == v4::Attribute::RDATTR_ERROR(Nfsstat4::NFS4ERR_DELAY))
-        })
-    })
 }
 
 /// Returns `true` if the run uses the value of a reply slot. Counts that the session keeps itself, and the session ID

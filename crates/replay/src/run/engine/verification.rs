@@ -509,7 +509,7 @@ fn is_entry_attribute(difference: &Difference) -> bool {
 /// Returns `true` if a step with this state has changed the same objects as in the capture.
 fn has_recorded_effects(state: &StepOutcome, fidelity: ExecutedStepFidelity) -> bool {
     match state {
-        // Whether the captured server executed it is unknown.
+        // Execution by the captured server is unknown.
         StepOutcome::Substituted(reason) if *reason == PlanReason::ReplyLost.code() => false,
         StepOutcome::Matched | StepOutcome::Substituted(_) => true,
         StepOutcome::Tolerated(tolerance_rules::DELAYED) => fidelity == ExecutedStepFidelity::AsRecorded,
