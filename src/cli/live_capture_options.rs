@@ -28,7 +28,8 @@ const LIVE: &str = "Live capture";
 pub(super) struct LiveCaptureOptionArgs {
     /// Capture on this interface: Ethernet, 'any', or an RDMA device that libpcap supports (see -D); can be repeated
     ///
-    /// The packets of several interfaces are merged by time. The other options apply to each of them.
+    /// The packets of several interfaces are merged by time. -a and --max-queue-bytes apply to all of
+    /// them together, the other options to each.
     #[arg(short = 'i', long, value_name = "IFACE", value_hint = ValueHint::Other, help_heading = LIVE)]
     pub(super) interface: Vec<String>,
 
@@ -178,6 +179,9 @@ impl LiveCaptureOptionArgs {
             |at: &usize| self.interface.iter().skip(at + 1).any(|other| self.interface.get(*at) == Some(other));
         if let Some(twice) = (0..self.interface.len()).find(is_repeated).and_then(|at| self.interface.get(at)) {
             bail!("-i {twice}: named twice; name each interface once");
+        }
+        if self.interface.len() > 1 && self.interface.iter().any(|name| name == "any") {
+            bail!("-i any: it includes the other interfaces; name it alone");
         }
         let snap_length = self.snapshot_length.filter(|bytes| *bytes > 0).unwrap_or(MAX_SNAP_LENGTH);
         let queue = self.max_queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);

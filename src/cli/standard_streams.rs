@@ -21,7 +21,8 @@ pub(super) fn report_error(error: impl fmt::Display) {
 
 /// Returns an error message that begins with the name of its capture.
 pub(super) fn with_capture(capture: &str, error: &str) -> String {
-    if error.starts_with(capture) { error.to_owned() } else { format!("{capture}: {error}") }
+    let has_name = error.strip_prefix(capture).is_some_and(|rest| rest.starts_with(':'));
+    if has_name { error.to_owned() } else { format!("{capture}: {error}") }
 }
 
 /// Returns `true` if the reader of the output closed it, as `head` does.

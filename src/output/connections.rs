@@ -54,10 +54,9 @@ const COLUMNS_WITH_FINDINGS: &[TableColumn; COLUMNS.len() + 1] = &{
 /// Returns the cells of a connection.
 pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let ConnectionTally { name, dialect, transactions, incomplete, bytes, .. } = row.tally;
-    let (granted, used) = match (row.granted_credits(), row.in_use()) {
-        (0, _) => (String::new(), String::new()),
-        (granted, used) => (granted.to_string(), used.map_or(String::new(), |used| used.to_string())),
-    };
+    let granted = row.granted_credits();
+    let granted = if granted > 0 { granted.to_string() } else { String::new() };
+    let used = row.in_use().filter(|_| row.has_credits()).map_or(String::new(), |used| used.to_string());
     [
         format_endpoints(&name, glyphs),
         name.number.to_string(),

@@ -354,11 +354,12 @@ impl<W: Write> FrameFileWriter<W> {
             findings: finding_labels(findings, transaction, &events),
             ..self.label(transaction, messages, summary, paths)
         });
-        let too_late = self.too_late;
+        let (too_late, first_frame) = (self.too_late, self.first_frame);
         self.mark_all(transaction, &label, events, selected_call.as_ref());
         if selected_call.is_some() {
-            // Its earlier frames were written.
-            self.too_late = too_late;
+            // The frames of the call were written; those of the reply are not, if they left the queue.
+            let reply_frames = transaction.reply.iter().flat_map(|reply| &reply.frames);
+            self.too_late = too_late + reply_frames.filter(|frame| frame.0 < first_frame).count() as u64;
         }
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
+use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_flow::{ConnectionParametersSnapshot, CreditsInUse, Flow, Transaction};
 
@@ -46,6 +47,13 @@ impl ConnectionStats {
     /// Returns the largest number of calls in flight, each of which takes a credit; `None` if it was not kept.
     pub fn in_use(&self) -> Option<u32> {
         Some(self.credits.as_ref()?.most_in_flight().0)
+    }
+
+    /// Returns `true` if calls take credits: over RDMA, whether or not a grant was captured, except in a dialect without
+    /// them.
+    pub fn has_credits(&self) -> bool {
+        let has_grant = self.granted_credits() > 0;
+        has_grant || self.tally.name.transport.is_rdma() && self.tally.dialect != Some(Dialect::Prototype)
     }
 
     /// Returns the largest credit grant; 0 if none. It is that of the whole connection, whatever transactions a filter
@@ -190,8 +198,9 @@ impl OpenConnectionTallies {
     /// Removes a connection at its end, or at `now`, and returns its counts, if any.
     pub fn close(&mut self, state: ConnectionParametersSnapshot, now: Timestamp) -> Option<ConnectionStats> {
         let credits = self.lifetimes.credits.remove(&state.number);
-        let tally = self.tallies.remove(&state.number)?;
+        // Sessions are those of all transactions, whatever a filter selects.
         self.lifetimes.sessions.end_connection(state.number);
+        let tally = self.tallies.remove(&state.number)?;
         Some(self.lifetimes.stats(tally, Some(state), credits, now))
     }
 

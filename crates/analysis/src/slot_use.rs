@@ -4,9 +4,9 @@
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_flow::transaction::{CallDirection, RpcMessageKind, Transaction};
-use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
+use nfsrdma_flow::transaction_message_decoding::MainOperation;
 use nfsrdma_flow::{Flow, FrameContentKind, TransactionSlabKey};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::call_session_slots::{self, CallSessionSlot, SessionId};
 use super::load_over_time::CreditSeries;
@@ -48,20 +48,13 @@ impl SessionSlots {
 pub(super) struct SlotUse {
     sessions: FxHashMap<SessionId, SessionSlots>,
     calls: FxHashMap<TransactionSlabKey, CallSessionSlot>,
-    /// Calls of CREATE_SESSION.
-    creations: FxHashSet<TransactionSlabKey>,
     max_sessions: usize,
 }
 
 impl SlotUse {
     /// Creates an empty table of up to `max_sessions` sessions.
     pub(super) fn new(max_sessions: usize) -> Self {
-        Self {
-            sessions: FxHashMap::default(),
-            calls: FxHashMap::default(),
-            creations: FxHashSet::default(),
-            max_sessions,
-        }
+        Self { sessions: FxHashMap::default(), calls: FxHashMap::default(), max_sessions }
     }
 
     /// Counts the messages that the last frame completed.
@@ -76,7 +69,6 @@ impl SlotUse {
         }
         if self.calls.len() > MAX_CALLS {
             self.calls.retain(|key, _| flow.transaction(*key).is_some());
-            self.creations.retain(|key| flow.transaction(*key).is_some());
         }
     }
 
@@ -84,15 +76,7 @@ impl SlotUse {
         let Some(call) = transaction.call.as_ref().filter(|_| transaction.direction == CallDirection::Forward) else {
             return;
         };
-        let used = transaction.with_messages(|messages| {
-            let summary = messages.summary();
-            if let Some(ProcedureOrMainOperation::Named(name)) = summary.operation
-                && Operation::from_name(name) == Some(Operation::CREATE_SESSION)
-            {
-                self.creations.insert(key);
-            }
-            call_session_slots::slot(messages, &summary)
-        });
+        let used = transaction.with_messages(|messages| call_session_slots::slot(messages, &messages.summary()));
         let Some(used) = used else { return };
         if self.sessions.len() >= self.max_sessions && !self.sessions.contains_key(&used.session) {
             return;
@@ -113,20 +97,21 @@ impl SlotUse {
     fn reply(&mut self, key: TransactionSlabKey, transaction: &Transaction) {
         let Some(reply) = &transaction.reply else { return };
         let now = reply.end_time;
-        if self.creations.remove(&key) {
-            let created = transaction
-                .with_messages(|messages| call_session_slots::created_session(messages, &messages.summary()));
-            if let Some((id, limit)) = created
-                && (self.sessions.len() < self.max_sessions || self.sessions.contains_key(&id))
-            {
-                let session = self.sessions.entry(id).or_default();
-                session.limit = Some(limit);
-                session.series.grant(now, limit);
-            }
+        let used = self.calls.remove(&key);
+        let (created, granted) = transaction.with_messages(|messages| {
+            let summary = messages.summary();
+            let is_creation = summary.main_operation == Some(MainOperation::Operation(Operation::CREATE_SESSION));
+            let created = is_creation.then(|| call_session_slots::created_session(messages, &summary)).flatten();
+            (created, used.as_ref().and_then(|_| call_session_slots::granted_slots(messages, &summary)))
+        });
+        if let Some((id, limit)) = created
+            && (self.sessions.len() < self.max_sessions || self.sessions.contains_key(&id))
+        {
+            let session = self.sessions.entry(id).or_default();
+            session.limit = Some(limit);
+            session.series.grant(now, limit);
         }
-        let Some(used) = self.calls.remove(&key) else { return };
-        let granted =
-            transaction.with_messages(|messages| call_session_slots::granted_slots(messages, &messages.summary()));
+        let Some(used) = used else { return };
         let Some(session) = self.sessions.get_mut(&used.session) else { return };
         if session.in_flight.get(&used.slot) == Some(&key) {
             session.in_flight.remove(&used.slot);

@@ -38,7 +38,7 @@ impl OperationKey {
     }
 }
 
-/// Whether the transactions of a capture are complete.
+/// Completeness of the transactions of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completeness {
     /// All are.

@@ -79,10 +79,18 @@ impl TransactionListPane {
 
     /// Keeps the cursor on a pending call that has moved, or was completed.
     pub(super) fn stay_on_pending(&mut self, index: Option<u64>, rows: &TransactionRows) {
-        if self.order.is_none() && !self.follows_tail {
-            let position = index.and_then(|index| rows.position_of_pending(index));
-            self.move_to(position.unwrap_or(self.at), rows);
+        if self.follows_tail {
+            return;
         }
+        let position = index.and_then(|index| rows.position_of_pending(index));
+        let line = position.and_then(|position| match &self.order {
+            None => Some(position),
+            Some(order) => {
+                let number = rows.number_at(position);
+                order.rows.iter().position(|row| *row as usize == number)
+            }
+        });
+        self.move_to(line.unwrap_or(self.at), rows);
     }
 
     /// Returns the row of a line; `None` if it is evicted, and beyond the end.

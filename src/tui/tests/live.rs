@@ -394,7 +394,7 @@ fn lag_of_decoding_is_displayed() {
     let shown: f64 = line.split_once("behind ").unwrap().1.split_once(" s").unwrap().0.parse().unwrap();
     // The screen is read, and the expected lag computed, a moment after the frame.
     assert!(shown > 1.0 && shown < expected + 0.1 && expected < shown + 1.0, "{line}, expected {expected}");
-    // When all frames are decoded, nothing is behind.
+    // Nothing is behind once all frames are decoded.
     let start = std::time::Instant::now();
     while screen.text().lines().next().unwrap().contains("behind") {
         assert!(start.elapsed() < super::PATIENCE, "{}", screen.text());

@@ -35,9 +35,9 @@ fn rate(app: &App, row: &ConnectionStats, window: usize) -> TableCell {
     TableCell::rate(app, &rates, window)
 }
 
-/// Returns the largest number of Calls in flight, on a connection with credits.
+/// Returns the largest number of calls in flight, on a connection with credits.
 fn in_use(row: &ConnectionStats) -> Option<u64> {
-    row.in_use().filter(|_| row.granted_credits() > 0).map(u64::from)
+    row.in_use().filter(|_| row.has_credits()).map(u64::from)
 }
 
 impl TableRows for ConnectionsView {
@@ -170,7 +170,7 @@ fn draw_use(app: &App, buffer: &mut Buffer, area: Rect, name: &str, series: &Cre
             Span::styled(format!(", at the limit {}", HumanDuration(ns, app.tui_glyphs.glyphs)), app.theme.error)
         }
     };
-    // Whether it is so now, or was so at the end of the capture.
+    // State now, or at the end of the capture.
     let still = match series.exhausted_since {
         Some(_) if app.displayed_pass().progress.is_over => " to the end",
         Some(_) => ", still",

@@ -94,19 +94,20 @@ pub(super) fn summary(tables: &DisplayedStatistics, app: &App) -> String {
     let (transactions, incomplete) = tables.transactions;
     let seconds = tables.seconds();
     let in_flight = app.displayed_pass().activity.pending_count as u64;
-    let complete = match (Completeness::new(incomplete, tables.unknown_frames), in_flight) {
-        (Completeness::All | Completeness::Decoded(_), 0) if transactions == 0 => String::new(),
-        (Completeness::All, 0) => "all complete".to_owned(),
-        (Completeness::Decoded(frames), 0) => {
-            format!("the decoded ones complete, {} not decoded", PluralCount(frames, "frame"))
-        }
-        (Completeness::All | Completeness::Decoded(_), count) => format!("{} in flight", grouped(count)),
-        (Completeness::Incomplete(count), 0) => format!("{} incomplete", grouped(count)),
-        (Completeness::Incomplete(count), in_flight) => {
-            format!("{} incomplete, {} in flight", grouped(count), grouped(in_flight))
-        }
-    };
-    let complete = if complete.is_empty() { complete } else { format!(" ({complete})") };
+    let mut parts = Vec::new();
+    match Completeness::new(incomplete, tables.unknown_frames) {
+        Completeness::Incomplete(count) => parts.push(format!("{} incomplete", grouped(count))),
+        _ if transactions == 0 || in_flight > 0 => {}
+        Completeness::All => parts.push("all complete".to_owned()),
+        Completeness::Decoded(_) => parts.push("the decoded ones complete".to_owned()),
+    }
+    if in_flight > 0 {
+        parts.push(format!("{} in flight", grouped(in_flight)));
+    }
+    if transactions > 0 && tables.unknown_frames > 0 {
+        parts.push(format!("{} not decoded", PluralCount(tables.unknown_frames, "frame")));
+    }
+    let complete = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     let rate = match seconds > 0.0 {
         true => {
             format!(
