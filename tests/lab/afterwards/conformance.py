@@ -16,46 +16,46 @@ import sys
 
 # Rules by name: the section that demands it, and what it is.
 RULES = {
-    "grant": ("RFC 8166 3.3.1", "a Reply grants at least one credit"),
-    "credits": ("RFC 8166 3.3.1", "no more Calls are in flight than were granted last"),
-    "first": ("RFC 8166 3.3.3", "one Call alone is sent before the first Reply of a connection"),
+    "grant": ("RFC 8166 3.3.1", "a reply grants at least one credit"),
+    "credits": ("RFC 8166 3.3.1", "no more calls are in flight than were granted last"),
+    "first": ("RFC 8166 3.3.3", "one call alone is sent before the first reply of a connection"),
     "threshold": ("RFC 8166 3.3.2, RFC 8797 4.2", "a Send is no longer than its receiver takes"),
     "xid": ("RFC 8166 4.2.1", "both headers have the same XID"),
     "version": ("RFC 8166 4.2.2", "rdma_vers is 1"),
     "form": ("RFC 8166 4.2.4, 4.6", "rdma_proc of a message is RDMA_MSG, RDMA_NOMSG or RDMA_ERROR"),
     "message": ("RFC 8166 4.2", "a Send is a message of RPC-over-RDMA whose lists end in it"),
     "error-sender": ("RFC 8166 4.2.4", "RDMA_ERROR comes from a Responder"),
-    "error-call": ("RFC 8166 4.5", "RDMA_ERROR answers a Call in flight"),
+    "error-call": ("RFC 8166 4.5", "RDMA_ERROR answers a call in flight"),
     "error-code": ("RFC 8166 4.5.1", "an error is ERR_CHUNK, or ERR_VERS with a range that lacks version 1"),
-    "long": ("RFC 8166 4.2.4", "RDMA_NOMSG has a Position-Zero Read chunk (a Call) or a Reply chunk (a Reply)"),
+    "long": ("RFC 8166 4.2.4", "RDMA_NOMSG has a Position-Zero Read chunk (a call) or a Reply chunk (a reply)"),
     "inline": ("RFC 8166 4.2.4", "RDMA_MSG has a message behind its header, RDMA_NOMSG nothing"),
-    "reply-reads": ("RFC 8166 4.3.1", "the Read list of a Reply is empty"),
+    "reply-reads": ("RFC 8166 4.3.1", "the Read list of a reply is empty"),
     "position": ("RFC 8166 3.4.5", "a Position is a multiple of four"),
     "zero": ("RFC 8166 3.5.3", "Position zero is of RDMA_NOMSG alone"),
     "inside": ("RFC 8166 3.4.5", "a Position lies within its message"),
     "item": ("RFC 8166 3.4.5.2", "a Read chunk is as long as its data, or with its roundup"),
     "removed": ("RFC 8166 3.4.4.4", "the roundup of what has a Read chunk is not in the message"),
-    "roundup": ("RFC 8166 3.5.3", "a Long Call and a Long Reply keep their roundup"),
+    "roundup": ("RFC 8166 3.5.3", "a long call and a long reply keep their roundup"),
     "read-bounds": ("RFC 8166 3.4.3", "an RDMA Read stays in its segment"),
-    "read-late": ("RFC 8166 3.4.5.1", "no RDMA Read comes behind the Reply"),
-    "copied": ("RFC 8166 3.4.6", "a Reply has the Write chunks and the Reply chunk of its Call, by handle and offset"),
+    "read-late": ("RFC 8166 3.4.5.1", "no RDMA Read comes behind the reply"),
+    "copied": ("RFC 8166 3.4.6", "a reply has the Write chunks and the Reply chunk of its call, by handle and offset"),
     "returned": ("RFC 8166 3.4.6", "no more is returned than was offered, and segments are filled in their order"),
     "written": ("RFC 8166 3.4.6", "what was written is returned"),
     "result": ("RFC 8166 3.4.6.2", "a Write chunk returns its data without roundup"),
     "empty": ("RFC 8166 4.3.2.3", "a Write chunk without segments comes back without"),
     "unused": ("RFC 8166 4.3.3", "a Reply chunk that is not used comes back with no bytes"),
-    "used": ("RFC 8166 3.5.3", "a Reply that is too long for a Send is in the Reply chunk"),
+    "used": ("RFC 8166 3.5.3", "a reply that is too long for a Send is in the Reply chunk"),
     "write-bounds": ("RFC 8166 3.4.3", "an RDMA Write stays in its segment"),
-    "write-late": ("RFC 8166 3.4.6", "no RDMA Write comes behind the Reply"),
+    "write-late": ("RFC 8166 3.4.6", "no RDMA Write comes behind the reply"),
     "side": ("RFC 8166 3.1", "only the Responder reads and writes"),
-    "handle": ("RFC 8166 3.4.3", "a handle that is used is of a Call in flight"),
+    "handle": ("RFC 8166 3.4.3", "a handle that is used is of a call in flight"),
     "announced": ("RFC 8797 4.1", "Send With Invalidate comes where both sides announced it"),
-    "invalidated": ("RFC 8797 4.1", "Send With Invalidate has a handle of its own Call"),
-    "invalidate-call": ("RFC 8797 4.1", "no Call is sent With Invalidate"),
+    "invalidated": ("RFC 8797 4.1", "Send With Invalidate has a handle of its own call"),
+    "invalidate-call": ("RFC 8797 4.1", "no call is sent With Invalidate"),
     "private": ("RFC 8797 4", "private data has version 1 and no reserved bit"),
-    "session": ("RFC 8167 6", "a reverse Call comes on a connection that a session has"),
-    "reverse-xid": ("RFC 8167 5.1", "a reverse Call is a Call of version 1 with one XID"),
-    "reverse-chunks": ("RFC 8267 6.5", "a reverse Call has no data in chunks (or ERR_CHUNK is its Reply, RFC 8167 5.3)"),
+    "session": ("RFC 8167 6", "a reverse call comes on a connection that a session has"),
+    "reverse-xid": ("RFC 8167 5.1", "a reverse call is a call of version 1 with one XID"),
+    "reverse-chunks": ("RFC 8267 6.5", "a reverse call has no data in chunks (or ERR_CHUNK is its reply, RFC 8167 5.3)"),
     "reduced": ("RFC 8267 4, 6.1", "data in chunks is of an operation that may have it there"),
 }
 
@@ -93,7 +93,7 @@ BEHIND_THE_HEADER = 28  # the fixed words and three empty lists: RFC 8166 sectio
 Piece = collections.namedtuple("Piece", "bytes is_last invalidates number offset", defaults=(None, None))
 # An RDMA Read request, or what tells where an RDMA Write goes.
 Access = collections.namedtuple("Access", "is_read handle offset length")
-# A segment that a Call in flight offers.
+# A segment that a call in flight offers.
 Offer = collections.namedtuple("Offer", "transaction offset length")
 
 
@@ -135,12 +135,12 @@ class Connection:
         self.pieces = {"client": [], "server": []}
         # iWARP Sends behind a gap: their messages are listed in the frame that fills the gap.
         self.early = {"client": [], "server": []}
-        # As the Send began that is under way: Calls of its side in flight, and what was granted to them.
+        # As the Send began that is under way: calls of its side in flight, and what was granted to them.
         self.before = {}
-        # By the side that calls: what its last Reply granted, and its Calls without a Reply, by XID.
+        # By the side that calls: what its last reply granted, and its calls without a reply, by XID.
         self.granted = {"client": None, "server": None}
         self.in_flight = {"client": {}, "server": {}}
-        # By the side that offers it, by handle: the segments of Calls in flight, and the XID of the last Call that has ended.
+        # By the side that offers it, by handle: the segments of calls in flight, and the XID of the last call that has ended.
         self.offers = {"client": collections.defaultdict(list), "server": collections.defaultdict(list)}
         self.ended = {"client": {}, "server": {}}
         self.newest = {}
@@ -319,7 +319,7 @@ class Capture:
                 self.report.hold("private", is_kept, frame, side, f"version {versions[0]}, flags {flags:#04x}")
 
     def inner_xids(self, frame, connection, sender, messages, inner):
-        """The XIDs of RPC messages: of the Sends of this frame, or of a Long Call whose last bytes are fetched in it."""
+        """The XIDs of RPC messages: of the Sends of this frame, or of a long call whose last bytes are fetched in it."""
         outer = [message[0] for message in messages if message[3] == MSG or message[0] in inner]
         fetched = collections.Counter(inner) - collections.Counter(outer)
         missing = collections.Counter(outer) - collections.Counter(inner)
@@ -327,7 +327,7 @@ class Capture:
         self.report.hold("xid", is_kept, frame, sender, f"outside {list(map(hex, outer))}, inside {list(map(hex, inner))}")
 
     def message(self, frame, connection, sender, message, length, invalidates, values):
-        """A whole Send: a Call, its Reply, or RDMA_ERROR."""
+        """A whole Send: a call, its reply, or RDMA_ERROR."""
         xid, version, credits, form = message
         hold = lambda rule, is_kept, text="": self.report.hold(rule, is_kept, frame, sender, f"{xid:#010x}: {text}")
         hold("version", version == 1, f"version {version}")
@@ -348,7 +348,7 @@ class Capture:
         if side == "call":
             self.call(connection, sender, transaction, xid, form, length, invalidates, hold)
         else:
-            # Of a message that was sent again the Transaction knows one Reply.
+            # Of a message that was sent again the transaction knows one reply.
             self.reply(connection, receiver, transaction, xid, form, length, invalidates, values, hold)
             hold("grant", credits > 0, "no credit")
             connection.granted[receiver] = credits
@@ -356,8 +356,8 @@ class Capture:
     def error(self, connection, sender, xid, values, hold):
         is_call_of_the_other = xid in connection.in_flight[SIDES[sender]]
         is_own_call = not is_call_of_the_other and xid in connection.in_flight[sender]
-        hold("error-sender", not is_own_call, "RDMA_ERROR for a Call of its own")
-        hold("error-call", is_call_of_the_other, "RDMA_ERROR for no Call in flight")
+        hold("error-sender", not is_own_call, "RDMA_ERROR for a call of its own")
+        hold("error-call", is_call_of_the_other, "RDMA_ERROR for no call in flight")
         code, low, high = (values.get("rpcordma." + name, [""])[0] for name in ("errcode", "vers_low", "vers_high"))
         is_range = bool(low) and bool(high) and int(low) <= int(high) and not int(low) <= 1 <= int(high)
         is_kept = code in ("2", "ERR_CHUNK") or (code in ("1", "ERR_VERS") and is_range)
@@ -366,9 +366,9 @@ class Capture:
     def call(self, connection, sender, transaction, xid, form, length, invalidates, hold):
         in_flight, granted = connection.before[sender]
         if granted is None:
-            hold("first", in_flight == 0, f"{in_flight} Calls are without Reply, and none was granted")
+            hold("first", in_flight == 0, f"{in_flight} calls are without reply, and none was granted")
         else:
-            hold("credits", in_flight < granted, f"{in_flight} Calls are in flight, {granted} granted")
+            hold("credits", in_flight < granted, f"{in_flight} calls are in flight, {granted} granted")
         hold("invalidate-call", invalidates is None, f"it invalidates {invalidates}")
         reads, returns = offered(transaction)
         chunks = transaction["read_chunks"]
@@ -425,7 +425,7 @@ class Capture:
         if invalidates is not None:
             announced = all((connection.set_up[side] or {}).get("remote_invalidation") for side in SIDES)
             hold("announced", announced, "not announced by both")
-            hold("invalidated", invalidates in handles, f"{invalidates:#010x} is not a handle of its Call")
+            hold("invalidated", invalidates in handles, f"{invalidates:#010x} is not a handle of its call")
         hold("reply-reads", not transaction.get("reply_read_chunks"), "a Read list")
         if form not in (MSG, NOMSG):
             return
@@ -456,7 +456,7 @@ class Capture:
             hold("result", written == data, f"{written} bytes returned of {data}")
 
     def copied(self, returns, values, hold):
-        """The Write and Reply chunks of a Reply, which is the only message that its frame completes."""
+        """The Write and Reply chunks of a reply, which is the only message that its frame completes."""
         if len(values["rpcordma.xid"]) > 1:
             return
         for name, key in (("rdma_handle", "handle"), ("rdma_offset", "offset")):
@@ -464,7 +464,7 @@ class Capture:
             wanted = [int(segment[key], 16) for segment in returns]
             # A Write chunk without an item comes back empty (RFC 8267 section 6.4.1).
             filled = [int(segment[key], 16) for segment in returns if segment["returned"] is not None]
-            hold("copied", found in (wanted, filled), f"{name} {found}, and in the Call {wanted}")
+            hold("copied", found in (wanted, filled), f"{name} {found}, and in the call {wanted}")
 
     def returned(self, chunk, is_complete, hold):
         if not chunk["segments"]:
@@ -493,10 +493,10 @@ class Capture:
         if is_own:
             return
         ended = None if offers else connection.ended[owner].get(access.handle)
-        hold(f"{name}-late", ended is None, f"the Call {ended} has its Reply")
+        hold(f"{name}-late", ended is None, f"the call {ended} has its reply")
         if ended is not None:
             return
-        hold("handle", bool(offers), "of no Call in flight")
+        hold("handle", bool(offers), "of no call in flight")
         if offers:
             end = access.offset + access.length
             is_inside = any(offer.offset <= access.offset and end <= offer.offset + offer.length for offer in offers)

@@ -1,7 +1,7 @@
-"""Says where the time of Transactions goes. Standard input: the Transactions of a capture as JSON Lines; argument: its name.
+"""Says where the time of transactions goes. Standard input: the transactions of a capture as JSON Lines; argument: its name.
 
-Of the operation that takes most time altogether the median of each phase: the Call, data that the server fetches, the server, data
-that it brings, and the Reply (docs/transaction.schema.json).
+Of the operation that takes most time altogether the median of each phase: the call, data that the server fetches, the server, data
+that it brings, and the reply (docs/transaction.schema.json).
 """
 
 import collections
@@ -18,7 +18,7 @@ def main():
         if phases and transaction.get("latency_ns"):
             of[transaction["operation"]].append((transaction["latency_ns"], phases))
     if not of:
-        print(f"{sys.argv[1]}: no Transaction has times")
+        print(f"{sys.argv[1]}: no transaction has times")
         return
     name, those = max(of.items(), key=lambda item: sum(latency for latency, _ in item[1]))
 

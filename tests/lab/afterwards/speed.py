@@ -1,5 +1,5 @@
 """Says how fast a replay was beside the kernel's client. Argument: the lines of scenarios/speed.sh, one a turn: the workload, the
-turn, its Calls, the microseconds of the kernel's client and of the replay, and the MiB a second of the wire, or -.
+turn, its calls, the microseconds of the kernel's client and of the replay, and the MiB a second of the wire, or -.
 
 Prints the median of each with the least and the most, and how many times the kernel's rate the replay's is, turn by turn: what
 happens on the host meanwhile happens to both.
@@ -24,7 +24,7 @@ def main():
             turns.setdefault(name, []).append((int(calls), float(kernel), float(replay), wire))
     for name, of in turns.items():
         kernel, replay = ([turn[at] / 1000 for turn in of] for at in (1, 2))
-        print(f"{name}: {len(of)} turns of {of[0][0]} Calls")
+        print(f"{name}: {len(of)} turns of {of[0][0]} calls")
         print(f"  the kernel's client  {spread(kernel, 'ms')}")
         print(f"  the replay           {spread(replay, 'ms')}")
         print(f"  its rate             {spread([k / r for k, r in zip(kernel, replay)], 'of the kernel', 2)}")

@@ -1,18 +1,18 @@
 """Compares the program's decoding of a capture with the journal of the client.
 
-Standard input: the program's Transactions (JSON Lines). Argument: the journal of transport_exercise, a line a Call. Each Call of
-the one must be in the other, once, with the same form, the same bytes and the same chunks, both ways. A Call that the client gave
-up with its connection, because no Reply came, is held to what was sent.
+Standard input: the program's transactions (JSON Lines). Argument: the journal of transport_exercise, a line a call. Each call of
+the one must be in the other, once, with the same form, the same bytes and the same chunks, both ways. A call that the client gave
+up with its connection, because no reply came, is held to what was sent.
 """
 
 import json
 import sys
 
 NAMES = (
-    "form", "bytes of the Call", "bytes in its Send", "bytes fetched", "Read segments", "Write segments", "Reply segments",
-    "form of the Reply", "bytes of the Reply", "bytes by the Write chunk",
+    "form", "bytes of the call", "bytes in its Send", "bytes fetched", "Read segments", "Write segments", "Reply segments",
+    "form of the reply", "bytes of the reply", "bytes by the Write chunk",
 )  # fmt: skip
-REPLY = NAMES.index("form of the Reply")
+REPLY = NAMES.index("form of the reply")
 
 
 def segments(chunks):
@@ -20,7 +20,7 @@ def segments(chunks):
 
 
 def told(line):
-    """A Transaction, as the journal has it."""
+    """A transaction, as the journal has it."""
     call, reply = line["call"], line["reply"]
     read, write = segments(line["read_chunks"]), segments(line["write_chunks"])
     returned = segments([line["reply_chunk"]]) if line["reply_chunk"] else []
@@ -89,7 +89,7 @@ def main():
     for difference in wrong[:50]:
         print(difference)
     print(
-        f"{len(seen)} Calls, {unanswered} of them given up, {bytes_moved} bytes in Read and Write chunks, "
+        f"{len(seen)} calls, {unanswered} of them given up, {bytes_moved} bytes in Read and Write chunks, "
         f"{invalidations} handles invalidated: "
         f"{len(wrong)} differences from what the client did"
     )

@@ -1,6 +1,6 @@
 """Compares the program's counts of a capture with the counters of the client's kernel.
 
-Arguments: the program's Transactions (JSON Lines), and /proc/self/mountstats before and after the end of the capture, which are
+Arguments: the program's transactions (JSON Lines), and /proc/self/mountstats before and after the end of the capture, which are
 the same but for what the client did meanwhile of its own accord. Calls, bytes sent and bytes received of each operation must
 lie between the two, and so must the bytes that came back in Write and Reply chunks.
 """
@@ -48,11 +48,11 @@ def kernel(path):
 
 
 def program(path):
-    """The same, as the program has it; and how many Transactions are not complete."""
+    """The same, as the program has it; and how many transactions are not complete."""
     with open(path, encoding="utf-8") as text:
         lines = [json.loads(line) for line in text]
     transactions = [line for line in lines if line["kind"] == "transaction"]
-    # A Call that goes once more after a reconnect is one Call to the kernel, whose bytes it counts as often as they are sent.
+    # A call that goes once more after a reconnect is one call to the kernel, whose bytes it counts as often as they are sent.
     again = {line["retry_of"] for line in transactions if line.get("retry_of")}
     operations = collections.defaultdict(lambda: [0, 0, 0])
     returned = incomplete = 0
@@ -90,11 +90,11 @@ def main():
     if not theirs:
         wrong.append("the kernel counted nothing")
     if incomplete:
-        wrong.append(f"{incomplete} Transactions are not complete")
+        wrong.append(f"{incomplete} transactions are not complete")
     for difference in wrong:
         print(difference)
     calls = sum(counters[0] for counters in theirs.values())
-    print(f"{calls} Calls of {len(theirs)} operations: {len(wrong)} differences from the kernel's counters")
+    print(f"{calls} calls of {len(theirs)} operations: {len(wrong)} differences from the kernel's counters")
     sys.exit(1 if wrong else 0)
 
 

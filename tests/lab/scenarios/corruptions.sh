@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # A capture of `basic` (BRING) replayed at its original times, while somebody on the server damages one of its files as soon as that is as it is
-# in the end. Each of the 20 runs must find it: exit code 1, in a Reply or in the final check. corruptions.tsv has one line per run: the damage,
+# in the end. Each of the 20 runs must find it: exit code 1, in a reply or in the final check. corruptions.tsv has one line per run: the damage,
 # the exit code, and what the report says first. Before and after them a run without damage must have exit code 0.
 # settings: MEMORY=3072 LIMIT=3000
 # shellcheck source=tests/lab/guest/replaying.sh

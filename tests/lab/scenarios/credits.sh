@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# More processes than the server grants credits (GRANT): the client has as many Calls in flight as it may. Each reads and writes a
+# More processes than the server grants credits (GRANT): the client has as many calls in flight as it may. Each reads and writes a
 # file of its own, past the caches.
-# TRACE=1 writes client.trace: the times at which xprtrdma posts each Call and handles its Reply, by the clock of the packets, and the
+# TRACE=1 writes client.trace: the times at which xprtrdma posts each call and handles its reply, by the clock of the packets, and the
 # client's own times of each (rpc_stats_latency).
 # keys: GRANT TRACE
 # settings: GRACE_ENDS=never GRANT=8 TRACE= MOUNT_OPTIONS=rsize=65536,wsize=65536

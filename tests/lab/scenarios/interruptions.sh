@@ -13,7 +13,7 @@
 # shellcheck source=tests/lab/guest/replaying.sh
 . /lab/guest/replaying.sh
 
-# With KERBEROS=1 and OPTIONS=--sec=krb5, Calls are signed with tickets of the machine, as the captured client had them.
+# With KERBEROS=1 and OPTIONS=--sec=krb5, calls are signed with tickets of the machine, as the captured client had them.
 if [ -n "$KERBEROS" ]; then export KRB5_CLIENT_KTNAME=/etc/krb5.keytab; fi
 
 # interrupt KIND SECONDS: does it so many seconds after the run has changed the directory data, which is then no longer as in $seeded.
@@ -69,7 +69,7 @@ for capture in /shared/brought/*; do
     name=${name%.pcap}
     number=$((number + 1))
     seed_capture "$capture" "$name" "$number"
-    # The first run may take longer: siw loses first Calls on a busy host.
+    # The first run may take longer: siw loses first calls on a busy host.
     replay "$name" none 1 || failed+=("$name")
     undisturbed=$took lost=$unreplayable
     replay "$name" none 2 || failed+=("$name")

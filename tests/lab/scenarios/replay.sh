@@ -77,13 +77,13 @@ begin_grace() {
         ) > /dev/null 2>&1 &"
 }
 
-# count_refused COUNT SIGN: gives the sign as soon as sign_of has selected so many Transactions.
+# count_refused COUNT SIGN: gives the sign as soon as sign_of has selected so many transactions.
 count_refused() {
     "$program" -l -i eth0 -Y "$sign_of" -c "$1" --summary none > /dev/null 2> /tmp/refused
     sign "$2"
 }
 
-# pace_of NAME: that of the capture, but where what happens on the server must come between two Calls that are near to each other:
+# pace_of NAME: that of the capture, but where what happens on the server must come between two calls that are near to each other:
 # a sign takes some tenths of a second to be seen and followed. PACE= is for all.
 pace_of() {
     if [ -n "${PACE:-}" ]; then
@@ -91,7 +91,7 @@ pace_of() {
         return
     fi
     case $1${SERVER:+-$SERVER} in
-    # Between the Call that an outsider comes after, and the one that answers him, are 150 ms.
+    # Between the call that an outsider comes after, and the one that answers him, are 150 ms.
     *-deleg | *-cb-getattr) echo x0.1 ;;
     # The grace period ended within 30 ms of an OPEN.
     siw-v42) echo x0.1 ;;
@@ -102,7 +102,7 @@ pace_of() {
 }
 
 # outsider TREE NUMBER: somebody on the server, who waits for a sign before each thing that he does to the files of deleg.sh. What the
-# client still asks after the Call of a sign comes within a third of a second.
+# client still asks after the call of a sign comes within a third of a second.
 outsider() {
     on_server "(
         then_do() {
@@ -128,7 +128,7 @@ looker() {
         ) > /shared/looker.$2.said 2>&1 &"
 }
 
-# send_outsider NUMBER COUNT...: gives a sign each time that so many Calls of NFSv4 about open files were answered. OPENs that follow a
+# send_outsider NUMBER COUNT...: gives a sign each time that so many calls of NFSv4 about open files were answered. OPENs that follow a
 # recall are not counted.
 send_outsider() {
     local number=$1 seen=0 sent=0
@@ -191,7 +191,7 @@ replay() {
         counting=$!
         await_capturing /tmp/refused
     fi
-    # After the last Call about each file before its delegation was recalled, or the file was looked at.
+    # After the last call about each file before its delegation was recalled, or the file was looked at.
     local after=()
     case $name${SERVER:+-$SERVER} in
     *-v40-deleg) after=(4 8 11) ;;

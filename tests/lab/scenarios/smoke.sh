@@ -22,7 +22,7 @@ start_recording probe
 ask "rdma://$host/export?vers=3" probe-v3 '^  READ +[0-9,]+ at most' '^Exports \(MOUNT' '^  /export +'
 ask "rdma://$host/" probe-rdma "^  transport +RDMA \($fabric\), device ${TRANSPORT}0$" \
     "^  private data +sent      Send 4,096, Receive 4,096" "^ +received  Send 4,096, Receive 4,096.*, in $filled bytes$" \
-    '^  inline +4,096 bytes per Call, 4,096 bytes per Reply$' '^  credits +[0-9]+ granted, 128 requested$' \
+    '^  inline +4,096 bytes per call, 4,096 bytes per reply$' '^  credits +[0-9]+ granted, 128 requested$' \
     '^  NULL +.* median of 32$' '^  NFS versions +3, 4$' \
     '^NFSv3$' '^NFSv4.0$' '^NFSv4.1$' '^NFSv4.2$' '^  session +[0-9,]+ slots' '^  root +.*data/'
 # What NFSv4 has at its root, NFSv3 has at /export: all minor versions have limits.

@@ -65,7 +65,7 @@ again() {
     mount_export 4.2 rsize=1048576,wsize=1048576 > /dev/null
 }
 
-# depth_of NAME: how many Calls work has in flight at most.
+# depth_of NAME: how many calls work has in flight at most.
 depth_of() {
     case $1 in
     read-4k) echo 16 ;;
@@ -74,7 +74,7 @@ depth_of() {
     esac
 }
 
-# replayed NAME TURN: drives what was recorded again as fast as it goes, with as many Calls in flight at most.
+# replayed NAME TURN: drives what was recorded again as fast as it goes, with as many calls in flight at most.
 replayed() {
     "$program" replay run "${run[@]}" --directory "speed-$1" --seeded --pace max --credits "$(depth_of "$1")" -T json "/tmp/$1.trace" \
         > "/shared/$1-$2.json" 2> "/shared/$1.said" || {

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The transport of the program against the kernel's server: probe in each version, and the test client (TOOL, the example
-# transport_exercise) with every form of Call. What it recorded is looked at afterwards (afterwards/transport.sh).
+# transport_exercise) with every form of call. What it recorded is looked at afterwards (afterwards/transport.sh).
 # CALLS: how many small ones; LARGEST: the most bytes in one operation, which follows from the server's MEMORY.
 # keys: CALLS LARGEST
 # settings: MEMORY=7168 LIMIT=2400
@@ -22,7 +22,7 @@ for version in 3 4.0 4.1 4.2; do
 done
 # Whether the server invalidates handles: rxe has windows to try that with, siw has not.
 case $TRANSPORT in
-rxe) invalidated='used in [1-9][0-9]* of [0-9]+ Replies, not announced by the server' ;;
+rxe) invalidated='used in [1-9][0-9]* of [0-9]+ replies, not announced by the server' ;;
 siw) invalidated='not announced: the device has no memory windows' ;;
 esac
 "${probe[@]}" --remote-invalidation --server "rdma://$host/?vers=4.2" > /shared/probe-invalidation
@@ -34,7 +34,7 @@ if [ "$TRANSPORT" = rxe ]; then [ "$used" -gt 0 ]; else [ "$used" -eq 0 ]; fi
 say "PASSED probe of remote invalidation"
 largest=${LARGEST:-$(sed -n 's/^  READ *\([0-9,]*\) at most$/\1/p' /shared/probe-4.0 | tr -d ,)}
 
-# The file that is written to, in a folder whose READDIR takes a Long Reply; and one whose delegation is recalled.
+# The file that is written to, in a folder whose READDIR takes a long reply; and one whose delegation is recalled.
 on_server '
     : > /export/data/many300/exercise
     chmod 666 /export/data/many300/exercise
@@ -93,7 +93,7 @@ operations() { grep -cE "\"direction\":\"$1\".*\"operation\":\"$2\".*\"status\":
 [ "$(operations forward DELEGRETURN)" -eq 1 ]
 say "PASSED recall"
 
-# The server goes in the middle of Calls, and comes back.
+# The server goes in the middle of calls, and comes back.
 "$exercise" until-gone "$server" > /shared/gone.said 2>&1 &
 going=$!
 sleep 3
