@@ -503,7 +503,7 @@ fn set_attribute(path: &Path, name: &str, value: &[u8]) -> bool {
     setxattr(path, name, value, XattrFlags::empty()).is_ok()
 }
 
-/// What `stat`, `getfacl` and `getfattr` show.
+/// Access of a file: output of `stat`, `getfacl` and `getfattr`.
 #[derive(Debug, PartialEq)]
 struct Access {
     owner: u32,
@@ -708,7 +708,7 @@ fn cut_input_replaces_nothing() {
     column.end();
 }
 
-/// What a pipe gave cannot be read again.
+/// Input of a pipe cannot be read again.
 #[test]
 fn part_of_a_pipe_is_kept() {
     let bytes = captures::bytes(LONG_CAPTURE);

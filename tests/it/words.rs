@@ -38,17 +38,18 @@ fn calls_and_replies_are_lower_case() {
     files(&root.join("captures/golden"), &[".txt"], &mut paths);
     files(&root.join("tests/it/snapshots"), &[".snap"], &mut paths);
     files(&root.join("man"), &[".1"], &mut paths);
-    files(&root.join("docs"), &[".md"], &mut paths);
+    files(&root.join("docs"), &[".md", ".json"], &mut paths);
     let mut texts: Vec<_> =
         paths.iter().map(|path| (path.display().to_string(), fs::read_to_string(path).unwrap())).collect();
     help(&cli::command(), &[], &mut texts);
     assert!(texts.len() > 200, "{}", texts.len());
     // A word or a number before it on the line, so that it begins no sentence, title or cell.
-    let word = Regex::new(r"[[:alnum:],;)] (Transactions?|Calls?|Reply|Replies)\b(?: chunks?\b)?").unwrap();
+    let word =
+        Regex::new(r"[[:alnum:],;)] (Transactions?|Calls?|Reply|Replies)\b(?: (?:\(`r`\) )?chunks?\b)?").unwrap();
     let names = [
         r"Remote Procedure Call",
         r"MPA Reply",
-        r"Reply chunks?",
+        r"Reply (?:\(`r`\) )?chunks?",
         r"\bV\d(?:\.\d)? (?:Call|Reply)",
         r"\bRPC +\d+ Call",
         // Titles.

@@ -123,7 +123,7 @@ fn serve(watched: &Arc<Mutex<Watched>>) -> Proxy {
     proxy
 }
 
-/// What is run.
+/// Command under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
     Replay,
