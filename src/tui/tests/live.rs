@@ -72,7 +72,11 @@ fn interface() -> Screen {
 impl Screen {
     /// Draws at a width without processing results, and returns the text.
     fn at_width(&mut self, width: u16) -> String {
-        self.terminal = Terminal::new(TestBackend::new(width, 30)).unwrap();
+        self.at_size(width, 30)
+    }
+
+    fn at_size(&mut self, width: u16, height: u16) -> String {
+        self.terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         self.draw();
         self.text()
     }
@@ -108,7 +112,7 @@ fn no_part_of_the_first_line_is_cut() {
             set(&mut screen.app, link, waiting);
             for (key, width) in "123456".chars().flat_map(|key| (40..=200).map(move |width| (key, width))) {
                 screen.app.view = TuiView::ALL[key as usize - '1' as usize];
-                let text = screen.at_width(width);
+                let text = screen.at_size(width, 3);
                 let line = text.lines().next().unwrap();
                 let names = line.split(' ').filter(|word| !word.is_empty());
                 let state = names
