@@ -208,14 +208,18 @@ impl TcpConversation {
         matches!(self.protocol, StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls)
     }
 
+    /// Returns `true` if the protocol is to be detected by its first bytes.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self.protocol, StreamProtocol::Opening)
+    }
+
     /// Handles a SYN that opens the stream.
     pub(super) fn record_syn(&mut self, sender: ConnectionSideAOrB, syn: CapturedSyn) {
         self.opened_by.get_or_insert(if syn.acknowledgment.is_some() { sender.peer() } else { sender });
         let (own, peer) = self.directions.own_and_peer(sender);
         own.record_syn(syn.sequence, syn.time);
-        match syn.acknowledgment {
-            Some(acknowledgment) => peer.start_after_answer(acknowledgment, syn.time),
-            None => peer.await_answer(),
+        if let Some(acknowledgment) = syn.acknowledgment {
+            peer.start_after_answer(acknowledgment, syn.time);
         }
         if let StreamProtocol::MidStream { looked_at: 0 } = self.protocol {
             self.protocol = StreamProtocol::Opening;

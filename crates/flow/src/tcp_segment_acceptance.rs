@@ -190,7 +190,9 @@ impl Flow {
     ) -> bool {
         let flags = segment.flags;
         let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
-        let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.is_parsed()) else { return false };
+        let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.is_parsed() || stream.is_opening()) else {
+            return false;
+        };
         let is_placed = stream.directions[sender].place(segment.sequence) == SegmentPlace::Near;
         if data.length == 0 || !is_placed || !flags.ack() || flags.syn() || flags.rst() {
             return false;
@@ -207,10 +209,11 @@ impl Flow {
     /// Delivers a segment with a wrong checksum that its receiver acknowledged.
     #[cold]
     pub(super) fn deliver_doubtful_segment(&mut self, at: usize, sender: ConnectionSideAOrB) {
-        let mut is_delivered = false;
-        self.dispatch_stream(at, sender, |own, dispatcher| is_delivered = own.deliver_doubtful(dispatcher));
-        if is_delivered {
+        let stream = self.streams.get_mut(at);
+        if stream.is_some_and(|stream| stream.directions[sender].accept_doubtful()) {
             self.stats.uncount_undecoded(UndecodedReason::BadChecksum);
+            self.end_detection(at);
+            self.dispatch_stream(at, sender, |own, dispatcher| own.deliver_buffered(dispatcher));
         }
     }
 

@@ -572,7 +572,7 @@ impl Flow {
     }
 
     /// Ends protocol detection by the first bytes of a stream.
-    fn end_detection(&mut self, at: usize) {
+    pub(super) fn end_detection(&mut self, at: usize) {
         if let Some(stream) = self.streams.get_mut(at) {
             let forgotten = stream.detect_in_buffered();
             self.count_undetected(at, &forgotten);

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 use flate2::read::GzDecoder;
@@ -140,6 +141,15 @@ impl Segment {
 
     fn without_payload(self) -> Self {
         self.with_payload(&[])
+    }
+
+    fn with_more_bytes(self, random: &mut Random, count: Range<u64>) -> Self {
+        let count = count.start + random.below(count.end - count.start);
+        let more: Vec<u8> = (0..count).map(|_| random.word() as u8).collect();
+        let data = [self.payload(), &more].concat();
+        let mut longer = self.with_payload(&data).sealed();
+        longer.0[TCP + 16] ^= 0x5a;
+        longer
     }
 
     fn ports(&self) -> [u16; 2] {
@@ -295,6 +305,12 @@ const DAMAGES: [(&str, Maker); 22] = [
     }),
 ];
 
+/// A copy with a wrong checksum and other bytes behind it.
+const LONGER_COPIES: [(&str, Maker); 2] = [
+    ("many bytes", |random, s| s.with_more_bytes(random, 200..1400)),
+    ("few bytes", |random, s| s.with_more_bytes(random, 1..200)),
+];
+
 /// Client, server, direction and XID of a transaction.
 type Name = (String, String, bool, u32);
 
@@ -433,6 +449,12 @@ fn damaged_segment_changes_nothing() {
     strays_change_nothing(&DAMAGES);
 }
 
+/// RFC 9293 section 3.1: also if the copy begins with right bytes, as that of an FPDU.
+#[test]
+fn longer_damaged_copy_changes_nothing() {
+    strays_change_nothing(&LONGER_COPIES);
+}
+
 /// A damaged segment, and one in four IP fragments that continues it: both are delivered, and counted nowhere.
 #[test]
 fn damaged_run_in_fragments_is_counted_once() {
@@ -547,6 +569,14 @@ fn many_stray_segments_cost_few_transactions() {
     }
 }
 
+/// Delays the frames that 10.9.0.`late` sent.
+fn delay(frames: &mut [Captured], late: u8, milliseconds: i64) {
+    for frame in frames {
+        let is_late = frame.bytes.get(12..14) == Some(&[8, 0]) && frame.bytes.get(29) == Some(&late);
+        frame.time += i64::from(is_late) * milliseconds * 1_000_000;
+    }
+}
+
 /// Numbers give the order of both directions (RFC 9293 section 3.4), whatever their clocks: up to 200 ms apart.
 #[test]
 fn skewed_clocks_of_directions_lose_nothing() {
@@ -555,10 +585,7 @@ fn skewed_clocks_of_directions_lose_nothing() {
         for (late, milliseconds) in [1, 2].into_iter().flat_map(|late| [1, 20, 50, 100, 200].map(|ms| (late, ms))) {
             for is_sorted in [true, false] {
                 let mut frames = original.frames.clone();
-                for frame in &mut frames {
-                    let is_late = frame.bytes.get(12..14) == Some(&[8, 0]) && frame.bytes.get(29) == Some(&late);
-                    frame.time += i64::from(is_late) * milliseconds * 1_000_000;
-                }
+                delay(&mut frames, late, milliseconds);
                 if is_sorted {
                     frames.sort_by_key(|frame| frame.time);
                 }
@@ -566,6 +593,25 @@ fn skewed_clocks_of_directions_lose_nothing() {
                 let what = format!("{}: 10.9.0.{late} {milliseconds} ms late, sorted: {is_sorted}", original.name);
                 faults.extend(fault.map(|fault| format!("{what}: {fault}")));
             }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The same with lost segments, whose retransmission is captured after its acknowledgement; and if the capture begins
+/// in the middle of the connection, so that no SYN tells where the other direction begins.
+#[test]
+fn skewed_losses_and_late_starts_lose_nothing() {
+    let mut faults = Vec::new();
+    for (name, start) in [("tcp-v42-bulk-loss.pcap.gz", 0), ("siw-v42.pcap.gz", 400), ("siw-v41.pcap.gz", 400)] {
+        let frames = frames(name).split_off(start);
+        let original = Original { name, transactions: run(&frames), frames, segments: Vec::new() };
+        for (late, milliseconds) in [(1, 50), (1, 100), (1, 200), (2, 100)] {
+            let mut frames = original.frames.clone();
+            delay(&mut frames, late, milliseconds);
+            frames.sort_by_key(|frame| frame.time);
+            let fault = original.fault(&frames, 0);
+            faults.extend(fault.map(|fault| format!("{name}: 10.9.0.{late} {milliseconds} ms late: {fault}")));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -2,12 +2,13 @@
 
 use nfsrdma_dissectors::captured_frame::CapturedSlice;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::iwarp::DdpSegment;
 use nfsrdma_dissectors::iwarp::crc::RunningFpduCrc;
 use nfsrdma_dissectors::iwarp::mpa::{
     FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind, REPLY_KEY,
     REQUEST_KEY,
 };
+use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
+use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
 use super::events::{CrcUse, IwarpEventSink};
@@ -95,14 +96,26 @@ impl MpaStreamDeframer {
         self.payload_buffer.clear();
     }
 
-    /// Returns `true` if the next bytes are the content of an FPDU, or begin a tagged one: its CRC covers them.
+    /// Returns `true` if the next bytes are the content of an FPDU, or one with the tagged data at `next_tagged`, with
+    /// or without its CRC.
     #[inline]
-    pub(super) fn is_within_payload(&self, data: CapturedPacketPayload<'_>) -> bool {
-        const TAGGED: u8 = 0x80;
+    pub(super) fn is_within_payload(
+        &self,
+        data: CapturedPacketPayload<'_>,
+        next_tagged: Option<(Handle, u64)>,
+    ) -> bool {
+        let length = data.length as usize;
         match &self.state {
-            MpaFramingState::Fpdu(fpdu) => fpdu.has_payload_of(data.length as usize),
+            MpaFramingState::Fpdu(fpdu) => fpdu.has_payload_of(length),
             MpaFramingState::AtFpduStart(FpduConfidence::Certain) => {
-                data.bytes.get(FpduHeader::LENGTH).is_some_and(|control| control & TAGGED != 0)
+                let Some((header, _)) = FpduHeader::decode(data.bytes, 0, &mut NullFieldObserver) else { return false };
+                let end = header.fpdu_length();
+                let ulpdu = CapturedSlice::new(data.bytes, length, 0).skip_bytes(FpduHeader::LENGTH);
+                (length == end || length + RunningFpduCrc::LENGTH == end)
+                    && DdpSegment::decode(ulpdu, &mut NullFieldObserver).is_some_and(|(segment, _)| {
+                        matches!(segment.target, DdpSegmentDestination::Tagged { stag, offset }
+                            if Some((stag, offset)) == next_tagged)
+                    })
             }
             _ => false,
         }

@@ -175,6 +175,8 @@ pub(super) struct IwarpMessageReassembler {
     chunk_data: VecDeque<TaggedFpduRun>,
     /// Memory and position of the last tagged segment.
     last_tagged: Option<(Handle, StreamPosition)>,
+    /// Memory and offset of the bytes that would continue it.
+    pub(super) next_tagged: Option<(Handle, u64)>,
     /// `true` if the peer ended the stream with a Terminate: it refuses what follows.
     is_terminated: bool,
     /// Header of a message, assembled from several parts.
@@ -229,6 +231,7 @@ impl IwarpMessageReassembler {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
                 self.deliver_incomplete(sink);
                 self.last_tagged = Some((stag, payload.range.start));
+                self.next_tagged = Some((stag, offset.wrapping_add(u64::from(payload.data.length))));
                 let owner = match opcode {
                     RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, sink),
                     _ => peer.process_response(stag, offset, &payload, sink),

@@ -123,10 +123,12 @@ impl IwarpConnection {
         own.messages.deliver_incomplete(sink);
     }
 
-    /// Returns `true` if the next bytes of a side are the content of an FPDU, or begin an RDMA Write or Read response.
+    /// Returns `true` if the next bytes of a side are the content of an FPDU, or one that continues an RDMA Write or
+    /// Read response.
     #[inline]
     pub(super) fn is_within_payload(&self, sender: ConnectionSideAOrB, data: CapturedPacketPayload<'_>) -> bool {
-        self.directions[sender].framing.is_within_payload(data)
+        let IwarpDirection { framing, messages, .. } = &self.directions[sender];
+        framing.is_within_payload(data, messages.next_tagged)
     }
 
     /// Returns the start-up frame of a side, which has its private data, and its place in the capture.

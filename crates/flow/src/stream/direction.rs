@@ -2,8 +2,9 @@
 //!
 //! Segments in order pass through without a copy. Those after a gap are buffered until the gap is filled or skipped: at
 //! once if too many bytes are buffered, soon if the receiver has acknowledged the missing bytes and later ones of their
-//! sender were captured, after a second if none were (the clocks of the directions differ), otherwise when no
-//! retransmission is to be expected any more. Bytes sent after receiving some of the other direction wait for those.
+//! sender were captured, after a second if none were, or others were captured after their acknowledgement (the clocks
+//! of the directions differ), otherwise when no retransmission is to be expected any more. Bytes sent after receiving
+//! some of the other direction wait for those.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -114,14 +115,11 @@ pub(crate) enum SegmentPlace {
 /// ones: addresses were replaced, or a network card computes them later.
 #[derive(Clone, Copy, Debug, Default)]
 struct ChecksumHistory {
-    /// Number of right ones, up to [`MIN_RIGHT_CHECKSUMS`].
-    right: u8,
+    /// `true` if one was right: a wrong one means damage from then on.
+    has_right: bool,
     /// `true` if segments with a wrong one were accepted by their receiver.
     is_misleading: bool,
 }
-
-/// Number of right checksums after which a wrong one means damage.
-const MIN_RIGHT_CHECKSUMS: u8 = 2;
 
 /// Sequence number range of one direction of a previous incarnation.
 #[derive(Clone, Copy, Debug)]
@@ -194,8 +192,6 @@ pub(crate) struct TcpStreamDirection {
     early_acknowledgment: Option<TcpSequence>,
     /// `true` if a segment of its sender was captured.
     is_captured: bool,
-    /// `true` if the other direction waits for its first segment.
-    is_awaited: bool,
     /// `true` if nothing of it was captured for so long that the other direction no longer waits for it.
     is_silent: bool,
     checksums: ChecksumHistory,
@@ -446,18 +442,12 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Lets the other direction wait for the first segment of this one.
-    pub(crate) fn await_answer(&mut self) {
-        self.is_awaited = true;
-    }
-
     /// Records the checksum of a segment. Returns `true` if it shows damage.
     pub(crate) fn is_damaged(&mut self, checksum: TcpChecksum) -> bool {
         let history = &mut self.checksums;
         match checksum {
-            TcpChecksum::Good | TcpChecksum::Partial => history.right = (history.right + 1).min(MIN_RIGHT_CHECKSUMS),
-            TcpChecksum::Bad if history.right < MIN_RIGHT_CHECKSUMS => history.is_misleading = true,
-            TcpChecksum::Bad => return !history.is_misleading,
+            TcpChecksum::Good | TcpChecksum::Partial => history.has_right = true,
+            TcpChecksum::Bad => return history.has_right && !history.is_misleading,
             TcpChecksum::Unknown => {}
         }
         false
@@ -486,10 +476,11 @@ impl TcpStreamDirection {
         false
     }
 
-    /// Buffers what no other segment had of a kept one with a wrong checksum. Returns `false` if that is nothing: it
-    /// was damaged, and sent again.
+    /// Buffers the new bytes of a kept segment with a wrong checksum. Returns `false` if others had the first of them:
+    /// it was damaged, and sent again, perhaps shorter.
     fn buffer_doubtful(&mut self, segment: &OutOfOrderSegment) -> bool {
-        let Some(next) = self.next_position.filter(|next| *next < segment.end()) else { return false };
+        let first = segment.at.max(segment.expected);
+        let Some(next) = self.next_position.filter(|next| *next <= first) else { return false };
         self.checksums.is_misleading = true;
         let known = next.saturating_sub(segment.at) as u32;
         self.buffer_new_part(segment.to_stream_bytes().after(known), segment.received);
@@ -501,14 +492,9 @@ impl TcpStreamDirection {
         self.doubtful.as_ref().is_some_and(|segment| self.acknowledged >= segment.end())
     }
 
-    /// Delivers the kept segment with a wrong checksum. Returns `false` if a copy was delivered instead.
-    pub(crate) fn deliver_doubtful(&mut self, reader: &mut impl TcpDirectionReader) -> bool {
-        let Some(segment) = self.doubtful.take() else { return false };
-        if !self.buffer_doubtful(&segment) {
-            return false;
-        }
-        self.deliver_contiguous(None, reader);
-        true
+    /// Buffers the kept segment with a wrong checksum for delivery. Returns `false` if a copy was delivered instead.
+    pub(crate) fn accept_doubtful(&mut self) -> bool {
+        self.doubtful.take().is_some_and(|segment| self.buffer_doubtful(&segment))
     }
 
     /// Returns `true` if a segment with this number can be one of this stream.
@@ -658,8 +644,8 @@ impl TcpStreamDirection {
 
     /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
     pub(crate) fn received(&self, acknowledgment: TcpSequence) -> StreamPosition {
-        let Some(next) = self.next_position else { return StreamPosition::from(self.is_awaited) };
         let position = self.position_of(acknowledgment);
+        let Some(next) = self.next_position else { return position };
         // A FIN uses a number too.
         let position = self.end.map_or(position, |end| end.min(position));
         if position > next + MAX_DISTANCE { 0 } else { position }
@@ -667,7 +653,7 @@ impl TcpStreamDirection {
 
     /// Returns the position up to which its bytes were delivered; `None` if the other direction need not wait for it.
     pub(crate) fn delivered_position(&self) -> Option<StreamPosition> {
-        if self.is_silent { None } else { self.next_position.or(self.is_awaited.then_some(0)) }
+        (!self.is_silent).then(|| self.next_position.unwrap_or(self.sent_claim))
     }
 
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
@@ -1053,6 +1039,8 @@ impl TcpStreamDirection {
             (Some(since), _) if self.acknowledged >= hole.end => {
                 let since = first.map_or(since, |first| first.time.max(since));
                 match first.is_some() || self.sent_claim >= hole.end {
+                    // The retransmission of a lost segment follows later ones.
+                    true if self.is_misordered => (since, MAX_CLOCK_SKEW_NS),
                     true => (since, MAX_CAPTURE_DELAY_NS),
                     false if self.is_silent => return None,
                     false => (since, MAX_CLOCK_SKEW_NS),
