@@ -45,6 +45,7 @@ mod packet_opcode_sequence;
 pub mod pending_call_queries;
 pub mod rdma_operation;
 pub mod read_list;
+mod record_header_search;
 mod reliable_connection;
 mod rpc_over_udp;
 mod rpc_records;

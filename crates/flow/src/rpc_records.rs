@@ -16,10 +16,12 @@ use super::frame_kind::FrameContentKind;
 use super::iwarp::mpa_recognition::begins_mpa;
 use super::missing_byte_ranges::add_gap;
 use super::packet_meta::PacketMeta;
+use super::record_header_search::PossibleRecordStart;
 use super::rpc_transaction_matching::retransmitted_message_packets::record_retransmission;
 use super::statistics::FlowDecodingStatistics;
 use super::stream::stream_bytes::{StreamBytes, StreamPosition};
 use super::stream_parser_context::StreamParserBorrowedFlowState;
+use super::stream_protocol::begins_usual_call;
 use super::transaction::CapturedMessage;
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
@@ -95,6 +97,8 @@ pub(super) struct CapturedRpcRecordParser {
     /// Captured bytes of an incomplete record mark.
     mark_bytes: Vec<u8>,
     partial_record: Option<PartialRpcRecord>,
+    /// While a record is searched for: bytes in which one may begin.
+    possible_start: PossibleRecordStart,
     /// Sorted by stream position.
     sent_records: VecDeque<DeliveredRpcRecord>,
 }
@@ -299,6 +303,7 @@ impl CapturedRpcRecordParser {
     /// Delivers the incomplete message: nothing more will come.
     pub(super) fn finish(&mut self, stream_context: &mut StreamParserBorrowedFlowState<'_>) {
         self.lose_sync(stream_context);
+        stream_context.count_without_record(&self.possible_start.clear());
     }
 
     /// Stops storing bytes of the incomplete message, because a memory limit was reached.
@@ -319,24 +324,48 @@ impl CapturedRpcRecordParser {
         stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> StreamBytes<'p> {
         let bytes = stream_bytes.data.bytes;
-        let begins_record = |at: &usize| {
-            let bytes = bytes.get(*at..).unwrap_or_default();
-            let is_matching_reply = || {
-                let reply = rpc::recognize_record(bytes).filter(|message| message.mtype == MsgType::REPLY);
-                reply.is_some_and(|reply| {
-                    stream_context.conversation.has_transaction(stream_context.sender.peer(), reply.xid)
-                })
-            };
-            match at {
-                0 => rpc::recognize_record(bytes).is_some(),
-                _ => rpc::recognize_call_record(bytes).is_some() || is_matching_reply(),
+        let is_matching_reply = |bytes: &[u8]| {
+            let reply = rpc::recognize_record(bytes).filter(|message| message.mtype == MsgType::REPLY);
+            reply.is_some_and(|reply| {
+                stream_context.conversation.has_transaction(stream_context.sender.peer(), reply.xid)
+            })
+        };
+        let begun = self
+            .possible_start
+            .take_record(&stream_bytes, |bytes| begins_usual_call(bytes) || is_matching_reply(bytes));
+        if let Some((ends, without_record)) = begun {
+            stream_context.count_without_record(&without_record);
+            self.state = RpcRecordParserState::Mark;
+            let preceding = stream_context.frame_kinds.len();
+            for end in &ends {
+                self.process(end.to_stream_bytes(), stream_context);
             }
+            // They are the meanings of earlier frames.
+            stream_context.frame_kinds.truncate(preceding);
+            return stream_bytes;
+        }
+        let begins_record = |at: &usize| match bytes.get(*at..).unwrap_or_default() {
+            bytes if *at == 0 => rpc::recognize_record(bytes).is_some_and(|message| message.is_usual),
+            bytes => rpc::recognize_call_record(bytes).is_some() || is_matching_reply(bytes),
         };
         let start = (0..bytes.len()).find(begins_record);
-        let skipped = start.map_or(stream_bytes.data.length, |at| at as u32);
-        if start.is_some() {
-            self.state = RpcRecordParserState::Mark;
-        }
+        let mut skipped = start.map_or(stream_bytes.data.length, |at| at as u32);
+        let without_record = match start {
+            Some(_) => {
+                self.state = RpcRecordParserState::Mark;
+                self.possible_start.clear()
+            }
+            None => {
+                let is_all = stream_context.frame_kinds.len() == first;
+                let (kept, without_record) = self.possible_start.keep(&stream_bytes, is_all);
+                if kept == skipped {
+                    stream_context.frame_kinds.push(FrameContentKind::PartialMessage);
+                }
+                skipped -= kept;
+                without_record
+            }
+        };
+        stream_context.count_without_record(&without_record);
         if skipped > 0 {
             stream_context.count_skipped(
                 skipped,
@@ -344,7 +373,7 @@ impl CapturedRpcRecordParser {
                 start.is_none() && stream_context.frame_kinds.len() == first,
             );
         }
-        stream_bytes.after(skipped)
+        stream_bytes.after(start.map_or(stream_bytes.data.length, |at| at as u32))
     }
 
     /// Handles a retransmission of bytes that were parsed before.

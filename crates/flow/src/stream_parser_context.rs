@@ -9,6 +9,7 @@ use super::frame_kind::FrameContentKind;
 use super::iwarp::events::{IwarpEvent, IwarpEventSink};
 use super::limits::FlowLimits;
 use super::packet_meta::PacketMeta;
+use super::record_header_search::BytesWithoutRecord;
 use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::statistics::FlowDecodingStatistics;
 use super::transaction_slab_key::TransactionSlabKey;
@@ -57,6 +58,12 @@ impl StreamParserBorrowedFlowState<'_> {
             self.stats.count_undecoded_frames(UndecodedReason::NoRecordMark, 1);
         }
         self.frame_kinds.push(FrameContentKind::SkippedBytes { bytes });
+    }
+
+    /// Counts bytes in which no record began.
+    pub(super) fn count_without_record(&mut self, without_record: &BytesWithoutRecord) {
+        self.stats.skipped_bytes += without_record.bytes;
+        self.stats.count_undecoded_frames(UndecodedReason::NoRecordMark, without_record.frames.len() as u64);
     }
 
     /// Counts a frame whose bytes cannot be decoded.

@@ -2,13 +2,14 @@
 
 use nfsrdma_dissectors::address::Port;
 use nfsrdma_dissectors::iwarp::mpa::{REPLY_KEY, REQUEST_KEY};
-use nfsrdma_dissectors::rpc::{self, tls};
+use nfsrdma_dissectors::rpc::{self, MsgType, tls};
 
 use super::by_side::ConnectionSidePair;
 use super::connection_setup::NFS_RDMA_PORT;
 use super::count_categories::UndecodedReason;
 use super::iwarp::IwarpConnection;
 use super::iwarp::mpa_recognition::{begins_fpdu, begins_mpa};
+use super::record_header_search::PossibleRecordStart;
 use super::rpc_records::CapturedRpcRecordParser;
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
@@ -21,6 +22,8 @@ pub(super) enum StreamProtocol {
     MidStream {
         /// Bytes searched completely; of later segments only the first bytes are examined.
         looked_at: u32,
+        /// Bytes in which a record may begin. Allocated for the first.
+        possible_starts: Option<Box<ConnectionSidePair<PossibleRecordStart>>>,
     },
     /// RPC messages in records.
     Records(Box<ConnectionSidePair<CapturedRpcRecordParser>>),
@@ -33,6 +36,11 @@ pub(super) enum StreamProtocol {
 }
 
 impl StreamProtocol {
+    /// Returns the protocol of a stream of which `looked_at` bytes were searched in vain.
+    pub(super) fn mid_stream(looked_at: u32) -> Self {
+        Self::MidStream { looked_at, possible_starts: None }
+    }
+
     /// Returns the memory in bytes, without incomplete messages.
     #[inline]
     pub(super) fn memory_bytes(&self) -> usize {
@@ -51,7 +59,7 @@ impl StreamProtocol {
             Self::Mpa(iwarp) => iwarp.is_within_payload(sender, data),
             Self::Opening => false,
             // Few of its other segments begin a message.
-            Self::MidStream { looked_at } => *looked_at >= MAX_SEARCHED_BYTES,
+            Self::MidStream { looked_at, .. } => *looked_at >= MAX_SEARCHED_BYTES,
             Self::Tls | Self::Other => true,
         }
     }
@@ -132,6 +140,17 @@ pub(super) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> StreamPro
     StreamProtocolDetection::Other
 }
 
+/// Returns `true` if a record with a call begins here, of a program and a version as they exist.
+pub(super) fn begins_usual_call(bytes: &[u8]) -> bool {
+    rpc::recognize_record(bytes).is_some_and(|message| message.mtype == MsgType::CALL && message.is_usual)
+}
+
+/// Returns `true` if a record with a call begins here, in a stream between these ports.
+pub(super) fn begins_call(bytes: &[u8], ports: [Port; 2]) -> bool {
+    // A marker of MPA resembles the mark of a small fragment.
+    begins_usual_call(bytes) && (!ports.contains(&NFS_RDMA_PORT) || bytes.first().is_some_and(|byte| byte & 0x80 != 0))
+}
+
 /// Detects the protocol of a stream by a segment, if its start was not captured. `search_all`: search the
 /// whole segment, not only its first bytes.
 pub(super) fn detect_by_segment(
@@ -148,9 +167,10 @@ pub(super) fn detect_by_segment(
         let may_be_small = !ports.contains(&NFS_RDMA_PORT) && rpc::begins_with_small_fragment(bytes);
         bytes.first().is_some_and(|byte| byte & 0x80 != 0) || may_be_small
     };
+    // The length of an FPDU of MPA and the bytes after it resemble the mark of a fragment that is not the last.
+    let has_usual_message = |bytes: &[u8]| rpc::recognize_record(bytes).is_some_and(|message| message.is_usual);
     let begins_record = |at: &usize| match at {
-        // The length of an FPDU of MPA and the bytes after it resemble the mark of a fragment that is not the last.
-        0 => may_begin_record(bytes) && rpc::recognize_record(bytes).is_some(),
+        0 => may_begin_record(bytes) && has_usual_message(bytes) || begins_call(bytes, ports),
         at => {
             bytes.get(*at..).is_some_and(|bytes| may_begin_record(bytes) && rpc::recognize_call_record(bytes).is_some())
         }

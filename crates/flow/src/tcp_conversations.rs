@@ -90,7 +90,7 @@ pub(super) struct StraySegment {
     pub(super) sender: ConnectionSideAOrB,
     pub(super) first: TcpSequence,
     pub(super) length: u32,
-    /// Captured bytes; none if it is far.
+    /// Captured bytes.
     pub(super) bytes: Vec<u8>,
     pub(super) frames: Vec<FrameNumber>,
     pub(super) time: Timestamp,
@@ -142,7 +142,7 @@ impl TcpConversation {
             number,
             sequence_bases: ConnectionSidePair::default(),
             directions: ConnectionSidePair::default(),
-            protocol: StreamProtocol::MidStream { looked_at: 0 },
+            protocol: StreamProtocol::mid_stream(0),
             opened_by: None,
             connection: None,
             last_frame: FrameNumber::default(),
@@ -188,7 +188,7 @@ impl TcpConversation {
     /// Returns `true` if the stream has carried data, or both sides have opened it.
     pub(super) fn is_living(&self) -> bool {
         let [a, b] = &self.directions.0;
-        !matches!(self.protocol, StreamProtocol::Opening | StreamProtocol::MidStream { looked_at: 0 })
+        !matches!(self.protocol, StreamProtocol::Opening | StreamProtocol::MidStream { looked_at: 0, .. })
             || (a.has_bytes() || b.has_bytes())
             || self.is_established()
     }
@@ -221,7 +221,7 @@ impl TcpConversation {
         if let Some(acknowledgment) = syn.acknowledgment {
             peer.start_after_answer(acknowledgment, syn.time);
         }
-        if let StreamProtocol::MidStream { looked_at: 0 } = self.protocol {
+        if let StreamProtocol::MidStream { looked_at: 0, .. } = self.protocol {
             self.protocol = StreamProtocol::Opening;
         }
     }
@@ -300,8 +300,14 @@ impl TcpConversation {
     /// reveals it, drops them and returns each of their frames with the reason.
     #[must_use]
     pub(super) fn detect_in_buffered(&mut self) -> Vec<(FrameNumber, UndecodedReason)> {
-        if !matches!(self.protocol, StreamProtocol::Opening) {
-            return Vec::new();
+        match &mut self.protocol {
+            StreamProtocol::Opening => {}
+            StreamProtocol::MidStream { possible_starts: starts, .. } => {
+                let starts = std::mem::take(starts).map(|starts| starts.0).into_iter().flatten();
+                let frames = starts.flat_map(|mut start| start.clear().frames).collect();
+                return self.undetected(frames);
+            }
+            _ => return Vec::new(),
         }
         let ports = self.port_numbers();
         let payloads = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_payloads);
@@ -312,7 +318,7 @@ impl TcpConversation {
                 self.set_protocol(verdict);
                 Vec::new()
             }
-            None => self.drop_buffered(StreamProtocol::MidStream { looked_at: 1 }),
+            None => self.drop_buffered(StreamProtocol::mid_stream(1)),
         }
     }
 
@@ -321,20 +327,24 @@ impl TcpConversation {
     #[must_use]
     pub(super) fn drop_buffered(&mut self, protocol: StreamProtocol) -> Vec<(FrameNumber, UndecodedReason)> {
         self.protocol = protocol;
-        let is_of_nfs = stream_protocol::includes_nfs_port(self.port_numbers());
-        let is_cut = self.is_cut;
-        self.has_cut_messages |= is_cut;
-        let buffered = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_frames);
-        let reported = buffered.filter(|_| is_of_nfs);
-        let mut frames: Vec<_> =
-            reported.map(|frame| (frame, stream_protocol::unknown_stream_reason(is_cut))).collect();
-        frames.sort_unstable_by_key(|(frame, _)| *frame);
-        frames.dedup_by_key(|(frame, _)| *frame);
+        self.has_cut_messages |= self.is_cut;
+        let frames = self.directions.0.iter().flat_map(TcpStreamDirection::buffered_frames).collect();
         self.directions.0.iter_mut().for_each(TcpStreamDirection::reset);
-        frames
+        self.undetected(frames)
     }
 
-    fn port_numbers(&self) -> [Port; 2] {
+    /// Returns each of the frames with the reason why it was not decoded if the stream uses an NFS port.
+    pub(super) fn undetected(&self, mut frames: Vec<FrameNumber>) -> Vec<(FrameNumber, UndecodedReason)> {
+        if !stream_protocol::includes_nfs_port(self.port_numbers()) {
+            return Vec::new();
+        }
+        let reason = stream_protocol::unknown_stream_reason(self.is_cut);
+        frames.sort_unstable();
+        frames.dedup();
+        frames.into_iter().map(|frame| (frame, reason)).collect()
+    }
+
+    pub(super) fn port_numbers(&self) -> [Port; 2] {
         [self.ports.a.1, self.ports.b.1]
     }
 

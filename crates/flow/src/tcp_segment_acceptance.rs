@@ -324,15 +324,41 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let is_acknowledged =
-            |stray: &StraySegment| stray.sender != sender && stray.is_followed_at(segment.acknowledgment);
+        let peer = &stream.directions[sender.peer()];
+        // An acknowledgement of the bytes of the stream confirms none that are far from them.
+        let is_acknowledged = |stray: &StraySegment| {
+            stray.sender != sender
+                && stray.is_followed_at(segment.acknowledgment)
+                && (!stray.is_far || peer.place(segment.acknowledgment) == SegmentPlace::Far)
+        };
         let Some(stray) = stream.stray.take_if(|stray| is_acknowledged(stray)) else { return };
         if stray.is_far {
-            let ports = stream.ports;
-            self.end_stream(at, now);
-            self.streams.begin_incarnation(at, ports);
+            self.begin_stream_at(at, now, &stray);
         } else {
             self.deliver_stray_segment(at, &stray);
+        }
+    }
+
+    /// Begins a new stream with a segment that is far from all others.
+    fn begin_stream_at(&mut self, at: usize, now: Timestamp, stray: &StraySegment) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let ports = stream.ports;
+        let last_frame = stream.last_frame;
+        let is_lower = stream.directions[stray.sender].is_near(stray.first);
+        self.end_stream(at, now);
+        self.streams.begin_incarnation(at, ports);
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        stream.last_frame = last_frame;
+        if is_lower {
+            // Its numbers will reach those of the stream before.
+            stream.forget_previous();
+        }
+        stream.directions[stray.sender].record_segment(stray.first, stray.length, stray.time);
+        self.process_stream_bytes(at, stray.sender, stray.packet_meta(), (stray.first, None), stray.data());
+        // They are the meanings of an earlier frame.
+        self.frame_kinds.clear();
+        if self.streams.get_mut(at).is_some_and(|stream| stream.is_parsed()) {
+            self.stats.uncount_undecoded(UndecodedReason::Stray);
         }
     }
 
@@ -353,12 +379,14 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) -> Result<(), FrameContentKind> {
         let Some(stream) = self.streams.get_mut(at) else { return Ok(()) };
-        let ports = stream.ports;
         let is_far = place == SegmentPlace::Far;
         let peer = &stream.directions[sender.peer()];
         let fits_peer = segment.flags.ack() && peer.may_be_acknowledged(segment.acknowledgment);
         let received = peer.received(segment.acknowledgment);
-        let expected = stream.directions[sender].expected_position();
+        let own = &stream.directions[sender];
+        let expected = own.expected_position();
+        // Without its SYN, the stream may have had these bytes.
+        let may_be_other = own.has_begun() || !own.is_near(segment.sequence);
         let previous = stream.stray.take();
         let continued = previous
             .as_ref()
@@ -369,19 +397,17 @@ impl Flow {
                 self.deliver_stray_segment(at, stray);
                 return Ok(());
             }
-            Some(_) if !fits_peer || preceding >= MIN_CONTINUING_SEGMENTS => {
-                self.end_stream(at, packet_meta.time);
-                self.streams.begin_incarnation(at, ports);
+            Some(stray) if !fits_peer || may_be_other && preceding >= MIN_CONTINUING_SEGMENTS => {
+                self.begin_stream_at(at, packet_meta.time, stray);
                 return Ok(());
             }
             _ => {}
         }
-        let bytes = if is_far { Vec::new() } else { segment.payload.bytes.to_vec() };
         stream.stray = Some(Box::new(StraySegment {
             sender,
             first: segment.sequence,
             length: segment.payload.length as u32,
-            bytes,
+            bytes: segment.payload.bytes.to_vec(),
             frames: packet_meta.frames.to_vec(),
             time: packet_meta.time,
             received,

@@ -1,10 +1,11 @@
 //! TCP segments: attribution to streams, and dispatch of their bytes to the protocol of the stream.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::iwarp::mpa::MpaStartupFrameKind;
-use nfsrdma_dissectors::net::{InnermostNetworkPacket, TcpSegment};
+use nfsrdma_dissectors::net::{InnermostNetworkPacket, TcpSegment, TcpSequence};
 use nfsrdma_dissectors::rpcrdma::SidePrivateData;
 
 use super::by_side::ConnectionSidePair;
@@ -20,10 +21,11 @@ use super::frame_kind::FrameContentKind;
 use super::iwarp::IwarpConnection;
 use super::limits::FlowLimits;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
+use super::record_header_search::SegmentEnd;
 use super::rpc_records::{CapturedRpcRecordParser, StreamProtocolUpgrade};
 use super::statistics::FlowDecodingStatistics;
 use super::stream::direction::{self, TcpStreamDirection};
-use super::stream::stream_bytes::{StreamBytes, TcpDirectionReader};
+use super::stream::stream_bytes::{StreamBytes, StreamPosition, TcpDirectionReader};
 use super::stream_parser_context::StreamParserBorrowedFlowState;
 use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::transaction::ConnectionTransport;
@@ -324,7 +326,9 @@ impl Flow {
             if anomaly.is_none() && segment.flags.ack() && !segment.flags.rst() {
                 self.record_acknowledged_messages(at, sender, segment);
             }
-            self.process_stream_bytes(at, sender, packet_meta, segment, data);
+            let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
+            let acknowledgment = segment.flags.ack().then_some(segment.acknowledgment);
+            self.process_stream_bytes(at, sender, packet_meta, (first, acknowledgment), data);
         }
         if anomaly.is_none() {
             self.process_flags_and_ack(at, sender, packet_meta, segment, data);
@@ -416,29 +420,25 @@ impl Flow {
     }
 
     /// Passes bytes to the parser of the stream, or to protocol detection.
-    fn process_stream_bytes(
+    pub(super) fn process_stream_bytes(
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
-        segment: &TcpSegment<'_>,
+        (first, acknowledgment): (TcpSequence, Option<TcpSequence>),
         data: CapturedPacketPayload<'_>,
     ) {
-        let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
         let Some(stream) = self.streams.get_mut(at) else { return };
-        let ports = [segment.source_port, segment.destination_port];
+        let ports = stream.port_numbers();
         let mut is_kept = false;
         let is_opening = matches!(stream.protocol, StreamProtocol::Opening);
         if is_opening && !stream.is_established() && stream.directions[sender].contradicts_start(first, data.length) {
             let ports = stream.ports;
             self.end_stream(at, packet_meta.time);
             self.streams.begin_incarnation(at, ports);
-            return self.process_stream_bytes(at, sender, packet_meta, segment, data);
+            return self.process_stream_bytes(at, sender, packet_meta, (first, acknowledgment), data);
         }
-        let received = match segment.flags.ack() {
-            true => stream.directions[sender.peer()].received(segment.acknowledgment),
-            false => 0,
-        };
+        let received = acknowledgment.map_or(0, |number| stream.directions[sender.peer()].received(number));
         let verdict = match &mut stream.protocol {
             StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls => {
                 if !stream.directions[sender].is_near(first) {
@@ -480,11 +480,8 @@ impl Flow {
                     first_verdict
                 }
             }
-            StreamProtocol::MidStream { looked_at } => {
-                let verdict =
-                    stream_protocol::detect_by_segment(data, ports, *looked_at < stream_protocol::MAX_SEARCHED_BYTES);
-                *looked_at = looked_at.saturating_add(data.length).max(1);
-                verdict
+            StreamProtocol::MidStream { .. } => {
+                return self.search_mid_stream(at, sender, packet_meta, (first, received), data);
             }
             StreamProtocol::Other => StreamProtocolDetection::Other,
         };
@@ -516,6 +513,70 @@ impl Flow {
                 self.dispatch_stream(at, sender.peer(), |own, dispatcher| own.deliver_buffered(dispatcher));
             }
         }
+    }
+
+    /// Searches a segment for the protocol of a stream whose start was not captured. The header of a record may continue
+    /// in the next segment.
+    fn search_mid_stream(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        packet_meta: PacketMeta<'_>,
+        (first, received): (TcpSequence, StreamPosition),
+        data: CapturedPacketPayload<'_>,
+    ) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let ports = stream.port_numbers();
+        let is_of_nfs = stream_protocol::includes_nfs_port(ports);
+        let StreamProtocol::MidStream { looked_at, possible_starts } = &mut stream.protocol else { return };
+        let is_searched = *looked_at < stream_protocol::MAX_SEARCHED_BYTES;
+        *looked_at = looked_at.saturating_add(data.length).max(1);
+        let stream_bytes = StreamBytes { at: first.0.into(), data, meta: packet_meta };
+        let (own, peer) = possible_starts.get_or_insert_default().own_and_peer(sender);
+        let begun = own.take_record(&stream_bytes, |bytes| stream_protocol::begins_call(bytes, ports));
+        let verdict = match begun {
+            Some(_) => StreamProtocolDetection::Records,
+            None => stream_protocol::detect_by_segment(data, ports, is_searched),
+        };
+        if verdict == StreamProtocolDetection::Undecided {
+            if (is_searched || is_of_nfs) && !own.contains(&stream_bytes) {
+                let (kept, without_record) = own.keep(&stream_bytes, true);
+                if kept == data.length && is_of_nfs {
+                    self.frame_kinds.push(FrameContentKind::PartialMessage);
+                }
+                let undetected = stream.undetected(without_record.frames);
+                self.count_undetected(at, &undetected);
+            }
+            return;
+        }
+        let begins_before = begun.is_some();
+        let (ends, without_record) = begun.unwrap_or_else(|| (VecDeque::new(), own.clear()));
+        let peer_ends = peer.take_ends();
+        stream.set_protocol(verdict);
+        if let StreamProtocol::Records(records) = &mut stream.protocol
+            && begins_before
+        {
+            records[sender].expect_record();
+        }
+        let undetected = stream.undetected(without_record.frames);
+        self.count_undetected(at, &undetected);
+        self.dispatch_segment_ends(at, sender, &ends);
+        self.dispatch_stream(at, sender, |own, dispatcher| {
+            own.process_segment(first, data, packet_meta, received, dispatcher)
+        });
+        self.dispatch_segment_ends(at, sender.peer(), &peer_ends);
+    }
+
+    /// Dispatches bytes of earlier segments, which waited for the detection of the protocol.
+    fn dispatch_segment_ends(&mut self, at: usize, sender: ConnectionSideAOrB, ends: &VecDeque<SegmentEnd>) {
+        let preceding = self.frame_kinds.len();
+        for end in ends {
+            let StreamBytes { at: position, data, meta } = end.to_stream_bytes();
+            let first = TcpSequence(position as u32);
+            self.dispatch_stream(at, sender, |own, dispatcher| own.process_segment(first, data, meta, 0, dispatcher));
+        }
+        // They are the meanings of earlier frames.
+        self.frame_kinds.truncate(preceding);
     }
 
     /// Records the messages that a segment with data acknowledges: its sender had received them before it sent the

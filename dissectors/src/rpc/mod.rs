@@ -20,8 +20,8 @@ pub use header::{
 pub use message_kind::RpcMessageKind;
 pub use program::Program;
 pub use recognize::{
-    MAX_SPREAD_HEADER_BYTES, RecognizedRpcMessage, begins_with_small_fragment, recognize, recognize_call_record,
-    recognize_record,
+    MAX_SPREAD_HEADER_BYTES, RecognizedRpcMessage, begins_with_small_fragment, may_begin_record, recognize,
+    recognize_call_record, recognize_record,
 };
 
 use crate::xdr::Xdr;

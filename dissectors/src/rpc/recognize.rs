@@ -16,6 +16,9 @@ pub struct RecognizedRpcMessage {
     pub xid: Xid,
     /// Call or Reply.
     pub mtype: MsgType,
+    /// `false` for a Call of a program or a version that hardly exists: bytes in the middle of a stream look like one by
+    /// chance.
+    pub is_usual: bool,
 }
 
 /// Recognizes an RPC message of `length` bytes, of which `bytes` were captured. A Call must be present through its
@@ -39,7 +42,8 @@ pub fn recognize(bytes: &[u8], length: usize) -> Option<RecognizedRpcMessage> {
         // The bytes present do not contradict it.
         Err(error) => error.is_cut() && (mtype == MsgType::REPLY || is_plausible(Program(word(12)?))),
     };
-    is_sane.then_some(RecognizedRpcMessage { xid: Xid(word(0)?), mtype })
+    let is_usual = mtype == MsgType::REPLY || is_usual(Program(word(12)?), word(16)?);
+    is_sane.then_some(RecognizedRpcMessage { xid: Xid(word(0)?), mtype, is_usual })
 }
 
 /// Recognizes a record at the start of `bytes`: a record mark followed by an RPC message, whose header may be spread
@@ -112,13 +116,37 @@ fn recognize_small_fragments(mut bytes: &[u8]) -> Option<RecognizedRpcMessage> {
 /// header looks like one.
 pub fn recognize_call_record(bytes: &[u8]) -> Option<RecognizedRpcMessage> {
     let has_structure = bytes.first()? & 0x80 != 0 || begins_with_small_fragment(bytes);
-    recognize_record(bytes).filter(|message| has_structure && message.mtype == MsgType::CALL)
+    recognize_record(bytes).filter(|message| has_structure && message.mtype == MsgType::CALL && message.is_usual)
+}
+
+/// Returns `true` if these bytes, the last ones of a segment, can begin a record of which more is needed to recognize
+/// it. It then begins behind its first empty fragments, which have nothing.
+pub fn may_begin_record(bytes: &[u8]) -> bool {
+    let word = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk()).map(|word| u32::from_be_bytes(*word));
+    let Some(mark) = RecordMark::from_bytes(bytes) else {
+        return bytes.first().is_some_and(|byte| byte & 0x7e == 0);
+    };
+    if begins_with_small_fragment(bytes) {
+        return bytes.len() < MAX_SPREAD_HEADER_BYTES && mark.length > 0;
+    }
+    bytes.len() < RecordMark::LENGTH + MIN_RECOGNIZABLE_BYTES
+        && (MIN_MESSAGE_BYTES..=MAX_RECORD_BYTES).contains(&mark.length)
+        && word(8).is_none_or(|mtype| mtype <= MsgType::REPLY.0)
+        && word(12).is_none_or(|next| next <= VERSION)
 }
 
 /// Returns `true` if the program number may exist: numbers below 100000 were never assigned. RFC 5531 section 8.3.
 fn is_plausible(program: Program) -> bool {
     matches!(program.0, 100_000..=0x5fff_ffff)
 }
+
+/// Returns `true` for a program in a range from which numbers were assigned or chosen, and a version as programs have.
+fn is_usual(program: Program, version: u32) -> bool {
+    matches!(program.0, 100_000..=999_999 | 0x2000_0000..=0x5fff_ffff) && version <= MAX_USUAL_VERSION
+}
+
+/// Largest version of a program that is expected in the middle of a stream.
+const MAX_USUAL_VERSION: u32 = 255;
 
 #[cfg(test)]
 mod tests {
@@ -188,7 +216,7 @@ mod tests {
             for first in 0..24 {
                 let record = [fragment(&message[..first], false), fragment(&message[first..], true)].concat();
                 let found = recognize_record(&record);
-                assert_eq!(found, Some(RecognizedRpcMessage { xid: Xid(7), mtype }), "{first}");
+                assert_eq!(found, Some(RecognizedRpcMessage { xid: Xid(7), mtype, is_usual: true }), "{first}");
                 assert_eq!(recognize_call_record(&record).is_some(), mtype == MsgType::CALL);
                 assert_eq!(recognize_record(&record[..20]), None);
             }
@@ -197,6 +225,33 @@ mod tests {
             assert!(recognize_record(&record).is_some());
         }
         assert_eq!(recognize_record(&[0; 200]), None);
+    }
+
+    #[test]
+    fn rfc5531_section_8_3_unusual_program_is_no_record() {
+        for (program, version, expected) in [(100_003, 4, true), (0x4000_0000, 1, true), (0x30_0000, 4, false)]
+            .into_iter()
+            .chain([(100_003, 256, false), (100_003, 0x28_0000, false)])
+        {
+            let call = words(&[0x8000_0028, 7, 0, 2, program, version, 0, 0, 0, 0, 0]);
+            assert_eq!(recognize_call_record(&call).is_some(), expected, "{program} {version}");
+        }
+    }
+
+    #[test]
+    fn any_prefix_of_header_may_begin_record() {
+        let fragment = |bytes: &[u8], mark: u32| [&(bytes.len() as u32 | mark).to_be_bytes()[..], bytes].concat();
+        let message = words(&[7, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]);
+        for first in 1..24 {
+            let record = [fragment(&message[..first], 0), fragment(&message[first..], 1 << 31)].concat();
+            for length in 1..record.len() {
+                let prefix = &record[..length];
+                assert!(may_begin_record(prefix) || recognize_record(prefix).is_some(), "{first} {length}");
+            }
+        }
+        for other in [&[][..], b"/", &[0; 4], &[0x80, 0, 0, 40, 0, 0, 0, 7, 1], &[0x80, 0, 0, 8]] {
+            assert_eq!(may_begin_record(other), other == [0x80, 0, 0, 40, 0, 0, 0, 7, 1], "{other:?}");
+        }
     }
 
     proptest::proptest! {

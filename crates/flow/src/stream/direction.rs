@@ -103,7 +103,7 @@ const MAX_BYTES_BEFORE_SYN: i32 = 1 << 24;
 /// Place of a segment in a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentPlace {
-    /// Within the bytes that may follow soon, or before.
+    /// Within the bytes that may follow soon, or before, from the first byte on.
     Near,
     /// Ahead of them: many segments are missing, or its number is wrong.
     Ahead,
@@ -308,13 +308,20 @@ impl TcpStreamDirection {
     pub(crate) fn place(&self, sequence: TcpSequence) -> SegmentPlace {
         let Some(next) = self.next_position else { return SegmentPlace::Near };
         let at = self.position_of(sequence);
-        if at.abs_diff(next) >= MAX_DISTANCE {
+        if at.abs_diff(next) >= MAX_DISTANCE || self.is_before_start(at) {
             SegmentPlace::Far
         } else if at > self.captured_end().max(self.acknowledged) + MAX_BYTES_AHEAD {
             SegmentPlace::Ahead
         } else {
             SegmentPlace::Near
         }
+    }
+
+    /// Returns `true` if a position is before the first byte, so that it is none of this stream: a copy of bytes before
+    /// the first captured ones is possible until the receiver has acknowledged more. A keep-alive repeats the number
+    /// before the first byte.
+    fn is_before_start(&self, at: StreamPosition) -> bool {
+        at + 1 < self.from && (self.first_sequence.is_some() || self.acknowledged > self.from)
     }
 
     /// Returns `true` if bytes with this number continue the captured ones, or repeat some that were not acknowledged.

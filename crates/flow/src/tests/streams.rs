@@ -339,14 +339,59 @@ fn a_new_syn_between_the_same_ports_is_another_connection() {
 }
 
 #[test]
-fn a_new_stream_without_syn_begins_with_its_second_segment() {
+fn new_stream_without_syn_loses_nothing() {
     let (mut s, mut frames) = opened();
     frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
     let mut s = s.from(0x7000_0000, 0x9000_0000);
-    frames.extend([s.send(Client, &call(8)), s.send(Client, &call(9)), s.send(Server, &reply(9))]);
-    let outcome = run(&frames);
-    assert_eq!(outcome.lines()[1], "#2 c2 > 9 GETATTR NFS3ERR_STALE call 7 reply 8");
-    assert_eq!(outcome.undecoded(), [(UndecodedReason::Stray, 1)]);
+    frames.extend([s.send(Client, &call(8)), s.send(Client, &call(9)), s.send(Server, &[reply(8), reply(9)].concat())]);
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5",
+            "#2 c2 > 8 GETATTR NFS3ERR_STALE call 6 reply 8",
+            "#3 c2 > 9 GETATTR NFS3ERR_STALE call 7 reply 8",
+        ],
+    );
+}
+
+/// RFC 9293 section 3.10.7.4: a stream at lower numbers begins when the peer acknowledges them.
+#[test]
+fn stream_at_lower_numbers_begins() {
+    for [client, server] in [[0x10_0000, 0x30_0000], [1000, 1000], [0x800_0000, 2000], [1000, 0]] {
+        let (mut s, mut frames) = opened();
+        let [first_client, first_server] = s.next;
+        for xid in 0..9 {
+            if xid == 3 {
+                s = s.from(first_client.wrapping_sub(client), first_server.wrapping_sub(server));
+            }
+            frames.extend([s.send(Client, &call(xid)), s.flags(Server, ACK), s.send(Server, &reply(xid))]);
+        }
+        let outcome = run(&frames);
+        let found: Vec<_> = outcome.transactions.iter().map(|t| (t.xid.0, t.missing_parts().is_empty())).collect();
+        assert_eq!(found, (0..9).map(|xid| (xid, true)).collect::<Vec<_>>(), "{client:x} {server:x}");
+        assert_eq!(outcome.undecoded(), [], "{client:x} {server:x}");
+    }
+}
+
+/// RFC 9293 section 3.10.7.4: bytes below the window are copies, or of another connection; the peer answers them by an
+/// acknowledgement of what it expects.
+#[test]
+fn unacknowledged_lower_numbers_begin_nothing() {
+    for is_opened in [true, false] {
+        let (mut s, mut frames) = opened();
+        if !is_opened {
+            frames.clear();
+        }
+        for xid in 0..9 {
+            frames.extend([s.send(Client, &call(xid)), s.send(Server, &reply(xid)), s.flags(Client, ACK)]);
+            let old = s.at(Client, 999_000, ACK, &call(77));
+            frames.extend([old, s.flags(Server, ACK)]);
+        }
+        let outcome = run(&frames);
+        let found: Vec<_> = outcome.transactions.iter().map(|t| (t.xid.0, t.missing_parts().is_empty())).collect();
+        assert_eq!(found, (0..9).map(|xid| (xid, true)).collect::<Vec<_>>(), "{is_opened}");
+        assert_eq!(outcome.undecoded().iter().map(|(_, count)| count).sum::<u64>(), 9, "{is_opened}");
+    }
 }
 
 #[test]
@@ -505,6 +550,53 @@ fn damaged_data_are_replaced_by_their_copy() {
     }
 }
 
+/// RFC 5531 section 11: whatever segment has a part of a record header, with the SYN and without.
+#[test]
+fn header_may_span_segments() {
+    let first_apart = |message: &[u8], first: usize| {
+        let bytes = [fragment(&message[..first], false), fragment(&message[first..], true)].concat();
+        (bytes, 4 + first)
+    };
+    let empty_last = |message: &[u8], first: usize| ([fragment(message, false), fragment(&[], true)].concat(), first);
+    type Parts<'a> = &'a dyn Fn(&[u8], usize) -> (Vec<u8>, usize);
+    let whole = |message: &[u8], first: usize| (record(message), first);
+    let others: [(&str, Parts<'_>); 3] = [("whole", &whole), ("parted", &first_apart), ("empty last", &empty_last)];
+    for ((name, parts), first) in others.into_iter().flat_map(|other| (1..32).map(move |first| (other, first))) {
+        for begin in [0, 3] {
+            let (mut s, frames) = opened();
+            let mut frames = frames[begin..].to_vec();
+            for xid in 7..10 {
+                for (who, message) in [(Client, getattr_call(xid).body), (Server, getattr_reply(xid).body)] {
+                    let (bytes, end) = parts(&message, first.min(message.len() - 1));
+                    frames.extend([s.send(who, &bytes[..end]), s.send(who, &bytes[end..])]);
+                }
+            }
+            let calls: Vec<_> = (0..3).map(|at| 4 - begin + 4 * at).collect();
+            let whole = |at: &usize| {
+                let (xid, at) = (7 + (at + begin - 4) / 4, *at);
+                let number = (at + begin - 4) / 4 + 1;
+                format!("#{number} c1 > {xid} GETATTR NFS3ERR_STALE call {at},{} reply {},{}", at + 1, at + 2, at + 3)
+            };
+            let outcome = run(&frames);
+            assert_eq!(outcome.lines(), calls.iter().map(whole).collect::<Vec<_>>(), "{name} {first} {begin}");
+            let transaction = &outcome.transactions[0];
+            assert_eq!(transaction.connection.client.port, Some(700), "{name} {first} {begin}");
+            assert_eq!(outcome.undecoded(), [], "{name} {first} {begin}");
+        }
+    }
+}
+
+/// RFC 5531 section 8.3: a server's bytes that look like a call of a program that does not exist turn no role.
+#[test]
+fn unusual_call_in_middle_turns_no_role() {
+    let mut s = Stream::new(700);
+    let words = [0x8000_0100, 0xdf, 0, 2, 0x30_0000, 40, 0, 0, 0, 0, 0].map(u32::to_be_bytes);
+    let mut frames = vec![s.send(Server, &[&[7; 60][..], words.as_flattened()].concat())];
+    frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+    let outcome = expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 2 reply 3"]);
+    assert_eq!(outcome.transactions[0].connection.client.port, Some(700));
+}
+
 /// RFC 5531 section 11: a fragment has any length, also 0.
 #[test]
 fn first_fragment_may_be_smaller_than_header() {
@@ -520,10 +612,6 @@ fn first_fragment_may_be_smaller_than_header() {
                     frames.extend(s.send_in(Client, &parted(&getattr_call(xid).body, first), size));
                     frames.extend(s.send_in(Server, &parted(&getattr_reply(xid).body, first), size));
                     messages.push((xid, getattr_call(xid).body, getattr_reply(xid).body));
-                }
-                // In mid capture, a segment has the beginning of a record.
-                if begin > 0 && size < 28 {
-                    continue;
                 }
                 let outcome = run(&frames);
                 let bytes = |message: &Option<transaction::CapturedMessage>| message.as_ref().unwrap().bytes.clone();
