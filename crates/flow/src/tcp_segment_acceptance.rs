@@ -6,7 +6,8 @@
 //!
 //! - A SYN in a stream that has carried data begins another one only if the other side answers it, or data continue at
 //!   its number.
-//! - So does a segment far from all others only if the next ones continue it, or the other side acknowledges it.
+//! - So does a segment far from all others only if the next ones continue it, or the other side acknowledges it. One
+//!   below the first byte is far, and one that takes an acknowledgement back although it is not older.
 //! - A RST or a FIN outside the window is ignored, and one that its sender outlives is taken back.
 //! - A wrong checksum means damage if others of the same direction are right.
 
@@ -38,6 +39,22 @@ impl TcpConversation {
             && self.stray.is_none()
             && !self.has_unconfirmed_syn()
             && !self.needs_checksum(sender, segment)
+    }
+
+    /// Returns the place of a segment in the direction of its sender.
+    fn place(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> SegmentPlace {
+        let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
+        match own.place(segment.sequence) {
+            // Neither side takes anything back.
+            SegmentPlace::Near
+                if segment.payload.length > 0
+                    && own.precedes_next(segment.sequence)
+                    && peer.is_taken_back_by(segment) =>
+            {
+                SegmentPlace::Far
+            }
+            place => place,
+        }
     }
 
     /// Returns `true` if the checksum of a segment must be checked: it would change more than the content of a message.
@@ -89,15 +106,15 @@ impl Flow {
         let is_unusual = is_suspect
             || stream.stray.is_some()
             || stream.has_unconfirmed_syn()
-            || stream.directions[sender].place(segment.sequence) != SegmentPlace::Near;
+            || stream.place(sender, segment) != SegmentPlace::Near;
         let accepted = match is_unusual {
             true => self.accept_unusual_segment(at, sender, ports, packet_meta, (datagram, segment), is_suspect)?,
             false => (sender, *segment),
         };
         let (sender, segment) = &accepted;
         if let Some(stream) = self.streams.get_mut(at) {
-            let own = &mut stream.directions[*sender];
-            if own.place(segment.sequence) != SegmentPlace::Far {
+            if stream.place(*sender, segment) != SegmentPlace::Far {
+                let own = &mut stream.directions[*sender];
                 let flags = segment.flags;
                 let length = segment.payload.length as u32 + u32::from(flags.syn()) + u32::from(flags.fin());
                 own.record_segment(segment.sequence, length, packet_meta.time);
@@ -156,7 +173,7 @@ impl Flow {
         let sender = self.confirm_syn(at, sender, ports, packet_meta.time, &segment);
         self.confirm_stray_segment(at, sender, packet_meta.time, &segment);
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
-        let place = stream.directions[sender].place(segment.sequence);
+        let place = stream.place(sender, &segment);
         if !was_placed || !(stream.is_parsed() || stream.is_established()) || place == SegmentPlace::Near {
             return Ok((sender, segment));
         }
@@ -329,7 +346,10 @@ impl Flow {
         let is_acknowledged = |stray: &StraySegment| {
             stray.sender != sender
                 && stray.is_followed_at(segment.acknowledgment)
-                && (!stray.is_far || peer.place(segment.acknowledgment) == SegmentPlace::Far)
+                && (!stray.is_far
+                    || peer.place(segment.acknowledgment) == SegmentPlace::Far
+                    || peer.is_taken_back_by(segment)
+                    || peer.exceeds_captured(segment.acknowledgment) && stray.end() == segment.acknowledgment)
         };
         let Some(stray) = stream.stray.take_if(|stray| is_acknowledged(stray)) else { return };
         if stray.is_far {

@@ -57,6 +57,11 @@ const MAX_SEGMENT_FRAMES: usize = 64;
 /// Bookkeeping bytes counted per buffered segment.
 const SEGMENT_OVERHEAD_BYTES: usize = 128;
 
+/// Returns `true` if a timestamp is not older than another one. RFC 7323 section 5.2.
+fn is_not_older(timestamp: u32, other: u32) -> bool {
+    timestamp.wrapping_sub(other) < 1 << 31
+}
+
 /// A segment, or the new part of one, buffered after a gap.
 #[derive(Debug)]
 struct OutOfOrderSegment {
@@ -209,6 +214,8 @@ pub(crate) struct TcpStreamDirection {
     shortest_answer_ns: Option<u64>,
     /// Receive window in the last acknowledgement.
     window: u16,
+    /// Newest timestamp of a segment with an acknowledgement.
+    answer_timestamp: Option<u32>,
     /// Reports of the receiver about missing bytes. Allocated at the first: most streams lose nothing.
     reports: Option<Box<TcpReceiverAcknowledgements>>,
     /// Retransmission that the receiver needed, since the last call of [`TcpStreamDirection::delay_messages`].
@@ -324,6 +331,11 @@ impl TcpStreamDirection {
         at + 1 < self.from && (self.first_sequence.is_some() || self.acknowledged > self.from)
     }
 
+    /// Returns `true` if a number is before that of the next expected byte.
+    pub(crate) fn precedes_next(&self, sequence: TcpSequence) -> bool {
+        self.next_position.is_some_and(|next| self.position_of(sequence) < next)
+    }
+
     /// Returns `true` if bytes with this number continue the captured ones, or repeat some that were not acknowledged.
     pub(crate) fn is_continued_at(&self, sequence: TcpSequence) -> bool {
         self.next_position.is_some_and(|next| {
@@ -345,6 +357,16 @@ impl TcpStreamDirection {
     /// Returns `true` if a number acknowledges bytes that were not captured.
     pub(crate) fn exceeds_captured(&self, acknowledgment: TcpSequence) -> bool {
         self.next_position.is_some() && self.position_of(acknowledgment) > self.captured_end()
+    }
+
+    /// Returns `true` if a segment of the receiver acknowledges less than one before although it is not older, by its
+    /// timestamp: it is of another stream.
+    pub(crate) fn is_taken_back_by(&self, segment: &TcpSegment<'_>) -> bool {
+        segment.flags.ack()
+            && self.position_of(segment.acknowledgment) < self.acknowledged
+            && tcp_receiver_loss_reports::timestamp(segment.options())
+                .zip(self.answer_timestamp)
+                .is_some_and(|(timestamp, newest)| is_not_older(timestamp, newest))
     }
 
     /// Returns `true` if the receiver has acknowledged something.
@@ -928,6 +950,11 @@ impl TcpStreamDirection {
             self.is_gap_requested = true;
         }
         self.last_answer_time = now;
+        if let Some(timestamp) = tcp_receiver_loss_reports::timestamp(segment.options())
+            && self.answer_timestamp.is_none_or(|newest| is_not_older(timestamp, newest))
+        {
+            self.answer_timestamp = Some(timestamp);
+        }
         let window = std::mem::replace(&mut self.window, segment.window);
         if position > self.acknowledged {
             self.acknowledged = position;

@@ -39,6 +39,12 @@ pub(super) fn sack_blocks(options: &[u8]) -> &[[[u8; 4]; 2]] {
     find_sack_blocks(options)
 }
 
+/// Returns the timestamp of the sender of a segment, if that is the first option. RFC 7323 section 3.2.
+#[inline]
+pub(super) fn timestamp(options: &[u8]) -> Option<u32> {
+    options.strip_prefix(&TIMESTAMP_ONLY)?.first_chunk().map(|value| u32::from_be_bytes(*value))
+}
+
 #[cold]
 fn find_sack_blocks(mut options: &[u8]) -> &[[[u8; 4]; 2]] {
     loop {

@@ -373,6 +373,53 @@ fn stream_at_lower_numbers_begins() {
     }
 }
 
+/// RFC 7323 section 5.2: what acknowledges less than before and is not older is of another stream, although its numbers
+/// were those of bytes before.
+#[test]
+fn stream_at_used_numbers_begins_by_timestamps() {
+    for [client, server] in [[300, 300], [200, 100], [50, 150], [400, 200]] {
+        for restarts in [true, false] {
+            let (mut s, frames) = opened();
+            let mut frames: Frames = frames;
+            for xid in 0..12 {
+                if xid == 6 && restarts {
+                    s = s.clone().from(s.next[0] - client, s.next[1] - server);
+                }
+                let mut exchange = vec![s.send(Client, &call(xid)), s.flags(Server, ACK), s.send(Server, &reply(xid))];
+                if xid == 6 && !restarts {
+                    // Late copies of all segments have old timestamps.
+                    frames.extend(frames[3..].to_vec());
+                }
+                exchange.iter_mut().for_each(|frame| stamp(frame, 1000 + xid));
+                frames.extend(exchange);
+            }
+            let outcome = run_spaced(&frames, 20_000_000);
+            let found: Vec<_> = outcome.transactions.iter().map(|t| (t.xid.0, t.missing_parts().is_empty())).collect();
+            assert_eq!(found, (0..12).map(|xid| (xid, true)).collect::<Vec<_>>(), "{client} {server} {restarts}");
+        }
+    }
+}
+
+/// Adds the option of a timestamp to the segment in a frame.
+fn stamp(frame: &mut Vec<u8>, timestamp: u32) {
+    let option = [&[1, 1, 8, 10][..], &timestamp.to_be_bytes(), &[0; 4]].concat();
+    frame.splice(54..54, option);
+    frame[46] = 8 << 4;
+    let length = (frame.len() - 14) as u16;
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Runs frames at this distance in nanoseconds.
+fn run_spaced(frames: &[Vec<u8>], distance_ns: i64) -> Outcome {
+    let mut flow = Flow::new(FlowLimits::default());
+    let numbered = (1_u64..).zip(frames);
+    let meanings =
+        numbered.map(|(at, frame)| feed(&mut flow, at, at as i64 * distance_ns, frame, usize::MAX)).collect();
+    flow.finish();
+    let transactions = std::iter::from_fn(|| flow.next_transaction()).collect();
+    Outcome { flow, transactions, meanings }
+}
+
 /// RFC 9293 section 3.10.7.4: bytes below the window are copies, or of another connection; the peer answers them by an
 /// acknowledgement of what it expects.
 #[test]
