@@ -98,12 +98,12 @@ pub fn format_endpoints(name: &TransactionConnection, glyphs: Glyphs) -> String 
 
 /// Describes the setup parameters of a connection, its sessions, and the RPC-over-RDMA version 2 properties of its
 /// peers.
-pub fn describe_parameters(row: &ConnectionStats) -> String {
+pub fn describe_parameters(row: &ConnectionStats, glyphs: Glyphs) -> String {
     let mut text = if row.tally.name.transport.is_rdma() { set_up(row) } else { String::new() };
     for session in &row.sessions {
         text.push_str(&describe_session(session));
         if let Some(slots) = row.slots.get(&session.id) {
-            let _ = write!(text, "; {}", describe_use("slots", slots));
+            let _ = write!(text, "; {}", describe_use("slots", slots, glyphs));
         }
     }
     if let Some(sides) = message_credits(row) {
@@ -135,7 +135,7 @@ pub fn describe_parameters(row: &ConnectionStats) -> String {
 }
 
 /// Describes the use of credits or slots: `slots: at most 8 in use of 8 granted, at the limit for 1.50 s, to the end`.
-pub fn describe_use(name: &str, series: &CreditSeries) -> String {
+pub fn describe_use(name: &str, series: &CreditSeries, glyphs: Glyphs) -> String {
     let (in_flight, limit) = series.most_in_flight();
     let mut text = format!("{name}: at most {in_flight} in use");
     match limit {
@@ -146,7 +146,7 @@ pub fn describe_use(name: &str, series: &CreditSeries) -> String {
         TimeAtLimit::Unknown => {}
         TimeAtLimit::Never => text.push_str(", never at the limit"),
         TimeAtLimit::Ns(ns) => {
-            let _ = write!(text, ", at the limit for {}", HumanDuration(ns, Glyphs::ASCII));
+            let _ = write!(text, ", at the limit for {}", HumanDuration(ns, glyphs));
             text.push_str(series.exhausted_since.map_or("", |_| ", to the end"));
         }
     }
@@ -340,10 +340,11 @@ impl ConnectionLineWriter {
                 let severity_name = worst.map_or(String::new(), |severity| severity.name().to_owned());
                 let cells: Vec<_> = cells.into_iter().chain([(severity_name, styles.error)]).collect();
                 self.table.line(to, &cells)?;
-                let mut parameters = if is_full { describe_parameters(row) } else { String::new() };
+                let glyphs = self.screen.glyphs;
+                let mut parameters = if is_full { describe_parameters(row, glyphs) } else { String::new() };
                 let hung = row.credits.as_ref().filter(|credits| is_full && credits.exhausted_since.is_some());
                 if let Some(credits) = hung {
-                    let _ = write!(parameters, "; {}", describe_use("credits", credits));
+                    let _ = write!(parameters, "; {}", describe_use("credits", credits, glyphs));
                 }
                 if !parameters.is_empty() {
                     writeln!(to, "    {parameters}")?;

@@ -112,7 +112,7 @@ impl TransactionListLayout {
         add_column(48, Time, time.width());
         add_column(150, Frame, 7);
         add_column(90, Connection, 4);
-        add_column(180, Client, 15);
+        add_column(160, Client, 15);
         add_column(96, Xid, 10);
         add_column(66, Version, 5);
         add_column(0, Operation, 44);
@@ -398,7 +398,8 @@ pub(crate) fn status_and_marks(
     let missing = summary.missing(transaction);
     let bytes: u64 = missing.iter().map(missing_bytes).sum();
     let mut is_ok = status(summary, cell);
-    if let Some(fault) = fault(transaction, summary) {
+    let fault = fault(transaction, summary);
+    if let Some(fault) = fault {
         // The status in a Reply that is refused or wrong says nothing about the Call.
         cell.clear();
         cell.push_str(fault);
@@ -436,6 +437,8 @@ pub(crate) fn status_and_marks(
             MissingPart::Header(RpcMessageKind::Call) => push_mark(cell, format_args!("call cut")),
             MissingPart::Header(RpcMessageKind::Reply) => push_mark(cell, format_args!("reply cut")),
             MissingPart::Undecoded(RpcMessageKind::Call, _) => push_mark(cell, format_args!("call undecoded")),
+            // That it is wrong says why it is not decoded.
+            MissingPart::Undecoded(RpcMessageKind::Reply, _) if fault == Some(WRONG_RESULT) => {}
             MissingPart::Undecoded(RpcMessageKind::Reply, _) => push_mark(cell, format_args!("reply undecoded")),
             MissingPart::Bytes(..) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..) => {}
             // They are the status.
@@ -460,12 +463,15 @@ pub(crate) fn status_and_marks(
     (is_ok, split)
 }
 
+/// Status of a Transaction whose Reply has the results of another Call, or of none.
+const WRONG_RESULT: &str = "wrong result";
+
 /// Returns what makes the status of a Transaction worthless: its receiver refused the Reply, or the Call if there is no
 /// Reply, or the Reply has the results of another Call.
 pub(crate) fn fault(transaction: &Transaction, summary: &RpcSummary) -> Option<&'static str> {
     match transaction.refused_message() {
         Some(_) => Some("refused"),
-        None => summary.has_wrong_result(transaction).then_some("wrong result"),
+        None => summary.has_wrong_result(transaction).then_some(WRONG_RESULT),
     }
 }
 

@@ -41,6 +41,16 @@ fn line(list: &str, operation: &str) -> String {
     list.lines().find(|line| line.contains(operation)).unwrap_or_default().trim().to_owned()
 }
 
+/// RFC 7530 section 15.2: a COMPOUND with the result of one of its two operations only. JSON and the summary call it a
+/// wrong result, too.
+#[test]
+fn status_of_too_few_results() {
+    for screen in [TerminalProfile::pipe(), TerminalProfile::terminal(120), TerminalProfile::terminal(80)] {
+        let line = line(&list("cases/too-few-results.pcap", screen), "REMOVE");
+        assert!(line.ends_with(" wrong result"), "{line}");
+    }
+}
+
 /// RFC 5666 section 3.5: a Reply may offer its data in Read chunks.
 #[test]
 fn the_read_list_of_a_reply_is_among_the_chunks() {

@@ -1,5 +1,6 @@
 //! Tests of the views of real captures.
 
+mod connections;
 mod frames;
 mod list;
 mod tree;

@@ -43,7 +43,7 @@ fn set(app: &mut App, link: CaptureInterfaceLinkState, waiting: usize) {
         path: entry.path(),
         name_length: 4,
         connection: 12,
-        client: nfsrdma_dissectors::address::Address::Unknown,
+        client: nfsrdma_dissectors::address::Address::Ip([10, 0, 0, number as u8 + 1].into()),
         xid: entry.row.xid,
         slot: Some(nfsrdma_analysis::call_session_slots::CallSessionSlot { session: Default::default(), slot: 17 }),
         phase: match number {
@@ -95,6 +95,20 @@ fn the_first_line_and_the_pending_calls_of_an_interface() {
     let lines: Vec<String> =
         WIDTHS.map(|width| screen.at_width(width).lines().next().unwrap_or_default().to_owned()).into();
     insta::assert_snapshot!("live_without_link", lines.join("\n"));
+}
+
+/// The pane says which client waits, before the connection and the XID.
+#[test]
+fn pending_calls_show_their_client() {
+    let mut screen = interface();
+    set(&mut screen.app, CaptureInterfaceLinkState::Up, 4);
+    for width in [90, 120, 160, 170, 210] {
+        let text = screen.at_width(width);
+        for number in 1..=4 {
+            let client = format!("  10.0.0.{number}  conn 12");
+            assert!(text.lines().any(|line| line.contains(&client)), "{width}: {text}");
+        }
+    }
 }
 
 /// At each width each part of the first line is complete or missing, and the important ones are there.

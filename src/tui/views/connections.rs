@@ -134,8 +134,8 @@ fn credits(app: &App, buffer: &mut Buffer, area: Rect) {
     let title = format!("Connection {}", row.tally.name.number);
     let step = format!("peaks of {}", HumanDuration(first.steps.width(), app.tui_glyphs.glyphs));
     rule(app, buffer, head, &title, &step, false);
-    let parameters =
-        if is_rdma { wrapped(&connections::describe_parameters(row), usize::from(area.width)) } else { Vec::new() };
+    let describe = |row| connections::describe_parameters(row, app.tui_glyphs.glyphs);
+    let parameters = if is_rdma { wrapped(&describe(row), usize::from(area.width)) } else { Vec::new() };
     let lines = parameters.len().min(if area.height >= 9 { 2 } else { 0 });
     let (parameters_area, area) = cut_top(area, lines as u16);
     for (line, text) in parameters.into_iter().take(lines).enumerate() {

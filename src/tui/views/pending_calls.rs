@@ -1,5 +1,6 @@
 //! Old pending Calls, shown above the list: the requests of a hanging server.
 
+use nfsrdma_dissectors::address::Address;
 use nfsrdma_flow::transaction::CallDirection;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -52,7 +53,7 @@ pub(super) fn draw(app: &App, buffer: &mut Buffer, area: Rect) -> Rect {
 }
 
 /// Returns the line of a Call: age, operation with its file, state and connection. What does not fit beside age and
-/// operation is left out whole: first the XID, then the connection, then the phase, then the slot.
+/// operation is left out whole: first the XID, then the connection, then the client, then the phase, then the slot.
 fn call_line(app: &App, activity: &LiveActivitySnapshot, row: &PendingCallRow, width: usize) -> Line<'static> {
     let glyphs = &app.tui_glyphs.glyphs;
     let age_ns = activity.age_ns(row);
@@ -73,11 +74,16 @@ fn call_line(app: &App, activity: &LiveActivitySnapshot, row: &PendingCallRow, w
         (phase, progress) = (format!("slot {}", slot.slot), String::new());
     }
     let rest = progress.strip_prefix(&phase).unwrap_or_default();
+    let client = match row.client {
+        Address::Unknown => String::new(),
+        address => format!("  {address}"),
+    };
     let connection = format!("  conn {}", row.connection);
     let xid = if width >= MIN_WIDTH_WITH_XID { format!("  {}", row.xid) } else { String::new() };
     let mut space = space;
     let mut has_all = true;
-    let [phase, rest, connection, xid] = [format!("  {phase}"), rest.to_owned(), connection, xid].map(|part| {
+    let parts = [format!("  {phase}"), rest.to_owned(), client, connection, xid];
+    let [phase, rest, client, connection, xid] = parts.map(|part| {
         has_all &= min_label_width + width_of(&part) <= space;
         if !has_all {
             return String::new();
@@ -99,6 +105,6 @@ fn call_line(app: &App, activity: &LiveActivitySnapshot, row: &PendingCallRow, w
         Span::styled(name.to_owned(), theme::from_anstyle(operation)),
         Span::raw(arguments.to_owned() + &fill),
         Span::styled(phase + &rest, app.theme.notice),
-        Span::styled(connection + &xid, Style::new()),
+        Span::styled(client + &connection + &xid, Style::new()),
     ])
 }

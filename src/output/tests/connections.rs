@@ -1,0 +1,20 @@
+use nfsrdma_analysis::load_over_time::CreditSeries;
+
+use super::transactions;
+use crate::output::connections::describe_use;
+use crate::output::style::Glyphs;
+
+/// As elsewhere, the unit of microseconds is that of the screen.
+#[test]
+fn time_at_limit_has_the_screen_unit() {
+    let mut series = CreditSeries::default();
+    let mut transaction =
+        transactions("rxe-v42.pcap").into_iter().find(|transaction| transaction.reply.is_some()).unwrap();
+    let used = &mut transaction.credit_use;
+    (used.in_flight, used.granted, used.at_limit_ns) = (16, Some(16), 15_000);
+    series.transaction(&transaction);
+    for (glyphs, time) in [(Glyphs::UNICODE, "15.0 µs"), (Glyphs::ASCII, "15.0 us")] {
+        let text = describe_use("credits", &series, glyphs);
+        assert_eq!(text, format!("credits: at most 16 in use of 16 granted, at the limit for {time}"));
+    }
+}
