@@ -12,6 +12,9 @@ pub enum RequiredCaptureEvidence {
     /// No loss between the last idle moment of the connection and the Reply. Without the set-up, the start of each
     /// direction counts as a loss.
     NoLoss,
+    /// No message missing from the capture between the last idle moment of the connection and the Reply; without a
+    /// Reply, until the end of the capture.
+    NoGap,
     /// The kind of the message: Call or Reply. A snap length may cut it, and the Call that shows it may be missing.
     MessageKind,
     /// The messages that are judged, captured to their end.
@@ -30,6 +33,7 @@ impl RequiredCaptureEvidence {
             Self::BothMessages => "call and reply",
             Self::ChunkLists => "complete chunk lists",
             Self::NoLoss => "no packet loss before the reply",
+            Self::NoGap => "no message missing from the capture before the reply",
             Self::MessageKind => "the kind of the message, call or reply",
             Self::WholeMessage => "the complete message",
             Self::Session => "the session from its CREATE_SESSION on",
@@ -40,12 +44,12 @@ impl RequiredCaptureEvidence {
 
 /// Evidence that a message or Transaction provides, or that a rule needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct RequiredCaptureEvidenceSet(u8);
+pub(crate) struct RequiredCaptureEvidenceSet(u16);
 
 impl RequiredCaptureEvidenceSet {
     #[must_use]
     pub(crate) fn with(self, evidence: RequiredCaptureEvidence, is_provided: bool) -> Self {
-        Self(self.0 | u8::from(is_provided) << evidence as u8)
+        Self(self.0 | u16::from(is_provided) << evidence as u8)
     }
 
     #[must_use]

@@ -357,6 +357,7 @@ impl<'t> ConformanceTransaction<'t> {
             .with(RequiredCaptureEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
             .with(RequiredCaptureEvidence::ChunkLists, has_lists)
             .with(RequiredCaptureEvidence::NoLoss, self.transaction.credit_use.is_exact)
+            .with(RequiredCaptureEvidence::NoGap, self.transaction.credit_use.is_gapless)
             .with(RequiredCaptureEvidence::MessageKind, are_kinds_known)
             .with(RequiredCaptureEvidence::WholeMessage, is_whole)
             .with(RequiredCaptureEvidence::Session, has_session)

@@ -567,6 +567,10 @@ pub struct CallCreditUse {
     /// of the connection, which was captured. Nothing shows that one is missing before the first captured packet of
     /// a side whose set-up was not captured.
     pub is_exact: bool,
+    /// `true` if no message is missing from the capture between the last time at which no Call was in flight and the
+    /// Reply; without a Reply, until the end of the connection or of the capture. Messages that were sent again are not
+    /// missing.
+    pub is_gapless: bool,
     /// Number of losses on the connection until the Reply, or until the Call if there is no Reply: messages that were
     /// lost or are missing from the capture, and packets that were sent again.
     pub losses: u64,
@@ -649,6 +653,9 @@ pub struct Transaction {
     /// `true` if an RDMA Read or Write that looks invalid may have been meant for the Call, if transport events are
     /// recorded.
     pub has_suspected_access: bool,
+    /// `true` if bytes of the Transaction lie in an FPDU of iWARP with a wrong ULPDU_Length, if transport events are
+    /// recorded: they are not what their sender meant, and the answer to them shows nothing.
+    pub is_misframed: bool,
     /// `true` if bytes that an RDMA Write moved count for a segment of this Transaction and for another segment of the
     /// same memory.
     pub shares_memory: bool,

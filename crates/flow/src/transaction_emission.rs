@@ -54,11 +54,15 @@ impl Flow {
             self.retries.record_emission(route, transaction.xid, key, unanswered, transaction.index);
             let name_and_direction = connection.name_and_direction(entry.requester);
             (entry.transaction.connection, entry.transaction.direction) = name_and_direction;
-            entry.transaction.has_connection_ended = connection.is_ending && entry.transaction.reply.is_none();
+            let is_unanswered = entry.transaction.reply.is_none();
+            entry.transaction.has_connection_ended = connection.is_ending && is_unanswered;
+            if is_unanswered {
+                let has_gap = entry.gaps_when_idle != connection.conversation.gaps();
+                entry.transaction.credit_use.is_gapless = entry.transaction.call.is_some() && !has_gap;
+            }
             if entry.transaction.has_connection_ended {
                 let conversation = &connection.conversation;
-                let has_gap = entry.gaps_when_idle != conversation.gaps();
-                entry.transaction.credit_use.is_exact = entry.transaction.call.is_some() && !has_gap;
+                entry.transaction.credit_use.is_exact = entry.transaction.credit_use.is_gapless;
                 let is_unanswered = |key: TransactionSlabKey| {
                     self.transaction_table.get(key).is_some_and(|other| {
                         let has_call = other.transaction.call.is_some();

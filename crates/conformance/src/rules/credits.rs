@@ -72,12 +72,14 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 8166 section 3.3.1",
         requirement: "A Requester has no more calls in flight than the Responder granted.",
         explanation: "The Responder may have no receive buffer for the call: the transport then answers RNR NAK, or ends the \
-            connection; the text says if it did. Without replies, the rule is judged from the calls alone, if none is missing \
-            from the capture. The larger of the last two grants counts, because a grant may shrink while a call is under way. \
+            connection; the text says if it did. Only a reply raises the grant: if no message is missing from the \
+            capture (packet numbers leave no gap, and nothing is acknowledged that was not captured), the calls alone \
+            prove the violation, whether a reply, an RNR NAK, a fatal NAK, the end of the connection or nothing \
+            follows. The larger of the last two grants counts, because a grant may shrink while a call is under way. \
             Example: the last two replies granted one credit, and a second call follows before the reply of the first: \"2 \
             calls in flight, 1 granted\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoLoss],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoGap],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
             judge_granted(message, "call")
@@ -92,7 +94,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
-        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoLoss],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoGap],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             judge_granted(message, "reverse call")
@@ -106,7 +108,7 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "Until the first reply, the Requester does not know how many credits it has. Example: a client sends \
             NULL and EXCHANGE_ID at once on a new connection: \"2 calls in flight before the first reply\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoLoss],
+        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoGap],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call())?;
             let used = message.transaction.transaction.credit_use;

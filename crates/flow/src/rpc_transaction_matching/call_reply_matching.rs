@@ -300,7 +300,9 @@ impl ConnectionRpcState {
         transaction.has_suspected_access |= call_time.is_some_and(|sent| self.suspects.may_concern(sent));
         // A Call after a gap of a stream is decoded late: a loss in the other direction may be counted already.
         let is_loss_later = self.last_loss.zip(call_time).is_some_and(|(loss, sent)| loss > sent);
+        let is_gap_later = self.last_gap.zip(call_time).is_some_and(|(gap, sent)| gap > sent);
         transaction.credit_use.is_exact = entry.losses_when_idle == self.losses && !is_loss_later;
+        transaction.credit_use.is_gapless = entry.gaps_when_idle == self.gaps() && !is_gap_later;
         transaction.credit_use.losses = self.losses;
         let now = context.packet_meta.time;
         let credits = &mut self.credits[requester];

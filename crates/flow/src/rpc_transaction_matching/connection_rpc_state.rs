@@ -78,8 +78,10 @@ pub(crate) struct ConnectionRpcState {
     pub(super) losses: u64,
     /// Number of them in which nothing is missing from the capture: packets that were sent again.
     repeats: u64,
-    /// Time of the last of them.
+    /// Time of the last loss.
     pub(super) last_loss: Option<Timestamp>,
+    /// Time of the last of those in which something is missing.
+    pub(super) last_gap: Option<Timestamp>,
     /// `true` if a packet was captured after its acknowledgement: the order of the two directions is unknown.
     pub(crate) is_misordered: bool,
     /// `true` if the set-up of the connection was captured.
@@ -120,6 +122,7 @@ impl ConnectionRpcState {
         self.repeats += other.repeats;
         self.is_misordered |= other.is_misordered;
         self.last_loss = self.last_loss.max(other.last_loss);
+        self.last_gap = self.last_gap.max(other.last_gap);
         self.read_depths.merge_limits(&other.read_depths, is_swapped);
         self.has_cut_lists |= other.has_cut_lists;
         self.merge_dialect(other.dialect);
@@ -213,15 +216,20 @@ impl ConnectionRpcState {
 
     /// Records that packets of the connection were lost, or are missing from the capture.
     pub(crate) fn record_loss(&mut self, now: Timestamp) {
-        self.losses += 1;
-        self.last_loss = Some(now);
-        self.read_depths.forget();
+        self.last_gap = Some(now);
+        self.count_loss(now);
     }
 
     /// Records that a packet was sent again.
     pub(crate) fn record_repeat(&mut self, now: Timestamp) {
-        self.record_loss(now);
+        self.count_loss(now);
         self.repeats += 1;
+    }
+
+    fn count_loss(&mut self, now: Timestamp) {
+        self.losses += 1;
+        self.last_loss = Some(now);
+        self.read_depths.forget();
     }
 
     /// Returns the number of times that messages were found missing from the capture.
