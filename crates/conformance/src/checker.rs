@@ -259,6 +259,18 @@ impl ConformanceChecker {
         }
     }
 
+    /// Removes findings from the tallies of their rules: they count as not judged.
+    #[cold]
+    fn withdraw(&mut self, findings: Vec<Finding>) {
+        for finding in findings {
+            let rules = self.tallies.iter_mut().zip(RULES.iter());
+            for (tally, _) in rules.filter(|(_, rule)| rule.id == finding.rule.id) {
+                (tally.findings, tally.judged) = (tally.findings - 1, tally.judged - 1);
+                tally.not_judged += 1;
+            }
+        }
+    }
+
     /// Counts a verdict. Returns the violation, if it is one.
     fn count(&mut self, rule: usize, verdict: RuleVerdict) -> Option<Violation> {
         let tally = self.tallies.get_mut(rule)?;
@@ -285,6 +297,11 @@ impl ConformanceChecker {
     ) -> Vec<Finding> {
         let event_judgements = key.and_then(|key| self.pending.remove(&key)).unwrap_or_default();
         let TransactionTransportEventJudgements { findings: mut event_findings, undecided_rules } = event_judgements;
+        // Bytes that an FPDU of a wrong length has swallowed or shifted, and the answer to them, prove nothing.
+        let is_judged = !transaction.is_misframed;
+        if !is_judged {
+            self.withdraw(std::mem::take(&mut event_findings));
+        }
         if let Some(attached) = &mut self.attached {
             attached.take(key, transaction, &mut event_findings);
         }
@@ -314,7 +331,7 @@ impl ConformanceChecker {
         let number = transaction.connection.number;
         let mut collected = TransactionFindings { connection: number, findings };
         for kind in [RpcMessageKind::Call, RpcMessageKind::Reply] {
-            if let Some(message) = view.message(kind) {
+            if let Some(message) = view.message(kind).filter(|_| is_judged) {
                 self.judge_message(&message, evidence, &mut collected);
             }
         }
@@ -329,8 +346,11 @@ impl ConformanceChecker {
         };
         let plans: RulePlansAccessor<TransactionCheck> =
             if is_rdma { |plans| &mut plans.rdma_transactions } else { |plans| &mut plans.other_transactions };
-        self.judge(plans, (subjects, evidence), None, |check| check(&view), context, &mut collected);
-        if is_rdma && subjects.contains(RequiredMessagePropertySet::of(&[RequiredMessageProperty::Chunks])) {
+        if is_judged {
+            self.judge(plans, (subjects, evidence), None, |check| check(&view), context, &mut collected);
+        }
+        if is_judged && is_rdma && subjects.contains(RequiredMessagePropertySet::of(&[RequiredMessageProperty::Chunks]))
+        {
             self.judge_absences(&view, (subjects, evidence), (&collected.findings, &undecided_rules));
         }
         let TransactionFindings { mut findings, .. } = collected;

@@ -135,6 +135,8 @@ pub enum RdmapFault {
     MarkerReserved(u16),
     /// No FPDU begins where the one before it ends. RFC 5044 section 4.1.
     NoFpdu,
+    /// No FPDU begins where this one ends, as its ULPDU_Length says.
+    NoFpduBehind,
     /// A ULPDU_Length that is not that of its FPDU, whose CRC shows where it ends. RFC 5044 section 4.1.
     UlpduLength {
         /// ULPDU_Length in bytes.
@@ -244,6 +246,13 @@ pub enum RdmapFault {
         /// Distance of the marker from the start of the FPDU in bytes.
         expected: u16,
     },
+}
+
+impl RdmapFault {
+    /// Returns `true` for a Read Response that does not fit the requests of its receiver.
+    pub(crate) fn is_of_response(&self) -> bool {
+        matches!(self, Self::UnrequestedResponse { .. } | Self::ResponseOrder { .. } | Self::ResponseLength { .. })
+    }
 }
 
 /// Deviation of a start-up frame of MPA from RFC 5044 section 7.1 or RFC 6581.

@@ -137,6 +137,12 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
                 }
                 return;
             }
+            IwarpEvent::Misframed(attribution) => {
+                if let Some((key, _)) = TransactionSlabKey::from_attribution(attribution) {
+                    self.transaction_table.record_misframing(key);
+                }
+                return;
+            }
             IwarpEvent::Terminate(terminate) => {
                 let (conversation, mut context) = self.rpc_context(&packet_meta);
                 conversation.confirm_accesses(&mut context, true);

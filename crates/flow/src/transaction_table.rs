@@ -568,6 +568,14 @@ impl TrackedTransactionTable {
         message.iter_mut().for_each(|message| message.is_refused = true);
     }
 
+    /// Records that bytes of a Transaction lie in an FPDU of a wrong length.
+    #[cold]
+    pub(super) fn record_misframing(&mut self, key: TransactionSlabKey) {
+        if let Some(entry) = self.get_mut(key) {
+            entry.transaction.is_misframed = true;
+        }
+    }
+
     /// Records that the receiver of a Reply was not ready: the Reply is sent again, or the connection ends.
     #[cold]
     pub(super) fn expect_copy(&mut self, key: TransactionSlabKey) {

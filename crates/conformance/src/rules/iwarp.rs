@@ -73,10 +73,12 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A ULPDU_Length is wrong, or the bytes behind an FPDU are not an FPDU. Without CRCs, the receiver uses \
             an FPDU of the wrong length, and cannot decode those that follow. With CRCs, it refuses the FPDU: the CRC is not \
             where the length says, but at the end of the bytes that the sender sent at once. Judged from the start-up frames \
-            on, as long as all bytes are captured. Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \
+            on, as long as all bytes are captured. Nothing else is judged of a transaction with bytes in such an FPDU. \
+            Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \
             \"ULPDU_Length 1010, the ULPDU has 1014 bytes\".",
         check: fault! { fpdus:
             RdmapFault::NoFpdu => "no FPDU behind the one before".to_owned(),
+            RdmapFault::NoFpduBehind => "no FPDU begins where this one ends".to_owned(),
             RdmapFault::UlpduLength { announced, length } => {
                 format!("ULPDU_Length {announced}, the ULPDU has {}", CountWithNoun(length, "byte"))
             },

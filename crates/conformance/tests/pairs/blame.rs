@@ -206,6 +206,118 @@ fn calls_beyond_the_grant_until_the_connection_ends() {
     }
 }
 
+/// What follows calls beyond the grant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ending {
+    Nothing,
+    NotReady,
+    FatalNak,
+    Replies,
+    RepliesAfterNotReady,
+}
+
+/// RFC 8166 section 3.3.1: only a reply raises a grant, so the calls alone show it, whatever follows.
+#[test]
+fn calls_beyond_the_grant_with_other_endings() {
+    /// Syndrome of a NAK: Invalid Request. InfiniBand Architecture Specification volume 1, section 9.7.5.2.8.
+    const INVALID_REQUEST: u8 = 0x61;
+    use Ending::{FatalNak, NotReady, Nothing, Replies, RepliesAfterNotReady};
+    for kind in BOTH {
+        for ending in [Nothing, NotReady, FatalNak, Replies, RepliesAfterNotReady] {
+            if *kind == Kind::Iwarp && !matches!(ending, Nothing | Replies) {
+                continue;
+            }
+            for (calls, credits) in [(4, 1), (3, 2), (6, 4), (4, 4), (1, 1)] {
+                let mut scene = Scene::new(*kind);
+                grant(&mut scene, credits);
+                let psn = scene.fabric.next[Side::Client as usize];
+                let exchanges: Vec<_> = (0..calls).map(|_| Exchange::getattr3(scene.xid())).collect();
+                exchanges.iter().for_each(|exchange| scene.call(exchange));
+                let last = scene.fabric.frames.len() - 1;
+                match ending {
+                    NotReady | RepliesAfterNotReady => {
+                        scene.fabric.acknowledge(Side::Server, psn + calls - 1, RNR_NAK);
+                    }
+                    FatalNak => scene.fabric.acknowledge(Side::Server, psn + calls - 1, INVALID_REQUEST),
+                    // A reply at once may precede the last call.
+                    Replies if *kind == Kind::Iwarp => scene.fabric.tcp(Side::Server, 0x10, &[]),
+                    Replies => scene.fabric.acknowledge(Side::Server, psn + calls - 1, 0x1f),
+                    Nothing => {}
+                }
+                if ending == RepliesAfterNotReady {
+                    scene.fabric.repeat(last);
+                }
+                if matches!(ending, Replies | RepliesAfterNotReady) {
+                    exchanges.iter().for_each(|exchange| scene.reply(exchange));
+                }
+                let found = findings(&scene.fabric.frames);
+                let exceeded: Vec<_> =
+                    found.iter().filter(|finding| finding.rule.id == "rpcrdma/credit-exceeded").collect();
+                let context = || format!("{kind:?} {ending:?} {calls} of {credits}: {:#?}", describe(&found));
+                assert_eq!(exceeded.len() as u32, calls.saturating_sub(credits), "{}", context());
+                for (at, finding) in exceeded.iter().enumerate() {
+                    let in_flight = credits + 1 + at as u32;
+                    assert_eq!(
+                        finding.text,
+                        format!("{in_flight} calls in flight, {credits} granted"),
+                        "{}",
+                        context()
+                    );
+                    assert_eq!(finding.side, EndpointRole::Client, "{}", context());
+                }
+            }
+        }
+    }
+}
+
+/// RFC 5044 section 4.1: without CRCs, what a wrong length swallows or shifts proves nothing, nor do the answers to it.
+#[test]
+fn wrong_ulpdu_length_blames_its_sender() {
+    /// Offsets of the source port and of the payload of a TCP segment.
+    const SOURCE_PORT: usize = 34;
+    const PAYLOAD: usize = 54;
+    for difference in [-12, -4, -3, -1, 1, 4, 60, 200, 1000] {
+        let mut count = 1;
+        let mut at = 0;
+        while at < count {
+            let mut scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [0; 2]);
+            let opening = Exchange::getattr3(scene.xid());
+            scene.exchange(&opening);
+            let first = scene.fabric.frames.len();
+            for _ in 0..2 {
+                let (write, read) = (Exchange::write3(scene.xid(), 1000), Exchange::read3(scene.xid(), 3000, 3000));
+                scene.exchange(&write);
+                scene.exchange(&read);
+            }
+            count = scene.fabric.frames.len() - first;
+            let frame = &mut scene.fabric.frames[first + at];
+            let (side, is_server) = match frame[SOURCE_PORT..SOURCE_PORT + 2] == 20049_u16.to_be_bytes() {
+                true => (EndpointRole::Server, true),
+                false => (EndpointRole::Client, false),
+            };
+            let length = u16::from_be_bytes([frame[PAYLOAD], frame[PAYLOAD + 1]]);
+            let wrong = length.wrapping_add_signed(difference);
+            frame[PAYLOAD..PAYLOAD + 2].copy_from_slice(&wrong.to_be_bytes());
+            let found = findings(&scene.frames());
+            let context = || format!("{length} -> {wrong}, {side}, frame {}: {:#?}", first + at + 1, describe(&found));
+            let (own, other) = match is_server {
+                true => (rules_of(&found, EndpointRole::Server), rules_of(&found, EndpointRole::Client)),
+                false => (rules_of(&found, EndpointRole::Client), rules_of(&found, EndpointRole::Server)),
+            };
+            if (-3..0).contains(&difference) {
+                // The padding hides it: the FPDU ends at the same place.
+                assert_eq!(other, [""; 0], "{}", context());
+                at += 1;
+                continue;
+            }
+            assert_eq!((own, other), (vec!["rdmap/framing"], Vec::new()), "{}", context());
+            let framing = found.iter().find(|finding| finding.rule.id == "rdmap/framing").unwrap();
+            assert_eq!(framing.frames[0].0, (first + at + 1) as u64, "{}", context());
+            at += 1;
+        }
+    }
+}
+
 /// A Reply that the capture lacks may have permitted the Call.
 #[test]
 fn calls_with_a_lost_reply_are_not_judged() {

@@ -24,6 +24,9 @@ pub(crate) enum IwarpEvent<'a> {
     Terminate(RdmapTerminate),
     /// A message that its receiver refused with a Terminate, by its attribution.
     RefusedMessage(RdmaAttribution),
+    /// Bytes of a Transaction, by their attribution, that are not what their sender meant: the length of their FPDU is
+    /// wrong.
+    Misframed(RdmaAttribution),
     /// An FPDU whose headers are known. Only if [`IwarpEventSink::records_events`].
     Fpdu(FpduProperties),
     /// A deviation from the specifications, or damage.

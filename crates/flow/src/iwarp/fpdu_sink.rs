@@ -1,8 +1,9 @@
 //! Receiver of the FPDUs of one direction, and the state that both directions of a connection share.
 
-use nfsrdma_dissectors::iwarp::DdpSegmentDestination;
+use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::iwarp::mpa::MpaStartupFrame;
 use nfsrdma_dissectors::iwarp::rdmap::RdmapOpcode;
+use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
 use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::ddp_segment_payload::DdpSegmentPayload;
@@ -14,6 +15,7 @@ use crate::connection_setup::SetUpFrame;
 use crate::count_categories::UndecodedReason;
 use crate::exceptional_transport_events::{FpduProperties, RdmapFault, TransportAnomalyKind};
 use crate::packet_meta::PacketMeta;
+use crate::stream::stream_bytes::StreamPosition;
 
 /// Number of FPDUs without a correct CRC after which CRCs are considered unused.
 const MAX_CRC_MISSES: u8 = 8;
@@ -58,6 +60,25 @@ pub(super) struct IwarpFpduSink<'a, T> {
     pub(super) peer: &'a mut IwarpMessageReassembler,
     pub(super) sink: &'a mut T,
     pub(super) startup: Option<(MpaStartupFrame, SetUpFrame)>,
+    /// `true` if the peer has sent only a part of its last FPDU: without CRCs, its length may be wrong, so that it has
+    /// requests that are unknown.
+    pub(super) is_peer_within_fpdu: bool,
+}
+
+/// An FPDU whose headers were decoded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecodedFpdu {
+    opcode: RdmapOpcode,
+    start: StreamPosition,
+    /// Frame of its header.
+    frame: FrameNumber,
+    time: Timestamp,
+}
+
+impl DecodedFpdu {
+    pub(super) fn new(segment: &DdpSegment, start: StreamPosition, packet_meta: &PacketMeta<'_>) -> Self {
+        Self { opcode: segment.opcode, start, frame: packet_meta.last_frame(), time: packet_meta.time }
+    }
 }
 
 impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
@@ -72,13 +93,59 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         let is_response = payload.segment.opcode == RdmapOpcode::READ_RESPONSE;
         let has_read_requests = is_response && reads.is_some() && order.has_all_fpdus();
         let fault = order.check(payload, reads, is_peer_silent);
+        let has_crcs = self.shared.crc_use != CrcUse::No;
+        let fault = fault.filter(|fault| has_crcs || !self.is_peer_within_fpdu || !fault.is_of_response());
         self.own.order = Some(order);
         if payload.offset == 0 {
             let properties = FpduProperties { is_ordered, is_untagged, has_read_requests };
             self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
-        if let Some(fault) = fault.filter(|_| payload.was_captured()) {
-            self.fault(fault, payload.meta);
+        match fault.filter(|_| payload.was_captured()) {
+            // Its length may be wrong instead: the FPDU behind it shows that.
+            Some(fault) if !has_crcs && fault.is_of_response() => {
+                self.own.unconfirmed_fault = Some((fault, payload.meta.last_frame(), payload.meta.time));
+            }
+            Some(fault) => self.fault(fault, payload.meta),
+            None => {}
+        }
+    }
+
+    /// Handles the beginning of an FPDU, which shows that the length of the FPDU before is right.
+    #[inline]
+    pub(super) fn confirm_fpdu_before(&mut self) {
+        if self.own.unconfirmed_fault.is_some() {
+            self.report_unconfirmed_fault();
+        }
+    }
+
+    #[cold]
+    fn report_unconfirmed_fault(&mut self) {
+        if let Some((fault, frame, time)) = self.own.unconfirmed_fault.take() {
+            self.fault(fault, PacketMeta::new(&[frame], time));
+        }
+    }
+
+    /// Handles an FPDU of a wrong length, and reports it if it is certain. Its content shows nothing else.
+    #[cold]
+    pub(super) fn misframed_fpdu(&mut self, fpdu: DecodedFpdu, fault: Option<RdmapFault>) {
+        let frames = [fpdu.frame];
+        let packet_meta = PacketMeta::new(&frames, fpdu.time);
+        if let Some(fault) = fault {
+            self.fault(fault, packet_meta);
+        }
+        self.own.unconfirmed_fault = None;
+        if let Some(attribution) = self.own.withdraw_fpdu(fpdu.opcode, fpdu.start) {
+            self.sink.event(packet_meta, IwarpEvent::Misframed(attribution));
+        }
+    }
+
+    /// Returns `true` if this side is expected to send this segment next.
+    pub(super) fn expects(&self, segment: &DdpSegment) -> bool {
+        match segment.target {
+            DdpSegmentDestination::Tagged { stag, .. } => self.knows_memory(stag),
+            DdpSegmentDestination::Untagged { queue, number, offset } => {
+                self.own.order.as_ref().is_some_and(|order| order.expects(queue, number, offset))
+            }
         }
     }
 
@@ -103,6 +170,11 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         self.own.has_cut_segments |= reason == UndecodedReason::CutFrame;
         self.lost_fpdus();
         self.sink.event(packet_meta, IwarpEvent::Undecoded(reason));
+    }
+
+    /// Handles bytes that cannot be decoded and are already attributed to their frames.
+    pub(super) fn lost_bytes(&mut self, reason: UndecodedReason, time: Timestamp) {
+        self.undecoded(reason, PacketMeta::new(&[], time));
     }
 
     #[inline]

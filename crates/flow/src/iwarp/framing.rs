@@ -14,7 +14,7 @@ use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
 use super::events::{CrcUse, IwarpEventSink};
 use super::fpdu_payload_buffering::{FpduHeaderFrames, FpduPayloadBuffer};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget, MAX_HEADER_BYTES};
-use super::fpdu_sink::{IwarpFpduSink, IwarpSharedState};
+use super::fpdu_sink::{DecodedFpdu, IwarpFpduSink, IwarpSharedState};
 use super::markers::MpaMarkerPositions;
 use super::mpa_recognition;
 use super::partial_fpdu::{FpduCrcCheckState, PartialFpdu};
@@ -47,6 +47,13 @@ enum MpaFramingState {
     },
 }
 
+impl MpaFramingState {
+    /// Returns `true` if an FPDU begins at the next byte for certain.
+    fn is_at_certain_fpdu(&self) -> bool {
+        matches!(self, Self::AtFpduStart(FpduConfidence::Certain))
+    }
+}
+
 /// Framing state of one direction.
 #[derive(Debug, Default)]
 pub(super) struct MpaStreamDeframer {
@@ -71,7 +78,12 @@ pub(super) struct MpaStreamDeframer {
     search_budget: FpduSearchBudget,
     /// Number of FPDUs in the current bytes whose ULPDU_Length was examined.
     length_checks: u32,
+    /// The last FPDU whose headers were decoded, if transport events are recorded.
+    last_fpdu: Option<DecodedFpdu>,
 }
+
+/// Length of the shortest FPDU. TCP segments that are shorter have the rest of one.
+const MIN_FPDU_BYTES: u32 = (FpduHeader::LENGTH + DdpSegment::TAGGED_HEADER_LENGTH + RunningFpduCrc::LENGTH) as u32;
 
 /// Maximum number of FPDUs in one TCP segment whose ULPDU_Length is examined because their CRC is not where it says.
 const MAX_LENGTH_CHECKS: u32 = 4;
@@ -140,6 +152,10 @@ impl MpaStreamDeframer {
         self.search_budget = FpduSearchBudget::for_segment(cursor.bytes.len());
         self.length_checks = 0;
         self.recheck_tentative_fpdu(&cursor, out);
+        if out.records_events() {
+            self.recheck_fpdu_length(&cursor, out);
+        }
+        let tcp_segment = cursor;
         while cursor.length > 0 {
             match self.state {
                 MpaFramingState::AtFpduStart(confidence) => {
@@ -149,7 +165,8 @@ impl MpaStreamDeframer {
                         confidence
                     };
                     if confidence == FpduConfidence::Tentative || !self.process_contiguous_fpdu(&mut cursor, out) {
-                        self.begin_fpdu(cursor.at, confidence, out.shared.crc_use);
+                        let is_aligned = cursor.at == tcp_segment.at && cursor.length >= MIN_FPDU_BYTES;
+                        self.begin_fpdu(cursor.at, (confidence, is_aligned), out.shared.crc_use);
                         cursor.had_payload = false;
                     }
                 }
@@ -186,6 +203,117 @@ impl MpaStreamDeframer {
                 MpaFramingState::Refused { .. } => return,
             }
         }
+        if out.records_events() {
+            self.recheck_cut_header(tcp_segment.meta, out);
+        }
+    }
+
+    /// Returns `true` if the position of the last FPDU is certain, and nothing but the FPDU behind it shows its length.
+    fn lacks_proof_of_length(&self, shared: &IwarpSharedState) -> bool {
+        self.is_proven && shared.crc_use == CrcUse::No && self.markers == Some(MpaMarkerPositions::Off)
+    }
+
+    /// Ends an FPDU in the middle of which the next one begins, with a TCP segment: its ULPDU_Length is wrong.
+    #[inline]
+    fn recheck_fpdu_length(&mut self, cursor: &StreamByteCursor<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        if let MpaFramingState::Fpdu(PartialFpdu {
+            confidence: FpduConfidence::Certain, header, captured_bytes, ..
+        }) = self.state
+            && self.is_proven
+            && !matches!(out.shared.crc_use, CrcUse::Unknown { .. })
+            && self.markers == Some(MpaMarkerPositions::Off)
+            && segment_faults::first_segment(cursor.bytes).is_some_and(|segment| out.expects(&segment))
+            && let (Some(start), Some(last)) = (self.last_fpdu_start, self.last_fpdu.take())
+        {
+            let overhead = FpduHeader::LENGTH + RunningFpduCrc::LENGTH;
+            let length = cursor.at.saturating_sub(start).saturating_sub(overhead as u64) as u16;
+            // Without a header, these bytes are the end of the FPDU before.
+            let fault = header.map_or(RdmapFault::NoFpduBehind, |header| RdmapFault::UlpduLength {
+                announced: header.ulpdu_length,
+                length,
+            });
+            out.misframed_fpdu(last, Some(fault));
+            out.shared.counts.skipped_bytes += captured_bytes;
+            self.payload_buffer.clear();
+            out.lost_bytes(UndecodedReason::Framing, cursor.meta.time);
+            (self.is_proven, self.state) = (false, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
+        }
+    }
+
+    /// Ends the framing at bytes behind an FPDU that end with the TCP segment and begin no FPDU.
+    #[inline]
+    fn recheck_cut_header(&mut self, packet_meta: PacketMeta<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+        if let MpaFramingState::Fpdu(PartialFpdu {
+            header: None,
+            confidence: FpduConfidence::Certain,
+            headers,
+            processed_bytes,
+            captured_bytes,
+            is_aligned,
+            ..
+        }) = &self.state
+            && *captured_bytes == *processed_bytes as u64
+            && self.lacks_proof_of_length(out.shared)
+            && !segment_faults::may_begin_fpdu(headers.get(..*processed_bytes).unwrap_or_default())
+        {
+            let (is_aligned, captured) = (*is_aligned, *captured_bytes);
+            self.lose_fpdu(is_aligned, captured, packet_meta, out);
+        }
+    }
+
+    /// Reports that no FPDU is behind the last one, if framing is proven, and enters the search state. `is_aligned`:
+    /// the last one ended with a TCP segment, so that its length is right.
+    #[cold]
+    fn lose_fpdu(
+        &mut self,
+        is_aligned: bool,
+        captured_bytes: u64,
+        packet_meta: PacketMeta<'_>,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
+        let is_proven = self.is_proven;
+        match self.last_fpdu.take().filter(|_| !is_aligned) {
+            Some(last) => out.misframed_fpdu(last, is_proven.then_some(RdmapFault::NoFpduBehind)),
+            None => {
+                out.confirm_fpdu_before();
+                if is_proven {
+                    out.fault(RdmapFault::NoFpdu, packet_meta);
+                }
+            }
+        }
+        self.drop_fpdu(captured_bytes, packet_meta, out);
+    }
+
+    /// Enters the search state at bytes that are no FPDU.
+    fn drop_fpdu(
+        &mut self,
+        captured_bytes: u64,
+        packet_meta: PacketMeta<'_>,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
+        self.resolve_unconfirmed_fpdu(false, out);
+        out.shared.counts.skipped_bytes += captured_bytes;
+        out.undecoded(UndecodedReason::Framing, packet_meta);
+        self.lose_sync(out.shared);
+    }
+
+    /// Records an FPDU whose headers were decoded.
+    #[inline]
+    fn record_fpdu(
+        &mut self,
+        segment: &DdpSegment,
+        packet_meta: &PacketMeta<'_>,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
+        if out.records_events() {
+            out.confirm_fpdu_before();
+            self.last_fpdu = Some(DecodedFpdu::new(segment, self.last_fpdu_start.unwrap_or_default(), packet_meta));
+        }
+    }
+
+    /// Returns `true` if the last FPDU has not ended.
+    pub(super) fn is_within_fpdu(&self) -> bool {
+        matches!(self.state, MpaFramingState::Fpdu(_))
     }
 
     /// Discards a tentative FPDU if a certain one begins with a segment in the middle of it.
@@ -256,8 +384,7 @@ impl MpaStreamDeframer {
             return false;
         };
         if !segment.is_plausible(ulpdu_length) {
-            let is_start =
-                self.is_proven && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
+            let is_start = self.is_proven && self.state.is_at_certain_fpdu();
             let fault =
                 is_start.then(|| segment_faults::fault_of_fpdu(cursor.bytes, header, out.shared.crc_use)).flatten();
             if let Some(kind) = fault
@@ -273,6 +400,17 @@ impl MpaStreamDeframer {
                 self.is_proven = false;
                 return false;
             }
+        }
+        if out.records_events()
+            && self.lacks_proof_of_length(out.shared)
+            && self.state.is_at_certain_fpdu()
+            && !may_continue_with(&mut cursor.clone(), length)
+        {
+            let fpdu = cursor.take(length as u32);
+            self.last_fpdu_start = Some(fpdu.at);
+            self.record_fpdu(&segment, &fpdu.meta, out);
+            self.lose_fpdu(false, fpdu.bytes.len() as u64, fpdu.meta, out);
+            return true;
         }
         let covered = length - RunningFpduCrc::LENGTH;
         let is_accepted = match (out.shared.crc_use, cursor.bytes.get(..covered), cursor.bytes.get(covered..length)) {
@@ -292,6 +430,7 @@ impl MpaStreamDeframer {
         };
         self.last_fpdu_start = Some(cursor.at);
         self.resolve_unconfirmed_fpdu(true, out);
+        self.record_fpdu(&segment, &cursor.meta, out);
         let end = if is_accepted { None } else { self.check_ulpdu_length(cursor, header, out) };
         let fpdu = cursor.take(end.unwrap_or(length) as u32);
         if !is_accepted {
@@ -301,7 +440,7 @@ impl MpaStreamDeframer {
             return true;
         }
         let pad = fpdu.bytes.get(FpduHeader::LENGTH + ulpdu_length..covered).unwrap_or_default();
-        if self.is_proven && pad.iter().any(|byte| *byte != 0) {
+        if self.is_proven && pad.iter().any(|byte| *byte != 0) && may_end_fpdu(cursor) {
             out.fault(RdmapFault::Pad(segment_faults::pad_value(pad)), fpdu.meta);
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
@@ -326,10 +465,8 @@ impl MpaStreamDeframer {
         header: FpduHeader,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) -> Option<usize> {
-        let is_certain = self.is_proven
-            && out.shared.crc_use == CrcUse::Yes
-            && !cursor.is_cut()
-            && matches!(self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
+        let is_certain =
+            self.is_proven && out.shared.crc_use == CrcUse::Yes && !cursor.is_cut() && self.state.is_at_certain_fpdu();
         if !is_certain || !out.records_events() || self.length_checks >= MAX_LENGTH_CHECKS {
             return None;
         }
@@ -358,7 +495,8 @@ impl MpaStreamDeframer {
     }
 
     /// Begins an FPDU that is not contiguous, or has markers in it.
-    fn begin_fpdu(&mut self, at: StreamPosition, confidence: FpduConfidence, crc_use: CrcUse) {
+    /// `is_aligned`: a TCP segment begins with it.
+    fn begin_fpdu(&mut self, at: StreamPosition, (confidence, is_aligned): (FpduConfidence, bool), crc_use: CrcUse) {
         let check = match crc_use {
             CrcUse::No => FpduCrcCheckState::Unused,
             _ => FpduCrcCheckState::Running(RunningFpduCrc::default()),
@@ -372,6 +510,7 @@ impl MpaStreamDeframer {
             crc_check: check,
             is_buffered: confidence == FpduConfidence::Tentative || crc_use == CrcUse::Yes,
             confidence,
+            is_aligned,
             crc_field: [0; RunningFpduCrc::LENGTH],
             pad: 0,
             captured_bytes: 0,
@@ -415,7 +554,7 @@ impl MpaStreamDeframer {
                 let is_over = fpdu.processed_bytes == end;
                 self.attribute_frame(&field, cursor);
                 if is_over {
-                    self.end_fpdu(field.meta, out);
+                    self.end_fpdu(field.meta, cursor, out);
                 }
                 return;
             }
@@ -557,20 +696,18 @@ impl MpaStreamDeframer {
             let is_marker = fpdu.headers.starts_with(&[0; Marker::LENGTH]);
             if is_marker && self.requested_markers == Some(false) && self.last_fpdu_start == self.startup_end {
                 out.fault(RdmapFault::UnrequestedMarkers, data.meta);
-            } else if self.is_proven && out.shared.crc_use == CrcUse::No && fpdu.confidence == FpduConfidence::Certain {
+            } else if out.shared.crc_use == CrcUse::No && fpdu.confidence == FpduConfidence::Certain {
                 // With CRCs, that of the FPDU before is wrong, too.
-                out.fault(RdmapFault::NoFpdu, data.meta);
+                let is_aligned = fpdu.is_aligned;
+                return self.lose_fpdu(is_aligned, captured, data.meta, out);
             }
-            self.resolve_unconfirmed_fpdu(false, out);
-            out.shared.counts.skipped_bytes += captured;
-            out.undecoded(UndecodedReason::Framing, data.meta);
-            self.lose_sync(out.shared);
-            return;
+            return self.drop_fpdu(captured, data.meta, out);
         };
         (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
         let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
         let at = data.at + u64::from(data.length);
         self.resolve_unconfirmed_fpdu(true, out);
+        self.record_fpdu(&segment, &data.meta, out);
         if payload_length == 0 {
             let payload = DdpSegmentPayload {
                 segment: &segment,
@@ -599,7 +736,12 @@ impl MpaStreamDeframer {
         }
     }
 
-    fn end_fpdu(&mut self, packet_meta: PacketMeta<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
+    fn end_fpdu(
+        &mut self,
+        packet_meta: PacketMeta<'_>,
+        rest: &StreamByteCursor<'_>,
+        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
+    ) {
         let MpaFramingState::Fpdu(fpdu) =
             std::mem::replace(&mut self.state, MpaFramingState::AtFpduStart(FpduConfidence::Certain))
         else {
@@ -624,7 +766,8 @@ impl MpaStreamDeframer {
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         let is_accepted = !matches!(crc_result, Some((_, false)));
-        if fpdu.pad != 0 && is_accepted && self.is_proven && fpdu.confidence == FpduConfidence::Certain {
+        let is_certain = self.is_proven && fpdu.confidence == FpduConfidence::Certain;
+        if fpdu.pad != 0 && is_accepted && is_certain && may_end_fpdu(rest) {
             out.fault(RdmapFault::Pad(fpdu.pad), packet_meta);
         }
         match crc_result {
@@ -751,7 +894,7 @@ impl MpaStreamDeframer {
 
     /// Ends the direction: nothing more will come.
     pub(super) fn finish(&mut self, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
-        let MpaFramingState::Fpdu(fpdu) = &self.state else { return };
+        let MpaFramingState::Fpdu(fpdu) = &self.state else { return out.confirm_fpdu_before() };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         out.shared.counts.unknown += 1;
@@ -761,6 +904,26 @@ impl MpaStreamDeframer {
         }
         self.lose_sync(out.shared);
     }
+}
+
+/// Returns `false` if the bytes behind an FPDU of this length in bytes are no FPDU, not even one with a deviation.
+fn may_continue_with(cursor: &mut StreamByteCursor<'_>, fpdu_length: usize) -> bool {
+    cursor.take(fpdu_length as u32);
+    if may_end_fpdu(cursor) {
+        return true;
+    }
+    let Some((header, rest)) = FpduHeader::decode(cursor.bytes, 0, &mut NullFieldObserver) else {
+        return segment_faults::may_begin_fpdu(cursor.bytes);
+    };
+    (cursor.length < MIN_FPDU_BYTES && segment_faults::may_begin_fpdu(cursor.bytes))
+        || segment_faults::fault_of_fpdu(cursor.bytes, header, CrcUse::No).is_some()
+        || segment_faults::length_fault(header, rest).is_some()
+        || segment_faults::fault_of_request_length(cursor, CrcUse::No).is_some()
+}
+
+/// Returns `true` if an FPDU may end before these bytes, the rest of its TCP segment.
+fn may_end_fpdu(rest: &StreamByteCursor<'_>) -> bool {
+    rest.length == 0 || rest.is_cut() || segment_faults::begins_fpdu(rest.bytes)
 }
 
 /// Returns `true` if these bytes may begin a start-up frame.

@@ -21,7 +21,7 @@ use super::events::{IwarpEvent, IwarpEventSink};
 use super::outstanding_rdma_read::OutstandingRdmaRead;
 use super::segment_faults::DdpSegmentOrder;
 use crate::count_categories::UndecodedReason;
-use crate::exceptional_transport_events::TransportAnomalyKind;
+use crate::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use crate::missing_byte_ranges::add_gap;
 use crate::packet_meta::PacketMeta;
 use crate::rdma_operation::{
@@ -186,6 +186,8 @@ pub(super) struct IwarpMessageReassembler {
     pub(super) has_cut_segments: bool,
     /// Order of the segments of this side; `None` after lost FPDUs, and if transport events are not recorded.
     pub(super) order: Option<Box<DdpSegmentOrder>>,
+    /// Deviation of the last FPDU, with its frame and time, that counts if the length of the FPDU is right.
+    pub(super) unconfirmed_fault: Option<(RdmapFault, FrameNumber, Timestamp)>,
 }
 
 impl IwarpMessageReassembler {
@@ -215,6 +217,28 @@ impl IwarpMessageReassembler {
     pub(super) fn drop_partial(&mut self) {
         self.send_reassembly = IwarpSendReassembly::default();
         self.order = None;
+    }
+
+    /// Drops the message of which the last FPDU, of this opcode and from this position on, is a part. If it was
+    /// delivered, or its data were, returns their attribution.
+    #[cold]
+    pub(super) fn withdraw_fpdu(&mut self, opcode: RdmapOpcode, start: StreamPosition) -> Option<RdmaAttribution> {
+        match opcode {
+            _ if opcode.is_send() && self.send_reassembly.is_open => {
+                self.send_reassembly.is_open = false;
+                self.send_reassembly.shrink();
+                None
+            }
+            _ if opcode.is_send() => {
+                let newest = self.sent_messages.back().filter(|sent| sent.range.end > start);
+                newest.map(|sent| sent.attribution)
+            }
+            RdmapOpcode::WRITE | RdmapOpcode::READ_RESPONSE => {
+                let newest = self.chunk_data.back().filter(|run| run.range.end > start);
+                newest.map(|run| run.attribution)
+            }
+            _ => None,
+        }
     }
 
     /// Processes payload of a segment that this side sent.

@@ -84,6 +84,7 @@ impl IwarpConnection {
             peer: &mut peer.messages,
             sink,
             startup: None,
+            is_peer_within_fpdu: peer.framing.is_within_fpdu(),
         };
         own.framing.process(stream_bytes, &mut inner);
         if let Some((startup, frame)) = inner.startup {
@@ -118,6 +119,7 @@ impl IwarpConnection {
             peer: &mut peer.messages,
             sink,
             startup: None,
+            is_peer_within_fpdu: peer.framing.is_within_fpdu(),
         };
         own.framing.finish(&mut inner);
         own.messages.deliver_incomplete(sink);

@@ -34,6 +34,8 @@ pub(super) struct PartialFpdu {
     /// `true` if its payload is buffered: until its CRC is checked, or the next FPDU confirms this one.
     pub(super) is_buffered: bool,
     pub(super) confidence: FpduConfidence,
+    /// `true` if a TCP segment begins with it.
+    pub(super) is_aligned: bool,
     pub(super) crc_field: [u8; RunningFpduCrc::LENGTH],
     /// Captured bytes of its padding, as a big-endian number.
     pub(super) pad: u32,

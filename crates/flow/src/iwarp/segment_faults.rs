@@ -52,8 +52,10 @@ pub(super) fn ulpdu_length_fault(bytes: &[u8], header: FpduHeader) -> Option<(Rd
     let smallest = FpduHeader::LENGTH + DdpSegment::TAGGED_HEADER_LENGTH + RunningFpduCrc::LENGTH;
     let is_end = |end: &usize| *end != header.fpdu_length() && bytes.get(*end..).is_some_and(begins_fpdu);
     let behind = (smallest..searched).step_by(4).filter(is_end);
+    // Another number of bytes of padding.
+    let same = Some(header.fpdu_length()).filter(|end| *end <= searched);
     let whole = Some(bytes.len()).filter(|end| end % 4 == 0 && *end >= smallest && *end != header.fpdu_length());
-    whole.into_iter().chain(behind).find_map(|end| {
+    same.into_iter().chain(whole).chain(behind).find_map(|end| {
         let length = length_by_crc(bytes.get(..end)?)?;
         let fault = RdmapFault::UlpduLength { announced: header.ulpdu_length, length };
         Some((fault, end))
@@ -69,9 +71,8 @@ fn length_by_crc(fpdu: &[u8]) -> Option<u16> {
     if RunningFpduCrc::compute(covered).to_wire_bytes() == field {
         return Some(longest);
     }
-    // Up to three bytes, which are zero, are padding.
-    let padding = behind_header.iter().rev().take(3).take_while(|byte| **byte == 0).count() as u16;
-    (0..=padding).filter_map(|pad| longest.checked_sub(pad)).find(|length| {
+    // Up to three bytes are padding.
+    (0..=3).filter_map(|pad| longest.checked_sub(pad)).find(|length| {
         let crc = RunningFpduCrc::compute(&length.to_be_bytes()).append(behind_header);
         crc.to_wire_bytes() == field
     })
@@ -121,12 +122,24 @@ pub(super) fn length_fault(header: FpduHeader, rest: &[u8]) -> Option<RdmapFault
 
 /// Returns `true` if bytes begin with a plausible FPDU.
 pub(super) fn begins_fpdu(bytes: &[u8]) -> bool {
-    let segment = FpduHeader::decode(bytes, 0, &mut NullFieldObserver).and_then(|(header, rest)| {
-        let length = usize::from(header.ulpdu_length);
-        let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullFieldObserver)?;
-        Some(segment.is_plausible(length))
-    });
-    segment == Some(true)
+    first_segment(bytes).is_some()
+}
+
+/// Returns the segment in the FPDU with which bytes begin, if it is plausible.
+pub(super) fn first_segment(bytes: &[u8]) -> Option<DdpSegment> {
+    let (header, rest) = FpduHeader::decode(bytes, 0, &mut NullFieldObserver)?;
+    let length = usize::from(header.ulpdu_length);
+    let (segment, _) = DdpSegment::decode(CapturedSlice::new(rest, length, 0), &mut NullFieldObserver)?;
+    segment.is_plausible(length).then_some(segment)
+}
+
+/// Returns `false` if no FPDU begins with these bytes, of which there are too few for its headers: ULPDU_Length, and
+/// control fields of DDP (RFC 5041 section 4.1) and of RDMAP (RFC 5040 section 4.1).
+pub(super) fn may_begin_fpdu(bytes: &[u8]) -> bool {
+    let length = bytes.first_chunk().map(|length| usize::from(u16::from_be_bytes(*length)));
+    length.is_none_or(|length| length >= DdpSegment::TAGGED_HEADER_LENGTH)
+        && bytes.get(2).is_none_or(|ddp| ddp & 0x3f == DdpControl::VERSION)
+        && bytes.get(3).is_none_or(|rdmap| rdmap & 0xb0 == 0)
 }
 
 /// Returns the deviation of a marker in an FPDU that begins at `start`.
@@ -248,6 +261,14 @@ impl DdpSegmentOrder {
     /// Returns `true` if no FPDU followed the start-up frame yet.
     pub(super) fn awaits_first_fpdu(&self) -> bool {
         self.first_of.is_some()
+    }
+
+    /// Returns `true` if this untagged segment continues the open message, or begins the next one of its queue.
+    pub(super) fn expects(&self, queue: DdpQueueNumber, number: DdpMessageSequenceNumber, offset: u32) -> bool {
+        match self.open {
+            Some(open) => open.target == DdpMessageTarget::Untagged(queue, number),
+            None => offset == 0 && self.next_numbers.get(queue.0 as usize).copied().flatten() == Some(number),
+        }
     }
 
     /// Returns the deviation of a segment, at the first part of its payload. `reads` are the RDMA Reads of the

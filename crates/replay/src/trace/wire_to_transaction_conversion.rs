@@ -151,6 +151,7 @@ impl ReconstructedWireTransaction {
             retry_of: (self.repeats != 0).then_some(self.repeats),
             credit_use: CallCreditUse::default(),
             has_suspected_access: false,
+            is_misframed: false,
             shares_memory: false,
         }
     }

@@ -278,7 +278,11 @@ impl IwarpEventSink for Log {
             }
             IwarpEvent::Terminate(terminate) => Seen::Terminate(terminate.to_string()),
             IwarpEvent::Undecoded(why) => Seen::Undecoded(why.key()),
-            IwarpEvent::Part | IwarpEvent::Control(_) | IwarpEvent::Refused { .. } | IwarpEvent::RefusedMessage(_) => {
+            IwarpEvent::Part
+            | IwarpEvent::Control(_)
+            | IwarpEvent::Refused { .. }
+            | IwarpEvent::RefusedMessage(_)
+            | IwarpEvent::Misframed(_) => {
                 return;
             }
         };
