@@ -216,7 +216,7 @@ impl Report for PrintableReplayReport<'_> {
                 let distribution = latencies.get(at).filter(|distribution| distribution.count() > 0);
                 distribution.map_or_else(|| "-".to_owned(), |distribution| duration(distribution.mean()).to_string())
             };
-            let (total, agreeing) = (states.total(), states.agreeing());
+            let (total, agreeing) = (states.total(), self.report.agreeing(name));
             writeln!(to, "{name:<width$} {total:>5}   {agreeing:>5}   {:>14}  {:>10}", latency(0), latency(1))?;
         }
         if let Some(Ok(recording)) = self.report.recording
@@ -386,7 +386,7 @@ impl PrintableReplayReport<'_> {
             }
         });
         let operations = self.report.steps.operations.iter().map(|(name, results)| {
-            let StepCounts { mismatched, skipped, unreplayable, .. } = results.states;
+            let mismatched = results.states.mismatched;
             let total = results.states.total();
             let mismatches = self.report.steps.mismatches.iter().filter(|mismatch| mismatch.operation == *name);
             let mut lines = Vec::new();
@@ -397,7 +397,7 @@ impl PrintableReplayReport<'_> {
                 }
             }
             let failure = (mismatched > 0).then(|| failure(format!("{mismatched} of {total} steps differ"), lines));
-            let is_skipped = mismatched == 0 && skipped + unreplayable == total && total > 0;
+            let is_skipped = mismatched == 0 && self.report.agreeing(name) == 0 && total > 0;
             let skipped = is_skipped.then(|| "no step was replayed".to_owned());
             junit::JunitTestCase { name, error: None, failure, skipped, time_ns: results.latencies[1].sum() }
         });

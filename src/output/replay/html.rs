@@ -343,7 +343,7 @@ fn operations(to: &mut impl Write, report: &ReplayReport) -> io::Result<()> {
             r#"<tr{class}><th scope="row">{}</th><td>{}</td><td>{}</td><td>{}</td>"#,
             HtmlText(name),
             HumanCount(states.total()),
-            HumanCount(states.agreeing()),
+            HumanCount(report.agreeing(name)),
             HumanCount(latencies.iter().map(Latencies::count).max().unwrap_or(0))
         )?;
         for quantile in [0.5, 0.99] {

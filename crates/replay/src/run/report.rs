@@ -223,11 +223,19 @@ impl ReplayReport {
 
     /// Returns the number of steps that were sent, but have no recorded or no live Reply to compare.
     pub fn uncompared(&self) -> u64 {
-        let step_count = |code: &str| {
-            let key = (FinalStepState::Substituted, code.to_owned());
-            self.steps.reasons.get(&key).map_or(0, |count| count.steps)
-        };
-        step_count(PlanReason::ReplyLost.code()) + step_count(recovery::REPLY_UNKNOWN.code)
+        self.uncompared_counts().map(|count| count.steps).sum()
+    }
+
+    fn uncompared_counts(&self) -> impl Iterator<Item = &StepOutcomeReasonCount> {
+        let codes = [PlanReason::ReplyLost.code(), recovery::REPLY_UNKNOWN.code];
+        codes.into_iter().filter_map(|code| self.steps.reasons.get(&(FinalStepState::Substituted, code.to_owned())))
+    }
+
+    /// Returns the number of steps of an operation that were compared, and matched as far as they are comparable.
+    pub fn agreeing(&self, operation: &str) -> u64 {
+        let states = self.steps.operations.get(operation).map(|results| results.states).unwrap_or_default();
+        let uncompared = self.uncompared_counts().filter_map(|count| count.operations.get(operation));
+        states.agreeing().saturating_sub(uncompared.sum())
     }
 
     /// Returns the number of steps to be replayed: all but those that need not be sent. A call that `--sec skip` left out
