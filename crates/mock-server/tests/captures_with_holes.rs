@@ -105,7 +105,9 @@ struct Work {
 impl Work {
     fn new(version: u32, file: Vec<u8>) -> Self {
         let file: Arc<[u8]> = file.into();
-        let server = Arc::new(Mutex::new(MockServer::default()));
+        let mut server = MockServer::default();
+        server.confirms_owners = true;
+        let server = Arc::new(Mutex::new(server));
         let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
         let target = target();
         let connection = transport.connect(&target).unwrap();
@@ -276,7 +278,8 @@ impl Random {
     }
 }
 
-/// Cuts a capture before each reply, or removes each reply, or does so with a sample of them; and removes several.
+/// Cuts a capture before each reply, removes each reply, and each two consecutive ones, or does so with a sample of
+/// them; and removes several.
 fn holes(name: &'static str, version: u32) {
     let frames = frames(name);
     let mut replies: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
@@ -297,12 +300,18 @@ fn holes(name: &'static str, version: u32) {
         Some(step) => step.parse().unwrap(),
         None => 23,
     };
-    let (mut cuts, mut removed) = (Totals::default(), Totals::default());
+    let (mut cuts, mut removed, mut pairs) = (Totals::default(), Totals::default(), Totals::default());
     for (first, numbers) in replies.iter().step_by(step) {
         let before = (1..).zip(&frames).take_while(|(number, _)| number < first);
         cuts.run((name, version), compiled(before, |_| {}), (whole, &history), &format!("cut before frame {first}"));
         let others = (1..).zip(&frames).filter(|(number, _)| !numbers.contains(number));
         removed.run((name, version), compiled(others, |_| {}), (whole, &history), &format!("without frame {first}"));
+    }
+    let sets: Vec<_> = replies.values().collect();
+    for pair in sets.windows(2).step_by(step) {
+        let missing: BTreeSet<u64> = pair.iter().copied().flatten().copied().collect();
+        let others = (1..).zip(&frames).filter(|(number, _)| !missing.contains(number));
+        pairs.run((name, version), compiled(others, |_| {}), (whole, &history), &format!("without {missing:?}"));
     }
     let mut several = Totals::default();
     for seed in 0..(replies.len() / step).div_ceil(3) as u64 {
@@ -313,7 +322,13 @@ fn holes(name: &'static str, version: u32) {
         let others = (1..).zip(&frames).filter(|(number, _)| !missing.contains(number));
         several.run((name, version), compiled(others, |_| {}), (whole, &history), &format!("without {missing:?}"));
     }
-    for (what, totals) in [("cut", &cuts), ("without a reply", &removed), ("without several replies", &several)] {
+    let all = [
+        ("cut", &cuts),
+        ("without a reply", &removed),
+        ("without two replies", &pairs),
+        ("without several replies", &several),
+    ];
+    for (what, totals) in all {
         eprintln!(
             "{name} {what}: {} runs, {} steps, {} compared, {} unreplayable, {} of {} bytes, {} false, whole {:?}",
             totals.runs,
@@ -326,8 +341,9 @@ fn holes(name: &'static str, version: u32) {
             base.as_ref().map(|base| base.chars().take(200).collect::<String>())
         );
     }
-    let faults: Vec<_> = [&cuts, &removed, &several].into_iter().flat_map(|totals| &totals.faults).collect();
-    assert!(faults.is_empty(), "{} of {}: {faults:#?}", faults.len(), cuts.runs + removed.runs + several.runs);
+    let faults: Vec<_> = all.iter().flat_map(|(_, totals)| &totals.faults).collect();
+    let runs = all.iter().map(|(_, totals)| totals.runs).sum::<usize>();
+    assert!(faults.is_empty(), "{} of {runs}: {faults:#?}", faults.len());
 }
 
 /// Compiles and replays one of the small captures.
@@ -345,6 +361,8 @@ fn call_in_flight_changes_its_directory() {
     let walked = report.tree_check.as_ref().unwrap();
     assert_eq!((report.steps.total, walked.names, walked.left_out), (20, 2, 0));
     assert_eq!(report.replayed(), 19, "all but the CREATE");
+    let create = "NFS 4.2 CREATE";
+    assert_eq!((report.steps.operations[create].states.total(), report.agreeing(create)), (2, 1));
 }
 
 /// Frames 104 to 115: OPEN of s2k without a captured reply, and the WRITE of 2,000 bytes to its filehandle.
@@ -369,21 +387,75 @@ fn handle_of_lost_open_is_bound() {
 
 /// Replays a capture without some frames. Returns what differs, and the files; those of the whole capture are last.
 fn with_hole(name: &str, version: u32, is_missing: impl Fn(u64) -> bool) -> (Option<String>, [Files; 2]) {
+    let (report, files) = part(name, version, is_missing);
+    (difference(&report), [files, part(name, version, |_| false).1])
+}
+
+/// Replays a capture without some frames.
+fn part(name: &str, version: u32, is_missing: impl Fn(u64) -> bool) -> (ReplayReport, Files) {
     let frames = frames(name);
-    let whole = Work::new(version, compiled((1..).zip(&frames), |_| {}));
-    let part = Work::new(version, compiled((1..).zip(&frames).filter(|(number, _)| !is_missing(*number)), |_| {}));
-    let (report, files, _) = replayed(&part, false);
-    (difference(&report), [files, replayed(&whole, false).1])
+    let part = (1..).zip(&frames).filter(|(number, _)| !is_missing(*number));
+    let (report, files, _) = replayed(&Work::new(version, compiled(part, |_| {})), false);
+    (report, files)
+}
+
+/// NULL changes nothing, so that nothing is left out without its reply.
+#[test]
+fn lost_null_leaves_nothing_out() {
+    let captures = [("rxe-v42", 8), ("rxe-v40-deleg", 9), ("rxe-v42-deleg", 8), ("rxe-v42-cb-getattr", 8)];
+    for (name, reply) in captures {
+        let checked = |report: &ReplayReport| {
+            let check = report.tree_check.as_ref().unwrap();
+            (check.names, check.objects, check.bytes, check.left_out)
+        };
+        let [(whole, _), (part, _)] = [0, reply].map(|missing| part(name, 4, |number| number == missing));
+        assert_eq!((difference(&part), part.uncompared()), (None, 1), "{name}");
+        assert_eq!(checked(&part), checked(&whole), "{name}");
+    }
+}
+
+/// Two consecutive replies: LOCKs of one owner, OPENs of the source and of the target of a CLONE, CREATE of a directory
+/// and OPEN of its file, and OPEN of a file of 5,000 bytes with its READ.
+#[test]
+fn values_of_two_lost_replies_are_bound() {
+    let cases: [(&str, [u64; 2]); 5] = [
+        ("rxe-v42", [1706, 1710]),
+        ("rxe-v40", [1670, 1674]),
+        ("tcp-v42", [1078, 1081]),
+        ("rxe-v41", [74, 1393]),
+        ("rxe-v40-deleg", [130, 139]),
+    ];
+    for (name, missing) in cases {
+        let (difference, [files, whole]) = with_hole(name, 4, |number| missing.contains(&number));
+        assert_eq!(difference, None, "{name} without {missing:?}");
+        assert_eq!(files, whole, "{name} without {missing:?}");
+    }
+}
+
+/// A directory that has files cannot be removed: NFS4ERR_NOTEMPTY, NFS3ERR_NOTEMPTY.
+#[test]
+fn directory_of_refused_removal_is_checked() {
+    for (name, version, reply) in [("rxe-v42", 4, 1752), ("rxe-v40", 4, 1732)] {
+        let (report, _) = part(name, version, |number| number == reply);
+        assert_eq!(difference(&report), None, "{name}");
+        let check = report.tree_check.unwrap();
+        assert!(check.bytes > 0, "{name}");
+        assert_eq!((check.bytes, check.left_out), (check.written_bytes, 0), "{name}: {:?}", check.left_out_paths);
+    }
 }
 
 /// Replies to SETCLIENTID, OPEN, OPEN_CONFIRM, LOCK and LOCKU: the live ones give client ID and seqid, and later calls
 /// count the seqids of one owner, whether they name it or a stateid. RFC 8881 section 8.2.2, RFC 7530 section 9.1.7.
+/// An open is confirmed once: RFC 7530 section 16.18.
 #[test]
 fn values_of_lost_replies_are_bound() {
     let cases = [
         ("rxe-v40-deleg", 28),
+        ("rxe-v40-deleg", 89),
         ("rxe-v40-deleg", 94),
         ("rxe-v40", 32),
+        ("rxe-v40", 102),
+        ("rxe-v40", 1799),
         ("rxe-v40", 1639),
         ("rxe-v41", 1662),
         ("rxe-v42", 1724),
@@ -415,6 +487,46 @@ fn listing_at_end_of_capture_may_continue() {
         let (difference, _) = with_hole(name, 4, |number| number >= frame);
         assert_eq!(difference, None, "{name} before frame {frame}");
     }
+}
+
+/// Replaces bytes of a TCP segment, and corrects its checksum. RFC 1624 section 3.
+fn replace(frame: &mut [u8], at: usize, with: &[u8]) {
+    const CHECKSUM: usize = 14 + 20 + 16;
+    let sum = |frame: &[u8]| -> u64 {
+        frame[14 + 20..].chunks(2).map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0))).sum()
+    };
+    let before = sum(frame) % 0xffff;
+    frame[at..at + with.len()].copy_from_slice(with);
+    let mut checksum = u64::from(u16::from_be_bytes([frame[CHECKSUM], frame[CHECKSUM + 1]]));
+    checksum = (checksum + before + 0xffff - sum(frame) % 0xffff) % 0xffff;
+    frame[CHECKSUM..CHECKSUM + 2].copy_from_slice(&(checksum as u16).to_be_bytes());
+}
+
+/// The RENAME of frame 825, changed to rename `/data/w` to `/data/hard2`, is in flight: the files below are checked by
+/// their filehandles.
+#[test]
+fn files_of_renamed_directory_are_checked() {
+    const LENGTH: usize = 20;
+    let mut frames = frames("tcp-v3");
+    let position = |frame: &[u8], bytes: &[u8]| frame.windows(bytes.len()).position(|window| window == bytes);
+    let name = b"\0\0\0\x01w\0\0\0";
+    let data = frames.iter().find_map(|kept| {
+        let at = position(&kept.bytes, name)?;
+        Some(kept.bytes[at - LENGTH..at].to_vec())
+    });
+    let data = data.unwrap();
+    let rename = &mut frames[824].bytes;
+    let at = position(rename, b"\0\0\0\x04hard\0").unwrap();
+    replace(rename, at - LENGTH, &data);
+    replace(rename, at, name);
+    replace(rename, at + name.len() + 4, &data);
+    let cut = (1..).zip(&frames).take(825);
+    let (report, files, _) = replayed(&Work::new(3, compiled(cut, |_| {})), false);
+    assert_eq!(difference(&report), None);
+    assert!(files.contains_key(&b"/tree/export/data/hard2/s8k"[..]), "{:?}", files.keys());
+    let check = report.tree_check.unwrap();
+    assert_eq!((check.bytes, check.left_out), (check.written_bytes, 1), "{:?}", check.left_out_paths);
+    assert!(check.bytes > 300_000, "{}", check.bytes);
 }
 
 macro_rules! holes {

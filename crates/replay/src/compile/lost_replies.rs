@@ -2,22 +2,23 @@
 //!
 //! A later call uses a filehandle, a stateid, a clientid or a session that no captured reply gave. The step of the lost
 //! reply that gave it defines it: its reply then has no bytes, but a slot for each such identifier, and the live reply
-//! gives the value. A stateid, a clientid or a session belongs to the latest lost reply that fits. A filehandle belongs to the lost reply of a call that looked up or
-//! created a name if a later reply shows that the object has this name, or if nothing else can have given it. If several
-//! can, the steps that use the filehandle are left out: a wrong guess would write into another file.
+//! gives the value. A stateid, a clientid or a session belongs to the latest lost reply that fits. A filehandle belongs to
+//! the lost reply of a call that looked up or created a name if a later reply shows that the object has this name, or if
+//! nothing else can have given it. If several can, the steps that use the filehandle are left out: a wrong guess would
+//! write into another file.
 
 use std::io::{self, Seek, Write};
 
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, OpenClaim4, Openflag4};
+use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Createhow4, OpenClaim4, Openflag4};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v3};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr, XdrArray};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::variable_resolution::UndefinedVariableUsage;
 use crate::trace::file_format::TraceFileType;
-use crate::trace::live_reply_binding::{FIRST_PLACE, SECOND_PLACE};
+use crate::trace::live_reply_binding::{CONFIRMED_PLACE, FIRST_PLACE, SECOND_PLACE};
 use crate::trace::reader::decode_step;
 use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, TraceStep, VariableUseKind, stateid_use};
 use crate::trace::step_writer::ReplayTraceWriter;
@@ -28,6 +29,8 @@ use crate::tree::nfs4_tree_inference::MAX_LOST_OPERATIONS;
 
 /// Bytes of a kept step besides its encoding.
 const STEP_OVERHEAD_BYTES: usize = 256;
+/// Bytes of the size of a file, in a hash table that is rehashed.
+const SIZE_BYTES: usize = 64;
 /// Maximum number of steps in which the origin of an identifier is searched.
 const MAX_SEARCHED_STEPS: usize = 4096;
 
@@ -55,6 +58,11 @@ impl CalledObject {
         Self { base: self.base, path }
     }
 
+    /// Returns the variable of the filehandle of a file, and its size with `count` bytes at an offset.
+    fn size(&self, offset: u64, count: u64) -> Option<(u32, u64)> {
+        (self.path.is_empty() && self.base != NONE).then_some((self.base, offset.saturating_add(count)))
+    }
+
     /// Returns the last name and its directory, if the tree knows that.
     fn name(&self, tree: &InferredTree, server: u32) -> Option<(&[u8], InferredObjectId)> {
         let (name, parents) = self.path.split_last()?;
@@ -72,6 +80,8 @@ struct LostResult {
     object: CalledObject,
     /// `true` if the operation creates the object, or opens it so that it exists.
     creates: bool,
+    /// `true` if it only opens an object that exists.
+    may_exist: bool,
     file_type: TraceFileType,
     /// `true` for the stateid of a lock.
     is_lock: bool,
@@ -86,6 +96,7 @@ impl LostResult {
             value_kind,
             object,
             creates: false,
+            may_exist: false,
             file_type: TraceFileType::UNKNOWN,
             is_lock: false,
             mount_path: None,
@@ -110,6 +121,23 @@ struct LostName {
     name: Box<[u8]>,
     /// `true` if the call creates the object, `false` if the object had another name before (RENAME, LINK).
     creates: bool,
+    /// `true` if it only opens an object that exists.
+    may_exist: bool,
+}
+
+impl LostName {
+    fn new(directory: &CalledObject, name: &[u8], creates: bool) -> Self {
+        Self { directory: directory.clone(), name: name.into(), creates, may_exist: false }
+    }
+}
+
+/// What a call does if it succeeds.
+#[derive(Debug, Default)]
+struct CallResults {
+    results: Vec<LostResult>,
+    names: Vec<LostName>,
+    /// Variables of filehandles, and the sizes in bytes that the call can give their files.
+    sizes: Vec<(u32, u64)>,
 }
 
 #[derive(Debug)]
@@ -129,6 +157,8 @@ struct LostStep {
 #[derive(Debug)]
 pub(super) struct LostReplies {
     steps: Vec<LostStep>,
+    /// The size in bytes that calls without a captured reply can have given a file, by the variable of its filehandle.
+    sizes: FxHashMap<u32, u64>,
     free_bytes: usize,
 }
 
@@ -144,7 +174,7 @@ pub(super) struct InferredDefinitions {
 impl LostReplies {
     /// Creates a store of at most this many bytes; further steps are written at once, and define nothing.
     pub(super) fn new(max_bytes: usize) -> Self {
-        Self { steps: Vec::new(), free_bytes: max_bytes }
+        Self { steps: Vec::new(), sizes: FxHashMap::default(), free_bytes: max_bytes }
     }
 
     /// Keeps a step until the end of the capture if its reply was lost. Returns `false` if it must be written now.
@@ -152,7 +182,15 @@ impl LostReplies {
         if !step.reply.is_empty() || !step.call.is_complete() || step.caller.is_reverse {
             return false;
         }
-        let (results, names) = results_of_call(step);
+        let CallResults { results, names, sizes } = results_of_call(step);
+        for (file, size) in sizes {
+            let is_known = self.sizes.contains_key(&file);
+            if is_known || self.free_bytes >= SIZE_BYTES {
+                self.free_bytes -= if is_known { 0 } else { SIZE_BYTES };
+                let known = self.sizes.entry(file).or_default();
+                *known = size.max(*known);
+            }
+        }
         if results.is_empty() && names.is_empty() {
             return false;
         }
@@ -198,7 +236,10 @@ impl LostReplies {
         for step in &self.steps {
             for name in &step.names {
                 if let Some(directory) = find(tree, &name.directory, step.server) {
-                    tree.record_lost_name(&names, (directory, &name.name), name.creates, step.id);
+                    let existing = names.objects(directory, &name.name).first();
+                    let max_size = existing.filter(|_| name.may_exist).map(|id| self.max_size(tree, *id));
+                    let creation = (name.creates, max_size);
+                    tree.record_lost_name(&names, (directory, &name.name), creation, step.id);
                 }
             }
         }
@@ -209,6 +250,12 @@ impl LostReplies {
             writer.step(&decoded)?;
         }
         Ok(found)
+    }
+
+    /// Returns the size in bytes that calls without a captured reply can have given a file.
+    fn max_size(&self, tree: &InferredTree, id: InferredObjectId) -> u64 {
+        let handles = tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles);
+        handles.iter().filter_map(|handle| self.sizes.get(handle)).copied().max().unwrap_or_default()
     }
 
     /// Assigns undefined filehandles to lost results: by a name that the object is known to have, or if nothing else
@@ -240,12 +287,13 @@ impl LostReplies {
                     .collect();
                 let mut is_known = false;
                 for variable in &handles {
-                    let usage = undefined.get(variable).filter(|usage| usage.first_ns >= step.time_ns);
+                    let usage = undefined.get(variable).filter(|usage| usage.first_ns > step.time_ns);
                     if usage.is_some() && found.defined.insert(*variable) {
                         is_known = true;
                         add_slot(slots, at, step.id, result, *variable);
                         if let Some(id) = tree.find_by_handle(*variable).filter(|_| result.creates) {
-                            tree.record_lost_creation(names, id, step.id);
+                            let max_size = result.may_exist.then(|| self.max_size(tree, id));
+                            tree.record_lost_creation(names, id, step.id, max_size);
                         }
                     }
                 }
@@ -271,7 +319,7 @@ impl LostReplies {
         for (variable, usage, server) in nameless {
             let Some(id) = tree.find_by_handle(variable) else { continue };
             let candidates = open.get(&(server, usage.client)).map_or(&[][..], Vec::as_slice);
-            let is_before = |at: usize| self.steps.get(at).is_some_and(|step| step.time_ns <= usage.first_ns);
+            let is_before = |at: usize| self.steps.get(at).is_some_and(|step| step.time_ns < usage.first_ns);
             let mut earlier = candidates.iter().filter(|open| is_before(open.at));
             let (Some(&OpenResult { at, result, is_unknown }), second) = (earlier.next(), earlier.next()) else {
                 continue;
@@ -282,7 +330,8 @@ impl LostReplies {
                 && counts.get(&server) == Some(&1)
                 && is_of_type(tree, id, result.file_type)
                 && result.object.base != NONE;
-            if is_certain && name_object(tree, names, id, result, step) {
+            let max_size = result.may_exist.then(|| self.max_size(tree, id));
+            if is_certain && name_object(tree, names, (id, max_size), result, step) {
                 found.defined.insert(variable);
                 add_slot(slots, at, step.id, result, variable);
             } else {
@@ -318,8 +367,8 @@ impl LostReplies {
                     && step.client == usage.client
                     && (!is_stateid || result.is_lock == is_lock && is_of_file())
             };
-            // The latest before the first use.
-            let end = self.steps.partition_point(|step| step.time_ns <= usage.first_ns);
+            // The latest before the first use, which may be a call without a captured reply, too.
+            let end = self.steps.partition_point(|step| step.time_ns < usage.first_ns);
             let earlier = self.steps.iter().enumerate().take(end).rev().take(MAX_SEARCHED_STEPS);
             let giver = earlier.flat_map(|(at, step)| step.results.iter().map(move |result| (at, step, result))).find(
                 |(at, step, result)| {
@@ -331,7 +380,8 @@ impl LostReplies {
                     taken.insert((at, result.operation, result.value_kind.0, is_delegation));
                     found.defined.insert(*variable);
                     let place = if is_delegation { SECOND_PLACE } else { FIRST_PLACE };
-                    add_slot_at(slots, (at, place), step.id, result, *variable);
+                    let stateid_place = if usage.is_confirmed { CONFIRMED_PLACE } else { place };
+                    add_slot_at(slots, (at, stateid_place), step.id, result, *variable);
                     let count = match usage.value_kind {
                         TraceSlotValueKind::STATEID => Some(TraceSlotValueKind::STATEID_SEQID),
                         TraceSlotValueKind::CLIENTID => Some(TraceSlotValueKind::CREATE_SEQUENCE),
@@ -397,7 +447,7 @@ fn is_of_type(tree: &InferredTree, id: InferredObjectId, file_type: TraceFileTyp
 fn name_object(
     tree: &mut InferredTree,
     names: &InitialNames,
-    id: InferredObjectId,
+    (id, max_size): (InferredObjectId, Option<u64>),
     result: &LostResult,
     step: &LostStep,
 ) -> bool {
@@ -413,7 +463,7 @@ fn name_object(
         return is_root;
     };
     if result.creates {
-        tree.record_lost_creation(names, id, step.id);
+        tree.record_lost_creation(names, id, step.id, max_size);
     }
     // A file with content from before the call was only opened: it has had its name before.
     let is_new = result.creates && tree.is_created(id);
@@ -448,8 +498,9 @@ fn had_name(tree: &InferredTree, id: Option<InferredObjectId>, object: &CalledOb
     node.is_some_and(|node| node.names.iter().any(|known| known.parent == Some(directory) && *known.name == *name))
 }
 
-/// Returns the identifiers that the reply of a call has if the call succeeds, and the names that it adds.
-fn results_of_call(step: &TraceStep<'_>) -> (Vec<LostResult>, Vec<LostName>) {
+/// Returns the identifiers that the reply of a call has if the call succeeds, the names that it adds, and the sizes
+/// that it sets.
+fn results_of_call(step: &TraceStep<'_>) -> CallResults {
     let mut handles: FxHashMap<&[u8], u32> = FxHashMap::default();
     for slot in step.call.slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE) {
         if let Some(handle) = captured_value(step.call.head.0, &slot) {
@@ -464,28 +515,25 @@ fn results_of_call(step: &TraceStep<'_>) -> (Vec<LostResult>, Vec<LostName>) {
         Some(Procedure::V3(procedure)) => results_of_nfs3(procedure, &mut cursor, &handle),
         Some(Procedure::Mount3(procedure)) => {
             let args = mount::v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
-            let Ok(mount::v3::Args::MNT(args)) = args else { return Default::default() };
+            let Ok(mount::v3::Args::MNT(args)) = args else { return CallResults::default() };
             let result = LostResult {
                 mount_path: Some(args.dirpath.0.into()),
                 file_type: TraceFileType::DIRECTORY,
                 ..LostResult::new(0, TraceSlotValueKind::FILEHANDLE, CalledObject::of_handle(ROOT))
             };
-            (vec![result], Vec::new())
+            CallResults { results: vec![result], ..CallResults::default() }
         }
-        _ => Default::default(),
+        _ => CallResults::default(),
     }
 }
 
-fn results_of_compound(
-    cursor: &mut Cursor<'_>,
-    handle: &dyn Fn(&[u8]) -> CalledObject,
-) -> (Vec<LostResult>, Vec<LostName>) {
-    let (mut results, mut names) = (Vec::new(), Vec::new());
-    let Ok(call) = v4::CompoundCall::decode(cursor, &mut NullFieldObserver) else { return (results, names) };
+fn results_of_compound(cursor: &mut Cursor<'_>, handle: &dyn Fn(&[u8]) -> CalledObject) -> CallResults {
+    let CallResults { mut results, mut names, mut sizes } = CallResults::default();
+    let Ok(call) = v4::CompoundCall::decode(cursor, &mut NullFieldObserver) else { return CallResults::default() };
     let unknown = CalledObject::of_handle(NONE);
     let (mut current, mut saved) = (unknown.clone(), unknown.clone());
     // Origin of the current object.
-    let (mut creates, mut file_type, mut is_given) = (false, TraceFileType::UNKNOWN, false);
+    let (mut creates, mut may_exist, mut file_type, mut is_given) = (false, false, TraceFileType::UNKNOWN, false);
     for (at, operation) in call.operations().map_while(Result::ok).take(MAX_LOST_OPERATIONS).enumerate() {
         match &operation {
             Args::PUTFH(args) => (current, is_given, creates) = (handle(args.object.0), true, false),
@@ -501,8 +549,8 @@ fn results_of_compound(
             }
             Args::LOOKUPP(_) | Args::OPENATTR(_) => (current, is_given) = (unknown.clone(), false),
             Args::CREATE(args) => {
-                names.push(LostName { directory: current.clone(), name: args.objname.0.into(), creates: true });
-                (current, is_given, creates) = (current.child(args.objname.0), false, true);
+                names.push(LostName::new(&current, args.objname.0, true));
+                (current, is_given, creates, may_exist) = (current.child(args.objname.0), false, true, false);
                 file_type = match &args.objtype {
                     v4::Createtype4::Link(_) => TraceFileType::LINK,
                     v4::Createtype4::Block(_) => TraceFileType::BLOCK,
@@ -518,8 +566,9 @@ fn results_of_compound(
                 };
                 if let Some(name) = name {
                     creates = matches!(args.openhow, Openflag4::Create(_));
+                    may_exist = matches!(args.openhow, Openflag4::Create(Createhow4::Unchecked(_)));
                     if creates {
-                        names.push(LostName { directory: current.clone(), name: name.0.into(), creates: true });
+                        names.push(LostName { may_exist, ..LostName::new(&current, name.0, true) });
                     }
                     (current, is_given, file_type) = (current.child(name.0), false, TraceFileType::FILE);
                 }
@@ -531,15 +580,27 @@ fn results_of_compound(
             }
             Args::GETFH(_) if !is_given => {
                 let result = LostResult::new(at, TraceSlotValueKind::FILEHANDLE, current.clone());
-                results.push(LostResult { creates, file_type, ..result });
+                results.push(LostResult { creates, may_exist, file_type, ..result });
             }
             // Its entries may have filehandles, of unknown names.
             Args::READDIR(_) => results.push(LostResult::new(at, TraceSlotValueKind::FILEHANDLE, unknown.clone())),
             Args::LINK(args) => {
-                names.push(LostName { directory: current.clone(), name: args.newname.0.into(), creates: false });
+                names.push(LostName::new(&current, args.newname.0, false));
             }
             Args::RENAME(args) => {
-                names.push(LostName { directory: current.clone(), name: args.newname.0.into(), creates: false });
+                names.push(LostName::new(&current, args.newname.0, false));
+            }
+            Args::WRITE(args) => sizes.extend(current.size(args.offset, args.data.length().into())),
+            Args::ALLOCATE(args) => sizes.extend(current.size(args.aa_offset, args.aa_length)),
+            Args::COPY(args) => sizes.extend(current.size(args.ca_dst_offset, whole_if_zero(args.ca_count))),
+            Args::CLONE(args) => sizes.extend(current.size(args.cl_dst_offset, whole_if_zero(args.cl_count))),
+            Args::SETATTR(args) => {
+                let attributes = args.obj_attributes.items().map_while(Result::ok);
+                let set = attributes.filter_map(|attribute| match attribute {
+                    Attribute::SIZE(size) => current.size(size, 0),
+                    _ => None,
+                });
+                sizes.extend(set);
             }
             Args::EXCHANGE_ID(_) => {
                 results.push(LostResult::new(at, TraceSlotValueKind::CLIENTID, unknown.clone()));
@@ -555,43 +616,55 @@ fn results_of_compound(
             _ => {}
         }
     }
-    (results, names)
+    CallResults { results, names, sizes }
+}
+
+/// Returns the number of bytes that a COPY or CLONE copies at most; 0 means up to the end of the source.
+fn whole_if_zero(count: u64) -> u64 {
+    if count == 0 { u64::MAX } else { count }
 }
 
 fn results_of_nfs3(
     procedure: v3::Procedure,
     cursor: &mut Cursor<'_>,
     handle: &dyn Fn(&[u8]) -> CalledObject,
-) -> (Vec<LostResult>, Vec<LostName>) {
+) -> CallResults {
     use v3::Args;
-    let Ok(args) = Args::decode(procedure, cursor, &mut NullFieldObserver) else { return Default::default() };
+    let Ok(args) = Args::decode(procedure, cursor, &mut NullFieldObserver) else { return CallResults::default() };
     let result = |object: CalledObject, creates: bool, file_type: TraceFileType| LostResult {
         creates,
         file_type,
         ..LostResult::new(0, TraceSlotValueKind::FILEHANDLE, object)
     };
-    let created = |place: &v3::Diropargs3<'_>, file_type: TraceFileType| {
+    let found = |result: LostResult| CallResults { results: vec![result], ..CallResults::default() };
+    let opened = |place: &v3::Diropargs3<'_>, file_type: TraceFileType, may_exist: bool| {
         let directory = handle(place.dir.0);
-        let name = LostName { directory: directory.clone(), name: place.name.0.into(), creates: true };
-        (vec![result(directory.child(place.name.0), true, file_type)], vec![name])
+        let name = LostName { may_exist, ..LostName::new(&directory, place.name.0, true) };
+        let result = LostResult { may_exist, ..result(directory.child(place.name.0), true, file_type) };
+        CallResults { results: vec![result], names: vec![name], sizes: Vec::new() }
     };
+    let created = |place: &v3::Diropargs3<'_>, file_type: TraceFileType| opened(place, file_type, false);
     let added = |place: &v3::Diropargs3<'_>| {
-        (Vec::new(), vec![LostName { directory: handle(place.dir.0), name: place.name.0.into(), creates: false }])
+        let name = LostName::new(&handle(place.dir.0), place.name.0, false);
+        CallResults { names: vec![name], ..CallResults::default() }
     };
+    let sized = |size: Option<(u32, u64)>| CallResults { sizes: size.into_iter().collect(), ..CallResults::default() };
     match &args {
         Args::LOOKUP(args) => {
             let object = handle(args.what.dir.0).child(args.what.name.0);
-            (vec![result(object, false, TraceFileType::UNKNOWN)], Vec::new())
+            found(result(object, false, TraceFileType::UNKNOWN))
         }
-        Args::CREATE(args) => created(&args.r#where, TraceFileType::FILE),
+        Args::CREATE(args) => {
+            opened(&args.r#where, TraceFileType::FILE, matches!(args.how, v3::Createhow3::Unchecked(_)))
+        }
         Args::MKDIR(args) => created(&args.r#where, TraceFileType::DIRECTORY),
         Args::SYMLINK(args) => created(&args.r#where, TraceFileType::LINK),
         Args::MKNOD(args) => created(&args.r#where, TraceFileType::UNKNOWN),
         Args::LINK(args) => added(&args.link),
         Args::RENAME(args) => added(&args.to),
-        Args::READDIRPLUS(_) => {
-            (vec![result(CalledObject::of_handle(NONE), false, TraceFileType::UNKNOWN)], Vec::new())
-        }
-        _ => Default::default(),
+        Args::READDIRPLUS(_) => found(result(CalledObject::of_handle(NONE), false, TraceFileType::UNKNOWN)),
+        Args::WRITE(args) => sized(handle(args.file.0).size(args.offset, args.count.into())),
+        Args::SETATTR(args) => sized(args.new_attributes.size.and_then(|size| handle(args.object.0).size(size, 0))),
+        _ => CallResults::default(),
     }
 }

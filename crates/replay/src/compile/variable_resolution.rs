@@ -31,6 +31,8 @@ pub(super) struct UndefinedVariableUsage {
     /// For a stateid, the file that it was used with, and (`access`) its use.
     pub(super) file: u32,
     pub(super) access: u32,
+    /// `true` for the stateid of an OPEN_CONFIRM.
+    pub(super) is_confirmed: bool,
 }
 
 /// Assigns variables to the identities in messages.
@@ -90,6 +92,10 @@ impl OperationFileAndOwnerVariables {
         self.changes_current_file.clear();
         self.owners.clear();
     }
+}
+
+fn is_stateid(field: &&LocatedSubstitutableField) -> bool {
+    field.value_kind == TraceSlotValueKind::STATEID
 }
 
 /// Returns `true` if the result of an operation determines the new current filehandle.
@@ -167,7 +173,13 @@ impl IdentityVariableAssigner {
             }
             self.assign_count_owners(operation, first, slots, caller.clientid);
             let new_slots = slots.get(first..).unwrap_or_default();
-            self.record_undefined_use(operation, file, new_slots);
+            let source = match operation {
+                Some(Operation::COPY | Operation::CLONE) => {
+                    fields.iter().find(is_stateid).map(|field| field.range.start)
+                }
+                _ => None,
+            };
+            self.record_undefined_use(operation, (file, saved), source, new_slots);
             record_caller_state((at as u32, number), visited, new_slots, fields, caller, files);
             current = if changes_file(operation) { NONE } else { file };
             files.files_by_operation.push(file);
@@ -232,6 +244,7 @@ impl IdentityVariableAssigner {
                     first_ns: self.now_ns,
                     file: NONE,
                     access: 0,
+                    is_confirmed: false,
                 };
                 self.undefined_free_bytes -= bytes;
                 self.undefined.insert(variable, missing);
@@ -239,11 +252,13 @@ impl IdentityVariableAssigner {
         }
     }
 
-    /// Records the file and access of undefined stateids in an operation.
+    /// Records the file and access of undefined stateids in an operation. `source` is the position of the stateid of
+    /// the saved file, from which the operation copies (RFC 7862 sections 15.2.3 and 15.13.3).
     fn record_undefined_use(
         &mut self,
         operation: Option<Operation>,
-        file: u32,
+        (current, saved): (u32, u32),
+        source: Option<usize>,
         slots: &[(usize, SubstitutableMessageSlot)],
     ) {
         let has_owner = slots.iter().any(|(_, slot)| slot.value_kind == TraceSlotValueKind::OWNER);
@@ -256,17 +271,19 @@ impl IdentityVariableAssigner {
                 | Operation::DEALLOCATE
                 | Operation::WRITE_SAME,
             ) => stateid_use::WRITE,
-            Some(Operation::COPY | Operation::CLONE) => stateid_use::READ | stateid_use::WRITE,
+            Some(Operation::COPY | Operation::CLONE) => stateid_use::WRITE,
             Some(Operation::LOCK) if has_owner => stateid_use::READ | stateid_use::WRITE,
             Some(Operation::LOCK | Operation::LOCKU) => stateid_use::LOCK,
             Some(Operation::DELEGRETURN) => stateid_use::DELEGATION,
             _ => 0,
         };
-        for (_, slot) in
+        for (at, slot) in
             slots.iter().filter(|(_, slot)| slot.value_kind == TraceSlotValueKind::STATEID && slot.definition == 0)
         {
+            let (file, access) = if source == Some(*at) { (saved, stateid_use::READ) } else { (current, access) };
             if let Some(missing) = self.undefined.get_mut(&slot.variable) {
                 missing.access |= access;
+                missing.is_confirmed |= operation == Some(Operation::OPEN_CONFIRM);
                 if missing.file == NONE {
                     missing.file = file;
                 }

@@ -23,7 +23,7 @@ use crate::tree::inferred_object::ROOT;
 #[derive(Debug, Default)]
 pub(super) struct CallOperationsAndFiles {
     pub(super) operations: Vec<Operation>,
-    /// Effect of each operation, or of the procedure if it is not a COMPOUND.
+    /// Effect of each operation, or of the procedure if it is not a COMPOUND. Empty if the effects are unknown.
     pub(super) effects: Vec<OperationEffect>,
     /// Variable of the file that each operation applies to, [`ROOT`] for the root, [`NONE`] if unknown.
     pub(super) files: Vec<u32>,
@@ -122,6 +122,9 @@ impl CallOperationsAndFiles {
                     if self.operations.len() as u32 != call.count() {
                         main_operation = call.main_operation().operation;
                     }
+                    if call.count() == 0 {
+                        self.effects.push(OperationEffect::Nothing);
+                    }
                 }
             }
             Some(Procedure::V3(procedure)) => {
@@ -149,6 +152,7 @@ impl CallOperationsAndFiles {
                     _ => OperationEffect::ReadAttributes,
                 });
             }
+            Some(Procedure::Null) => self.effects.push(OperationEffect::Nothing),
             _ => {}
         }
         self.title = titles.of(step, main_operation);

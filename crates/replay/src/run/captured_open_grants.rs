@@ -9,6 +9,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{self, OpenDelegation4, OpenRflags, Results, ShareAccess};
 
+use crate::trace::live_reply_binding::CONFIRMED_PLACE;
 use crate::trace::step::TraceStep;
 
 /// Bits of share_access that request a delegation. RFC 8881 section 18.16.1.
@@ -45,8 +46,19 @@ impl CapturedStepOpenGrants {
         if step.procedure.minor_version == 0 { Self::default() } else { Self::recorded(step) }
     }
 
-    /// Reads the recorded Reply of a step of any minor version.
+    /// Reads the recorded reply of a step of any minor version. Of a reply that was not captured, a later step may show
+    /// that the open was to be confirmed.
     pub(super) fn recorded(step: &TraceStep<'_>) -> Self {
+        if step.reply.is_empty() {
+            let confirmed = step.reply.slots.iter().filter(|slot| slot.place == CONFIRMED_PLACE);
+            let opens = confirmed.map(|slot| CapturedOpen {
+                operation: slot.operation as usize,
+                grant: CapturedOpenGrant::Open,
+                access: 0,
+                must_confirm: true,
+            });
+            return Self(opens.collect());
+        }
         let items = step.reply.items();
         let mut cursor = step.reply.body_cursor().with_chunks(&items);
         let Ok(reply) = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver) else {

@@ -15,6 +15,7 @@ use super::call_operations_and_files::CallOperationsAndFiles;
 use super::dependencies::effects::OperationEffect;
 use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
+use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
 use crate::trace::error::TraceError;
 use crate::trace::file_format::TraceFileType;
@@ -60,7 +61,7 @@ impl ExpectedFinalTree {
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
         (outcome, fidelity): (&StepOutcome, ExecutedStepFidelity),
-        (is_racing, executed_count): (bool, usize),
+        (is_racing, was_resent, executed_count): (bool, bool, usize),
         contents: &mut ReplayTraceReader<R>,
     ) {
         let frames = [step.origin.call_frame, step.origin.reply_frame];
@@ -115,7 +116,12 @@ impl ExpectedFinalTree {
             if step.reply.is_empty() && step.reply.defines_filehandle() && step.call.is_complete() && is_executed {
                 return self.tree.update_from_lost_reply(&step_input(step, [&|_| None, &|_| None]), frames);
             }
-            return self.mark_effects_uncertain(step, parts, usize::MAX);
+            // A change of names that the server refused did not happen, unless it did when the call was first sent. One
+            // of data may have happened in part.
+            let is_lost = !was_resent && *outcome == StepOutcome::Substituted(PlanReason::ReplyLost.code());
+            let changes_data = parts.effects.get(executed_count).is_some_and(|effect| !effect.changes_names());
+            let count = if is_lost { executed_count + usize::from(changes_data) } else { usize::MAX };
+            return self.mark_effects_uncertain(step, parts, count);
         }
         if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
             return;

@@ -26,6 +26,8 @@ pub(super) struct FileDivergence {
     /// `true` if mode or owners differ.
     attributes: bool,
     xattrs: bool,
+    /// `true` if locks differ.
+    locks: bool,
     /// `true` if another client, whose Calls are not in the capture, changed the file there.
     is_by_other_client: bool,
 }
@@ -41,6 +43,11 @@ impl FileDivergence {
     /// Returns a divergence of mode and owners.
     pub(super) fn of_attributes() -> Self {
         Self { attributes: true, ..Self::default() }
+    }
+
+    /// Returns a divergence of locks.
+    pub(super) fn of_locks() -> Self {
+        Self { locks: true, ..Self::default() }
     }
 
     pub(super) fn everything() -> Self {
@@ -61,6 +68,7 @@ impl FileDivergence {
     pub(super) fn from_operation(operation: Option<Operation>, effect: OperationEffect, written: u64) -> Self {
         match operation {
             Some(Operation::SETXATTR | Operation::REMOVEXATTR) => Self { xattrs: true, ..Self::default() },
+            Some(Operation::LOCK | Operation::LOCKU) => Self::of_locks(),
             _ => Self::from_effect(effect, written),
         }
     }
@@ -99,7 +107,7 @@ impl FileDivergence {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        !self.size && !self.names && !self.attributes && !self.xattrs && self.data.is_empty()
+        !self.size && !self.names && !self.attributes && !self.xattrs && !self.locks && self.data.is_empty()
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
@@ -110,6 +118,7 @@ impl FileDivergence {
         self.names |= other.names;
         self.attributes |= other.attributes;
         self.xattrs |= other.xattrs;
+        self.locks |= other.locks;
         self.is_by_other_client |= other.is_by_other_client;
     }
 
@@ -168,6 +177,9 @@ impl FileDivergence {
         };
         match (operation, status) {
             (_, "NOENT" | "EXIST" | "NOTEMPTY") => self.names,
+            // Locks that the run has and the capture does not, or the reverse.
+            (_, "LOCKS_HELD") => self.locks,
+            (Some(Operation::LOCK | Operation::LOCKT), "DENIED") => self.locks,
             // Another client has removed it.
             (_, "STALE") => self.names && self.is_by_other_client,
             // No data from the offset on: RFC 7862 section 15.11.3.
@@ -251,6 +263,23 @@ mod tests {
         assert_eq!(copied.unchanged_ranges(0, 16384), [(0, 16384)]);
         // Its size may still be another one.
         assert!(!copied.is_empty());
+    }
+
+    /// A server may refuse to close a file with locks: RFC 8881 section 18.2.3.
+    #[test]
+    fn locks_explain_locks_held() {
+        let status = |operation: &str, to: &str| {
+            difference(DifferenceKind::Status, "NFS 4.2 CLOSE", &format!("{operation}.status"), ["NFS4_OK", to])
+        };
+        for operation in [Operation::LOCK, Operation::LOCKU] {
+            let locked = FileDivergence::from_operation(Some(operation), OperationEffect::ChangeFileState, 0);
+            assert!(!locked.is_empty());
+            assert!(locked.explains(&[status("CLOSE", "NFS4ERR_LOCKS_HELD")]));
+            assert!(locked.explains(&[status("LOCKT", "NFS4ERR_DENIED")]));
+            assert!(!locked.explains(&[status("CLOSE", "NFS4ERR_BAD_STATEID")]));
+            assert!(!locked.explains(&[status("OPEN", "NFS4ERR_DENIED")]));
+        }
+        assert!(!FileDivergence::everything().explains(&[status("CLOSE", "NFS4ERR_LOCKS_HELD")]));
     }
 
     #[test]

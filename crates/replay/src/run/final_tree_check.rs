@@ -210,11 +210,12 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
     }
 
     /// Groups the objects that are directories by the live directory that they denote: an object of each filehandle, of
-    /// each captured server and of each mount. Removed ones are left out.
+    /// each captured server and of each mount. Removed ones are left out; one that may have been removed or renamed is
+    /// there if its filehandle is.
     fn live_directories(
         &mut self,
         names: &mut FxHashMap<InferredObjectId, Vec<CurrentNameBinding<'_>>>,
-    ) -> BTreeMap<LiveFilehandle, Vec<InferredObjectId>> {
+    ) -> Result<BTreeMap<LiveFilehandle, Vec<InferredObjectId>>, FileServerClientError> {
         // These were created outside of the captured tree.
         let nameless = &self.live.seeded.nameless_handles;
         let in_uncertain_directories = self.tree.bound_in_uncertain_directories();
@@ -223,29 +224,38 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             if node.file_type != TraceFileType::DIRECTORY && !names.contains_key(&id) {
                 continue;
             }
-            let name_count = names.get(&id).map_or(0, Vec::len) as u64;
+            let known = names.get(&id).map_or(&[][..], Vec::as_slice);
+            let name_count = known.iter().filter(|binding| binding.object.is_some()).count() as u64;
             let had_name = node.existence != TraceObjectOrigin::ROOT && !node.names.is_empty();
             let is_there = node.existence == TraceObjectOrigin::ROOT
                 || self.first_names.contains_key(&id)
                 || node.handles.iter().any(|handle| nameless.contains(handle));
-            let is_removed = !is_there && (had_name || name_count == 0);
+            let is_removed = !is_there && (had_name || known.is_empty());
             let first_name = self.first_names.get(&id);
             let may_be_removed =
                 first_name.is_some_and(|binding| self.tree.is_name_uncertain(binding.parent, binding.name));
-            if is_removed || may_be_removed {
-                // It was certainly removed, unless its parent is uncertain.
-                if may_be_removed || in_uncertain_directories.contains(&id) {
-                    self.report.left_out += name_count;
-                }
+            // It was certainly removed, unless its parent is uncertain.
+            if is_removed && in_uncertain_directories.contains(&id) {
+                self.report.left_out += name_count;
+            }
+            if is_removed {
                 names.remove(&id);
                 continue;
             }
-            match self.directory_handle(id) {
+            let mut handle = self.directory_handle(id);
+            if let Some(live) = handle.as_deref().filter(|_| may_be_removed) {
+                match self.files.status(live) {
+                    Ok(_) => {}
+                    Err(FileServerClientError::Refused(..)) => handle = None,
+                    Err(error) => return Err(error),
+                }
+            }
+            match handle {
                 Some(handle) => directories.entry(handle).or_default().push(id),
                 None => self.report.left_out += name_count,
             }
         }
-        directories
+        Ok(directories)
     }
 
     /// Lists the directories and checks their entries.
@@ -261,7 +271,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             }
             by_directory.entry(binding.parent).or_default().push(binding);
         }
-        for (handle, objects) in self.live_directories(&mut by_directory) {
+        for (handle, objects) in self.live_directories(&mut by_directory)? {
             let mut names: Vec<_> = objects.iter().filter_map(|id| by_directory.remove(id)).flatten().collect();
             // Names that one object of the directory has and another lacks are uncertain.
             names.sort_by(|a, b| (a.name, a.object.is_none()).cmp(&(b.name, b.object.is_none())));

@@ -14,6 +14,8 @@ use super::value_substitution::value_in_field;
 pub const FIRST_PLACE: u64 = 0;
 /// The second value: the stateid of the delegation of an OPEN.
 pub const SECOND_PLACE: u64 = 1;
+/// The first value: the stateid of an OPEN that a later step confirms (RFC 7530 section 16.18).
+pub const CONFIRMED_PLACE: u64 = 2;
 
 impl TraceProcedure {
     /// Returns the description of the procedure; `None` if there is none.
@@ -64,11 +66,11 @@ pub fn bind_slots(
     };
     for slot in step.reply.slots.iter() {
         // The reply was not captured.
-        if matches!(slot.place, FIRST_PLACE | SECOND_PLACE) {
+        if matches!(slot.place, FIRST_PLACE | SECOND_PLACE | CONFIRMED_PLACE) {
             let is_like_it = |field: &&LocatedSubstitutableField| {
                 field.operation == slot.operation && field.value_kind == slot.value_kind && !field.is_constant
             };
-            let field = visitor.slot_fields.iter().filter(is_like_it).nth(slot.place as usize);
+            let field = visitor.slot_fields.iter().filter(is_like_it).nth(usize::from(slot.place == SECOND_PLACE));
             visit(&slot, field.and_then(|field| field_value(message, field)));
             continue;
         }

@@ -175,6 +175,9 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
             self.tree.set_type(id, file_type);
         }
         self.tree.update_current_attributes(id, attributes);
+        if let Some(size) = attributes.size {
+            self.tree.exclude_beyond_size(id, size);
+        }
         let Some(node) = self.tree.node(id) else { return };
         if let Some(size) = attributes.size.filter(|_| !node.is_size_known) {
             // A size beyond all that was written is the initial one. Only the first size after a write tells.

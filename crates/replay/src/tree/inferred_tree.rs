@@ -401,6 +401,17 @@ impl InferredTree {
         self.memory_bytes = (self.memory_bytes + node.content.heap_bytes()).saturating_sub(before);
     }
 
+    /// Records the size of a file that steps have changed: what it has beyond that later is not initial content.
+    pub(super) fn exclude_beyond_size(&mut self, id: InferredObjectId, size: u64) {
+        let max_ranges = self.max_ranges();
+        let Some(node) = self.nodes.get_mut(id.0 as usize) else { return };
+        if node.is_resized && node.existence == TraceObjectOrigin::BEFORE {
+            let before = node.content.heap_bytes();
+            node.content.add(size, u64::MAX, max_ranges, |_, _| {});
+            self.memory_bytes = (self.memory_bytes + node.content.heap_bytes()).saturating_sub(before);
+        }
+    }
+
     /// Records that a step changes the size of a file, which discards the bytes after `size`.
     pub(super) fn record_resize(&mut self, id: InferredObjectId, size: u64, now: u64) {
         self.record_write(id, size, u64::MAX, now);
@@ -439,13 +450,24 @@ impl InferredTree {
     }
 
     /// Records that a call whose reply was lost created an object that later steps use, unless these show content from
-    /// before it.
-    pub(crate) fn record_lost_creation(&mut self, names: &InitialNames, id: InferredObjectId, step: u64) {
+    /// before it. A call that only opens a file that is there has `max_size`: what steps without a reply can have made
+    /// of a new file, in bytes. A larger initial size is from before the call.
+    pub(crate) fn record_lost_creation(
+        &mut self,
+        names: &InitialNames,
+        id: InferredObjectId,
+        step: u64,
+        max_size: Option<u64>,
+    ) {
         let is_parent = names.parents.contains(&id);
-        if let Some(node) = self
-            .node(id)
-            .filter(|node| node.existence == TraceObjectOrigin::BEFORE && !node.has_initial_content && !is_parent)
-        {
+        let has_initial_size =
+            |node: &InferredObject| node.is_size_known && max_size.is_some_and(|max_size| node.size > max_size);
+        if let Some(node) = self.node(id).filter(|node| {
+            node.existence == TraceObjectOrigin::BEFORE
+                && !node.has_initial_content
+                && !has_initial_size(node)
+                && !is_parent
+        }) {
             (node.existence, node.step) = (TraceObjectOrigin::CREATED, step);
             for name in &mut node.names {
                 name.step = step;
@@ -458,14 +480,14 @@ impl InferredTree {
         &mut self,
         names: &InitialNames,
         (parent, name): (InferredObjectId, &[u8]),
-        creates: bool,
+        (creates, max_size): (bool, Option<u64>),
         step: u64,
     ) {
         let is_it =
             |known: &InferredObjectName| known.parent == Some(parent) && *known.name == *name && known.step == 0;
         let [id] = *names.objects(parent, name) else { return };
         if creates {
-            self.record_lost_creation(names, id, step);
+            self.record_lost_creation(names, id, step, max_size);
         } else if let Some(node) = self.node(id).filter(|node| node.names.len() > 1) {
             node.names.iter_mut().filter(|known| is_it(known)).for_each(|known| known.step = step);
         }

@@ -38,6 +38,7 @@ impl TreeInferenceStepContext<'_, '_> {
     /// Records the attributes after an operation that may have changed the size.
     fn record_attributes_after_change(&mut self, id: InferredObjectId, changed: &v3::WccData) {
         if let Some(attributes) = &changed.after {
+            self.tree.exclude_beyond_size(id, attributes.size);
             self.attributes(id, &CapturedObjectAttributes { size: None, ..decode_attributes(attributes) });
         }
     }

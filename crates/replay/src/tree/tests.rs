@@ -216,6 +216,17 @@ fn attributes_of_nfsv3_show_the_owners_that_no_step_has_set() {
     assert_eq!(owners(&tree, file), of("", "100"), "the group is the one from before");
 }
 
+/// A file of 100 bytes was written before its size was returned: later bytes are of steps, or zeros of its growth.
+#[test]
+fn content_beyond_size_is_not_initial() {
+    let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+    tree.exclude_from_initial_content(file, 0, 10);
+    getattr_of_nfsv3(&mut tree, [500, 100]);
+    let mut initial = Vec::new();
+    tree.record_read(file, 0, 200, |from, to| initial.push((from, to)));
+    assert_eq!(initial, [(10, 100)]);
+}
+
 #[test]
 fn merged_ranges_no_longer_count_as_memory() {
     let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));

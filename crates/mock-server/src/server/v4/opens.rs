@@ -33,7 +33,13 @@ pub(super) fn step(
             let MockStateidKind::Open(other) = state.find(&args.open_stateid, minor)? else {
                 return Err(Nfsstat4::NFS4ERR_BAD_STATEID);
             };
-            let open_stateid = advance(state, compound, other, args.seqid, |_| Ok(()))?;
+            // The same as Linux and nfs-ganesha: the stateid of an open that needs no confirmation is the wrong one.
+            let is_confirmed =
+                server.confirms_owners && state.opens.get(&other).is_some_and(|open| state.is_confirmed(open));
+            let open_stateid = advance(state, compound, other, args.seqid, |_| match is_confirmed {
+                true => Err(Nfsstat4::NFS4ERR_BAD_STATEID),
+                false => Ok(()),
+            })?;
             if let Some(open) = state.opens.get(&other) {
                 let (client, owner) = (open.client, open.owner.clone());
                 state.confirm(client, &owner);

@@ -227,7 +227,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             // The last status is that of the operation that failed, unless all succeeded.
             let failed_count = usize::from(!findings.outcome.is_success());
             let executed_count = findings.outcome.statuses.len().saturating_sub(failed_count);
-            let circumstances = (entry.captured.overlaps_change, executed_count);
+            let circumstances = (entry.captured.overlaps_change, entry.resend.count > 0, executed_count);
             tree.apply_step(step, &entry.description, (&state, fidelity), circumstances, contents);
         }
         Ok(state)
@@ -379,6 +379,11 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         if tree.is_some_and(|tree| step.filehandles().any(|file| tree.modeless.contains(&file))) {
             touched.merge(&FileDivergence::of_attributes());
+        }
+        let ends_owner =
+            |operation: &Operation| matches!(*operation, Operation::RELEASE_LOCKOWNER | Operation::FREE_STATEID);
+        if self.leaves_open && parts.operations.iter().any(ends_owner) {
+            touched.merge(&FileDivergence::of_locks());
         }
         if self.touches_uncertain_name(step, parts) {
             touched.merge(&FileDivergence::from_operation(Some(Operation::REMOVE), OperationEffect::Remove(0), 0));
