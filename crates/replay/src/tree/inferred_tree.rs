@@ -460,14 +460,13 @@ impl InferredTree {
         max_size: Option<u64>,
     ) {
         let is_parent = names.parents.contains(&id);
-        let has_initial_size =
-            |node: &InferredObject| node.is_size_known && max_size.is_some_and(|max_size| node.size > max_size);
-        if let Some(node) = self.node(id).filter(|node| {
-            node.existence == TraceObjectOrigin::BEFORE
-                && !node.has_initial_content
-                && !has_initial_size(node)
-                && !is_parent
-        }) {
+        let Some(known) = self.nodes.get(id.0 as usize) else { return };
+        // In a directory that a step created, only steps create objects: those without a reply wrote the content.
+        let is_new = !known.names.is_empty()
+            && known.names.iter().all(|name| name.parent.is_some_and(|parent| self.is_created(parent)));
+        let has_initial_size = known.is_size_known && max_size.is_some_and(|max_size| known.size > max_size);
+        let was_there = is_parent || !is_new && (known.has_initial_content || has_initial_size);
+        if let Some(node) = self.node(id).filter(|node| node.existence == TraceObjectOrigin::BEFORE && !was_there) {
             (node.existence, node.step) = (TraceObjectOrigin::CREATED, step);
             for name in &mut node.names {
                 name.step = step;
