@@ -67,10 +67,10 @@ fn lines(app: &App, width: usize) -> Vec<Line<'static>> {
         ("error", theme.error, "it failed, or a limit was reached"),
         ("slow", theme.notice, "it took long, or something is missing"),
         ("copies", from_anstyle(styles.mark), "not in the capture, or sent more than once"),
-        ("Call", theme.call, "Calls, and what is in use"),
+        ("call", theme.call, "calls, and what is in use"),
         ("data in", theme.data_in, "RDMA Reads: data that the client writes"),
         ("data out", theme.data_out, "RDMA Writes: data that the client reads"),
-        ("Reply", theme.reply, "Replies, and what is granted"),
+        ("reply", theme.reply, "replies, and what is granted"),
     ];
     for (name, style, meaning) in legend {
         lines.push(Line::from(vec![Span::styled(format!("  {name:<KEY_COLUMNS$} "), style), Span::raw(meaning)]));
