@@ -24,6 +24,10 @@ pub(crate) const PRIVATE_MODE: u32 = 0o600;
 const MODE_BITS: u32 = 0o7777;
 /// POSIX ACL of a file. Setting it changes the mode, too.
 const ACL: &[u8] = b"system.posix_acl_access";
+/// Setuid and setgid.
+const SET_ID_BITS: u32 = 0o6000;
+/// Capabilities of an executable file.
+const CAPABILITIES: &CStr = c"security.capability";
 /// Attributes that the kernel computes from the content of a file.
 const CONTENT_HASHES: [&[u8]; 2] = [b"security.ima", b"security.evm"];
 
@@ -74,6 +78,20 @@ pub(crate) fn keep(file: &File, replaced: &Path) -> Result<(), LostAccess> {
     keep_owner(file, &new, &old)?;
     keep_attributes(file, replaced)?;
     set_mode(file, old.mode() & MODE_BITS).map_err(LostAccess::of("mode"))
+}
+
+/// Returns an error if the file with the name `replaced` has access that a growing file cannot keep: the kernel clears
+/// setuid, setgid and file capabilities at each write.
+pub(crate) fn check_growing(replaced: &Path) -> Result<(), LostAccess> {
+    let cleared = || io::Error::other("the kernel clears it at each write to a growing file");
+    let Some(old) = fs::symlink_metadata(replaced).ok().filter(Metadata::is_file) else { return Ok(()) };
+    if old.mode() & SET_ID_BITS != 0 {
+        return Err(LostAccess::of("setuid or setgid bit")(cleared()));
+    }
+    match lgetxattr_query(replaced, CAPABILITIES) {
+        Ok(_) => Err(LostAccess::of_attribute(CAPABILITIES)(cleared())),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Makes a new file accessible to its owner only, with the rights of the replaced file's owner.
@@ -159,5 +177,34 @@ fn read_whole(
             Err(Errno::RANGE) => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+    use crate::{OutputErrorKind, OutputFile, ProtectedInputFiles};
+
+    /// Other outputs keep the bits: they are set after the last write.
+    #[test]
+    fn growing_file_refuses_setuid_and_setgid() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old");
+        for (mode, is_kept) in [(0o755, true), (0o4755, false), (0o2755, false), (0o1755, true)] {
+            fs::write(&path, "old").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let mut output = OutputFile::create(&path, &ProtectedInputFiles::default()).unwrap();
+            output.write_all(b"new").unwrap();
+            let result = output.publish();
+            let is_refused = result.is_err_and(|error| matches!(error.kind(), OutputErrorKind::Access(_)));
+            drop(output);
+            let content = fs::read_to_string(&path).unwrap();
+            assert_eq!((is_refused, content == "new"), (!is_kept, is_kept), "{mode:o}");
+            assert_eq!(fs::metadata(&path).unwrap().mode() & MODE_BITS, mode, "{mode:o}");
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -289,6 +289,8 @@ impl UnfinishedFile {
     fn new(builder: &Builder<'_, '_>, directory: &Path) -> io::Result<(File, Self)> {
         // The lock delays the end of the program until the file is registered.
         let mut paths = unfinished();
+        // A file in the working directory is shown without `./`.
+        let directory = if directory == Path::new(".") { Path::new("") } else { directory };
         let (file, path) = builder.tempfile_in(directory)?.into_parts();
         // The umask may have taken rights of the owner.
         let _ = access::make_private(&file, access::PRIVATE_MODE);
@@ -670,7 +672,10 @@ impl OutputFile {
         };
         let (sink, output_error) = (self.to.get_mut(), |kind| OutputError::new(&self.path, kind));
         let unfinished = match self.replaces {
-            true => unfinished.with_access(&sink.file, &self.path).map_err(output_error)?,
+            true => {
+                access::check_growing(&self.path).map_err(|lost| output_error(OutputErrorKind::Access(lost)))?;
+                unfinished.with_access(&sink.file, &self.path).map_err(output_error)?
+            }
             false => unfinished,
         };
         let published = reserve(&sink.file, WRITE_BUFFER_BYTES as u64).and_then(|()| {
@@ -865,4 +870,17 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 /// unreadable: in any case the file is either complete under its name or not renamed.
 fn sync_directory(path: &Path) {
     let _ = File::open(directory(path)).and_then(|directory| directory.sync_all());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_in_working_directory_has_plain_path() {
+        let builder = Builder::new();
+        let (_, unfinished) = UnfinishedFile::new(&builder, directory(Path::new("name"))).unwrap();
+        let path = unfinished.0.as_ref().unwrap().to_path_buf();
+        assert!(path.exists() && !path.to_string_lossy().contains("./"), "{}", path.display());
+    }
 }
