@@ -112,6 +112,12 @@ pub fn difference_line(difference: &Difference, to: &str) -> String {
     format!("{location}{}, {}: {}", difference.operation, difference.kind, difference_text(difference, to))
 }
 
+/// Returns an error message without the name of its capture, or of the baseline of that, with which it begins.
+pub(super) fn reason_without_file<'m>(message: &'m str, file: &str) -> &'m str {
+    let rest = message.strip_prefix(file).map(|rest| rest.strip_prefix(".baseline").unwrap_or(rest));
+    rest.and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message)
+}
+
 impl BaselineReportWriter<'_> {
     /// Writes the differences of each capture, then a line per capture, and finally the number of captures by outcome.
     /// The line of a single capture comes before its differences.
@@ -170,13 +176,15 @@ impl BaselineReportWriter<'_> {
                         self.differences(to, differences)?;
                     }
                 }
-                BaselineCheckOutcome::NoBaseline(_) => {
+                BaselineCheckOutcome::NoBaseline(what) => {
                     without_baseline += 1;
-                    writeln!(to, "{:<8}  {file:<name$}", StyledText(styles.error, "ERROR"))?;
+                    let reason = escape::escape_line(reason_without_file(what, &check.file));
+                    writeln!(to, "{:<8}  {file:<name$}  {reason}", StyledText(styles.error, "ERROR"))?;
                 }
-                BaselineCheckOutcome::Unreadable(_) => {
+                BaselineCheckOutcome::Unreadable(what) => {
                     unreadable += 1;
-                    writeln!(to, "{:<8}  {file:<name$}", StyledText(styles.error, "ERROR"))?;
+                    let reason = escape::escape_line(reason_without_file(what, &check.file));
+                    writeln!(to, "{:<8}  {file:<name$}  {reason}", StyledText(styles.error, "ERROR"))?;
                 }
             }
         }

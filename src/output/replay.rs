@@ -19,6 +19,7 @@ use nfsrdma_replay::run::report::{
 use nfsrdma_replay::seed::file_server_client::FileUserAndGroup;
 use serde::Serialize;
 
+use super::baseline_report::reason_without_file;
 use super::json::object::{JsonArray, SCHEMA, json_object, write_json_line};
 use super::junit;
 use super::report::Report;
@@ -425,7 +426,9 @@ impl ReplayReportOrRefusal<'_> {
         for outcome in outcomes.iter().filter(|outcome| is_shown(outcome)) {
             let line = match outcome {
                 Self::Report(view) => view.summary_line(),
-                Self::Refused { trace, error } => format!("{:<10}  {trace}  {error}", "ERROR"),
+                Self::Refused { trace, error } => {
+                    format!("{:<10}  {trace}  {}", "ERROR", reason_without_file(error, trace))
+                }
             };
             writeln!(to, "{}", escape::display_line(format_args!("{line}")))?;
         }

@@ -8,7 +8,7 @@ use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_replay::seed::SeedMode;
 
 use super::compile;
-use super::run::{ReplayRunOptionArgs, run_and_report};
+use super::run::{ReplayRunOptionArgs, report_refusal, run_and_report};
 use super::target_server_options::ReplayServerArgs;
 use crate::cli::comparison_input::is_trace;
 use crate::cli::exit_status::ExitStatus;
@@ -73,6 +73,8 @@ pub(super) fn run(args: &WholeReplayArgs) -> Result<ExitStatus> {
     if is_trace(&args.file) {
         return run_and_report(&args.file, &args.file, &args.server, &args.run_options, seed_mode);
     }
-    let trace = compile::compile_to_scratch(&args.file, &memory, args.dialect.selected())?;
-    run_and_report(&args.file, trace.path(), &args.server, &args.run_options, seed_mode)
+    match compile::compile_to_scratch(&args.file, &memory, args.dialect.selected()) {
+        Ok(trace) => run_and_report(&args.file, trace.path(), &args.server, &args.run_options, seed_mode),
+        Err(error) => report_refusal(&args.file, &args.run_options, error),
+    }
 }

@@ -414,6 +414,16 @@ pub(super) fn run_and_report(
     Ok(replay.exit_status(run_args.min_coverage))
 }
 
+/// Writes the requested reports of a capture that cannot be replayed, and returns the error.
+pub(super) fn report_refusal(file: &Path, run_args: &ReplayRunOptionArgs, error: anyhow::Error) -> Result<ExitStatus> {
+    let started = SystemTime::now();
+    let inputs = ProtectedInputFiles::new([file].into_iter().chain(run_args.rules.as_deref()));
+    let pages = run_args.reports.open(run_args.junit.as_ref(), &inputs)?;
+    let (trace, text) = (file.to_string_lossy(), error.to_string());
+    pages.write(&[ReplayReportOrRefusal::Refused { trace: &trace, error: &text }], started)?;
+    Err(error)
+}
+
 impl FinishedReplay {
     pub(super) fn view<'v>(
         &'v self,

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use anyhow::Result;
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
@@ -16,6 +16,7 @@ use super::server_connection_and_seeding::ReplayStartError;
 use super::target_server_options::ReplayServerArgs;
 use crate::cli::exit_status::ExitStatus;
 use crate::cli::standard_streams::{print_report, report_error, with_capture, write_error};
+use crate::output::baseline_report::{BaselineCheckOutcome, CaptureBaselineCheckResult};
 use crate::output::replay::printable_report::ReplayReportOrRefusal;
 use crate::output::settings::ReportFormat;
 
@@ -33,7 +34,7 @@ pub(in crate::cli) fn check_against_server(
     let mut replays: Vec<(String, Result<FinishedReplay, String>)> = Vec::new();
     let mut exit = ExitStatus::Done;
     for file in files {
-        let name = file.to_string_lossy().into_owned();
+        let (name, begun) = (file.to_string_lossy().into_owned(), Instant::now());
         let mut scratch = None;
         let outcome =
             compile::compile_to_scratch(file, memory, dialect).map_err(ReplayStartError::from).and_then(|trace| {
@@ -64,6 +65,11 @@ pub(in crate::cli) fn check_against_server(
                 let error = start_error.to_string();
                 let error = scratch.map_or_else(|| error.clone(), |trace| error.replace(&trace, &name));
                 report_error(with_capture(&name, &error));
+                if run_args.format == ReportFormat::Json {
+                    let outcome = BaselineCheckOutcome::Unreadable(error.clone());
+                    let check = CaptureBaselineCheckResult { file: name.clone(), outcome, time: begun.elapsed() };
+                    check.json(&mut std::io::stdout().lock()).map_err(write_error)?;
+                }
                 exit = more_severe(exit, start_error.exit_status());
                 replays.push((name, Err(error)));
                 if matches!(start_error, ReplayStartError::Interrupted(_)) {

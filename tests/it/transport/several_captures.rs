@@ -37,6 +37,7 @@ fn several_captures_end_with_one_line_each() {
     assert!(first.starts_with("NFS 4.2 ACCESS of /"), "{first}");
     assert!(first.contains("ACCESS.access"), "{first}");
     assert!(refused.starts_with("ERROR       nowhere.pcap  "), "{refused}");
+    assert_eq!(refused.matches("nowhere.pcap").count(), 1, "{refused}");
     assert!(said.lines().all(|line| line.contains("nowhere.pcap")), "{said}");
 }
 
@@ -51,4 +52,36 @@ fn error_names_capture() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     let expected = format!("nfsrdma-inspect: {}: the trace uses NFSv4.2", capture.display());
     assert!(said.starts_with(&expected), "{said}");
+}
+
+#[test]
+fn capture_without_replay_has_json_line() {
+    let proxy = serve(&Arc::default(), FaultInjector::honest());
+    let url = format!("tcp://127.0.0.1:{}/", proxy.port);
+    let same = captures::path("rxe-v42-deleg");
+    let output = program(&["check", "-T", "json", "--server", &url, same.to_str().unwrap(), "nowhere.pcap"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((output.status.code(), lines[0]["kind"].as_str()), (Some(2), Some("replay")), "{text}");
+    let last = lines.last().unwrap();
+    assert_eq!([&last["kind"], &last["file"], &last["outcome"]], ["check", "nowhere.pcap", "unreadable"]);
+    assert!(last["error"].as_str().unwrap().contains("nowhere.pcap"), "{last}");
+}
+
+/// The old report would be taken for that of the capture that cannot be read.
+#[test]
+fn reports_of_unreadable_capture_are_replaced() {
+    let cut = Passing::new("cut-frame.pcap");
+    let whole = captures::bytes("rxe-v42-deleg");
+    fs::write(cut.name(), &whole[..whole.len() - 3]).unwrap();
+    for capture in [cut.name(), "nowhere.pcap"] {
+        for option in ["--junit", "--html"] {
+            let report = Passing::new(&format!("old{option}"));
+            fs::write(report.name(), "OLD").unwrap();
+            let output = program(&["replay", capture, "--server", "tcp://127.0.0.1:1/", option, report.name(), "-q"]);
+            assert_eq!(output.status.code(), Some(2));
+            let text = fs::read_to_string(report.name()).unwrap();
+            assert!(!text.contains("OLD") && text.contains(capture), "{option}: {text}");
+        }
+    }
 }
