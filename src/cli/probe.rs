@@ -114,5 +114,9 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
         report_error(format_args!("{}: {failed}", args.server.host));
     }
     let is_complete = probe.missing_version_message.is_none() && probe.unreadable == 0 && failed_versions.is_empty();
-    Ok(if is_complete { ExitStatus::Done } else { ExitStatus::Unreachable })
+    Ok(match is_complete {
+        true => ExitStatus::Done,
+        false if probe.blames_client() => ExitStatus::OwnFault,
+        false => ExitStatus::Unreachable,
+    })
 }

@@ -69,6 +69,8 @@ pub struct RpcClient<'t, F = ()> {
     pub last_latency: Duration,
     /// Number of Replies that could not be decoded.
     pub undecodable_replies: u64,
+    /// `true` if the last Call was sent again, so that the server may have executed it twice.
+    pub was_resent: bool,
     filter: F,
     /// Target of the replacement connection after connection loss or a timeout; `None` if the Call fails then.
     target: Option<ConnectTarget>,
@@ -234,6 +236,7 @@ impl<'t> RpcClient<'t> {
             timeout,
             last_latency: took,
             undecodable_replies: 0,
+            was_resent: false,
             filter: (),
             target: None,
             reconnects_after_timeout: true,
@@ -253,6 +256,7 @@ impl<'t> RpcClient<'t> {
             timeout: self.timeout,
             last_latency: self.last_latency,
             undecodable_replies: self.undecodable_replies,
+            was_resent: self.was_resent,
             target: self.target,
             reconnects_after_timeout: self.reconnects_after_timeout,
             deadline: self.deadline,
@@ -358,6 +362,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     ) -> Result<T, RpcCallError> {
         let mut results = Some(results);
         let (mut disconnect_count, mut timeout_count) = (0, 0);
+        self.was_resent = false;
         loop {
             let start = Instant::now();
             if self.deadline.is_some_and(|deadline| start >= deadline) {
@@ -393,6 +398,7 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             if !self.reconnect()? {
                 return result;
             }
+            self.was_resent = true;
         }
     }
 

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_mock_server::server::{MockDelegationPolicy, MockRefusal, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
-use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
+use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, run};
+use nfsrdma_replay::seed::SeededTree;
 use nfsrdma_replay::trace::ReplayTraceReader;
 
 use super::client::target;
@@ -332,5 +333,57 @@ fn a_server_that_restarts_for_ever_ends_the_run_with_a_reason() {
             }
             _ => assert!(because(&report, "no-connection") > 0, "{:#?}", report.steps.reasons),
         }
+    }
+}
+
+/// RFC 7530 section 9.5, RFC 8881 section 8.3: the lease takes a second, and the calls two.
+#[test]
+fn paused_clients_renew_their_leases() {
+    for (capture, renewing) in [("rxe-v40-deleg", Operation::RENEW), ("rxe-v42-deleg", Operation::SEQUENCE)] {
+        let work = Work::of(capture, 4, "lease");
+        let counted = |lease_seconds| {
+            let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+            let (mut steps, mut contents) = (open(), open());
+            let mut server = work.server.lock().unwrap().clone();
+            server.operation_counts.clear();
+            let server = Arc::new(Mutex::new(server));
+            let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
+            let options = ReplayOptions {
+                order: ReplayOrder::Serial,
+                pace: ReplayPace::Rate(15.0),
+                ..super::auxiliary_programs::none()
+            };
+            let seeded = SeededTree { lease_seconds: Some(lease_seconds), ..work.seeded.clone() };
+            let target = target(20049);
+            let report = run(&mut steps, &mut contents, &mut transport, &target, &seeded, &options, &mut ()).unwrap();
+            is_as_recorded(&report, capture);
+            let counts = &server.lock().unwrap().operation_counts;
+            counts.get(&renewing.0).copied().unwrap_or(0)
+        };
+        let [without, with] = [90, 1].map(counted);
+        assert!((2..=6).contains(&(with - without)), "{capture}: {without} and {with}");
+    }
+}
+
+/// RFC 7530 section 9.6.3.
+#[test]
+fn client_with_expired_lease_is_registered_again() {
+    const EXPIRED: u32 = 10_011;
+    let work = Work::of("rxe-v40-deleg", 4, "expired");
+    let refusal = MockRefusal::once("OPEN", EXPIRED, 1);
+    let (report, _) = replayed_on(&work, [], |server| server.refusal = Some(refusal));
+    assert!(report.is_consistent());
+    assert_eq!((report.recovery.recovered, report.mismatched()), (1, 0), "{:#?}", report.steps.mismatches);
+}
+
+/// RFC 8881 section 18.37.3: nobody needs the session that was destroyed; a new one would keep DESTROY_CLIENTID busy.
+#[test]
+fn lost_reply_of_destroy_recovers_nothing() {
+    let work = Work::of("rxe-v42-deleg", 4, "destroyed");
+    let calls = replayed(&work, []).calls;
+    for at in calls.saturating_sub(12)..calls {
+        let report = replayed(&work, [(at, MockTransportFault::BreakAfter)]);
+        is_as_recorded(&report, &format!("call {at} of {calls}"));
+        assert_eq!((report.recovery.disconnects, report.recovery.recovered), (1, 0), "call {at} of {calls}");
     }
 }

@@ -517,6 +517,11 @@ impl<'t> ContainmentCheckedRpcClient<'t> {
         Self(client.with_filter(ReplayContainmentCallCheck(containment)))
     }
 
+    /// As [`RpcClient::was_resent`].
+    pub fn was_resent(&self) -> bool {
+        self.0.was_resent
+    }
+
     /// As [`RpcClient::call`], but returns [`RpcCallError::Filtered`] if the check refuses the Call.
     pub fn call<T>(
         &mut self,

@@ -25,6 +25,9 @@ pub(crate) trait CompoundRpcClient {
         procedure: &SynchronousProcedureCall<'_>,
         results: impl FnOnce(&CompoundReply<'_>) -> Result<T, XdrError>,
     ) -> Result<T, RpcCallError>;
+
+    /// As [`RpcClient::was_resent`].
+    fn was_resent(&self) -> bool;
 }
 
 impl CompoundRpcClient for &mut RpcClient<'_> {
@@ -36,6 +39,10 @@ impl CompoundRpcClient for &mut RpcClient<'_> {
         results: impl FnOnce(&CompoundReply<'_>) -> Result<T, XdrError>,
     ) -> Result<T, RpcCallError> {
         RpcClient::compound(self, minor, operations, procedure, results)
+    }
+
+    fn was_resent(&self) -> bool {
+        self.was_resent
     }
 }
 
@@ -49,17 +56,23 @@ impl CompoundRpcClient for ContainmentCheckedRpcClient<'_> {
     ) -> Result<T, RpcCallError> {
         ContainmentCheckedRpcClient::compound(self, minor, operations, procedure, results)
     }
+
+    fn was_resent(&self) -> bool {
+        ContainmentCheckedRpcClient::was_resent(self)
+    }
 }
 
 /// A client with its RPC client.
 pub(crate) struct Caller<R> {
     pub(crate) rpc: R,
     pub(crate) client: Client,
+    /// `true` if a call of the operation was sent again, so that its status may be that of a second execution.
+    pub(crate) was_resent: bool,
 }
 
 impl<R: CompoundRpcClient> Caller<R> {
     pub(crate) fn new(rpc: R, client: Client) -> Self {
-        Self { rpc, client }
+        Self { rpc, client, was_resent: false }
     }
 
     /// Sends the requests that the client needs, and shows `observe` their results.
@@ -94,6 +107,7 @@ impl<R: CompoundRpcClient> Caller<R> {
         data: &[PayloadContentLocation<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> FileServerClientResult<T> {
+        self.was_resent = false;
         loop {
             self.establish(|_| {})?;
             if let Some(value) = self.attempt(name, operations, data, &mut read)? {
@@ -133,6 +147,7 @@ impl<R: CompoundRpcClient> Caller<R> {
                 read(results)
             })
         });
+        self.was_resent |= self.rpc.was_resent();
         let (operation, status) = match outcome {
             Ok(Ok(value)) => {
                 self.client.end_waits();
@@ -154,7 +169,7 @@ impl<R: CompoundRpcClient> Caller<R> {
                 Ok(None)
             }
             Reaction::Failed => {
-                let reason = NfsOperationFailure::V4(status);
+                let reason = NfsOperationFailure::of_v4(self.client.minor(), operation, status);
                 Err(FileServerClientError::Refused(failed_operation(name, operation), reason))
             }
             Reaction::Busy(seconds) => {

@@ -84,6 +84,48 @@ pub(crate) fn blames_client(status: Nfsstat4) -> bool {
     )
 }
 
+/// Returns `true` if an operation, or a COMPOUND without results, can have a status that
+/// [blames the client](blames_client) in this minor version. If not, the server is wrong. RFC 7530 section 13.4, RFC
+/// 8881 section 15.4.
+pub(crate) fn can_have(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> bool {
+    let Some(operation) = operation else { return status == Nfsstat4::NFS4ERR_BADXDR };
+    let is_in_session = minor > 0;
+    match status {
+        Nfsstat4::NFS4ERR_BAD_SEQID => {
+            !is_in_session
+                && matches!(
+                    operation,
+                    Operation::CLOSE
+                        | Operation::LOCK
+                        | Operation::LOCKU
+                        | Operation::OPEN
+                        | Operation::OPEN_CONFIRM
+                        | Operation::OPEN_DOWNGRADE
+                )
+        }
+        // An operation without arguments has no XDR that could be bad.
+        Nfsstat4::NFS4ERR_BADXDR => !matches!(
+            operation,
+            Operation::GETFH
+                | Operation::LOOKUPP
+                | Operation::PUTPUBFH
+                | Operation::PUTROOTFH
+                | Operation::READLINK
+                | Operation::RESTOREFH
+                | Operation::SAVEFH
+        ),
+        _ if !is_in_session => false,
+        Nfsstat4::NFS4ERR_BADSESSION => {
+            matches!(operation, Operation::BIND_CONN_TO_SESSION | Operation::DESTROY_SESSION | Operation::SEQUENCE)
+        }
+        Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION => {
+            matches!(operation, Operation::DESTROY_SESSION | Operation::SEQUENCE)
+        }
+        Nfsstat4::NFS4ERR_SEQ_MISORDERED => matches!(operation, Operation::CREATE_SESSION | Operation::SEQUENCE),
+        _ => operation == Operation::SEQUENCE,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,6 +137,23 @@ mod tests {
         assert!(keeping.iter().all(|status| !advances_seqid(Nfsstat4(*status))));
         let advancing = [Nfsstat4::NFS4_OK, Nfsstat4::NFS4ERR_GRACE, Nfsstat4::NFS4ERR_DENIED];
         assert!(advancing.into_iter().all(advances_seqid));
+    }
+
+    /// RFC 7530 section 13.4, RFC 8881 section 15.4.
+    #[test]
+    fn statuses_belong_to_operations_and_versions() {
+        let blames = |minor, operation, status| can_have(minor, Some(operation), status);
+        for minor in [0, 1, 2] {
+            assert!(blames(minor, Operation::OPEN, Nfsstat4::NFS4ERR_BADXDR));
+            assert!(!blames(minor, Operation::GETFH, Nfsstat4::NFS4ERR_BADXDR));
+            assert_eq!(blames(minor, Operation::CLOSE, Nfsstat4::NFS4ERR_BAD_SEQID), minor == 0);
+            assert!(!blames(minor, Operation::EXCHANGE_ID, Nfsstat4::NFS4ERR_BAD_SEQID));
+            assert_eq!(blames(minor, Operation::SEQUENCE, Nfsstat4::NFS4ERR_BADSLOT), minor > 0);
+            assert!(!blames(minor, Operation::READ, Nfsstat4::NFS4ERR_BADSESSION));
+            assert!(can_have(minor, None, Nfsstat4::NFS4ERR_BADXDR));
+        }
+        assert!(blames(1, Operation::CREATE_SESSION, Nfsstat4::NFS4ERR_SEQ_MISORDERED));
+        assert!(!blames(1, Operation::CREATE_SESSION, Nfsstat4::NFS4ERR_SEQ_FALSE_RETRY));
     }
 
     #[test]

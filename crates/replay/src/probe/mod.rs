@@ -76,6 +76,8 @@ pub struct ProbeFailure {
     pub text: String,
     /// `true` if a server has answered: NFS or MOUNT with a status.
     pub is_answer: bool,
+    /// `true` if the server says that this program broke the protocol.
+    pub blames_client: bool,
 }
 
 impl std::fmt::Display for ProbeFailure {
@@ -87,11 +89,16 @@ impl std::fmt::Display for ProbeFailure {
 impl From<FileServerClientError> for ProbeFailure {
     fn from(error: FileServerClientError) -> Self {
         let is_answer = matches!(error, FileServerClientError::Refused(..));
-        Self { text: error.to_string(), is_answer }
+        Self { text: error.to_string(), is_answer, blames_client: error.blames_client() }
     }
 }
 
 impl ServerProbeReport {
+    /// Returns `true` if the server says, about a version, that this program broke the protocol.
+    pub fn blames_client(&self) -> bool {
+        self.v4.iter().filter_map(|(_, result)| result.as_ref().err()).any(|failure| failure.blames_client)
+    }
+
     /// Returns a line for each version whose probe makes the whole fail: the requested one without results, one whose
     /// calls were not answered, and all if none has results.
     pub fn failed_versions(&self, requested: Option<NfsVersion>) -> Vec<String> {
@@ -198,6 +205,7 @@ pub fn probe(
         let mounted = mounted.map_err(|error| ProbeFailure {
             text: error.to_string(),
             is_answer: matches!(error, MountError::Refused(..)),
+            blames_client: false,
         });
         v3 = Some(mounted.and_then(|mounted| probe_v3(&mut line, &mounted.root)));
     }
@@ -406,7 +414,9 @@ fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, Pro
                 }
             },
             Ok(Err(status)) => FileServerClientError::Refused(name, NfsOperationFailure::V3(status)),
-            Err(error) => return Err(ProbeFailure { text: format!("{name}: {error}"), is_answer: false }),
+            Err(error) => {
+                return Err(ProbeFailure { text: format!("{name}: {error}"), is_answer: false, blames_client: false });
+            }
         };
         return Err(failure.into());
     }

@@ -24,10 +24,12 @@
 //! - [`reply_timeout`], [`reconnect`], [`session_binding_result`]: missing Replies and lost connections;
 //! - [`reclaim`], [`gss_context_renewal`]: clients ([`client_reclaim`]) and security contexts
 //!   ([`renewable_gss_context`]) that the server has forgotten; return of the delegations that the capture does not
-//!   return.
+//!   return;
+//! - [`lease_renewal`]: renews the leases of clients ([`client_lease`]) that pause.
 
 mod cb_getattr;
 mod changes_by_uncaptured_clients;
+mod client_lease;
 mod client_reclaim;
 mod connections;
 mod event_loop;
@@ -35,6 +37,7 @@ mod gss_context_renewal;
 mod idle_time_reply_checks;
 mod io_split;
 mod issuing;
+mod lease_renewal;
 mod listing_continuation;
 mod listing_parts;
 mod live_call_builder;
@@ -89,6 +92,7 @@ use crate::run_plan;
 use crate::run_plan::step_replayability::GssCallReplayPolicy;
 use crate::seed::SeededTree;
 use crate::trace::reader::ReplayTraceReader;
+use client_lease::ClientLeases;
 use connections::ReplayConnectionPool;
 use live_call_builder::LiveCallBuilder;
 use replay_engine::{ReplayClientCopyContext, ReplayEngine};
@@ -194,6 +198,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         for reason in &setup.refused_clients {
             report.add_refusal(format!("a client from before the capture: {reason}"));
         }
+        setup.own_errors.iter().for_each(|error| report.protocol.add_own(error.clone()));
         for (_, reason) in &setup.refused {
             report.add_refusal(format!("a file that was opened before the capture: {reason}"));
         }
@@ -231,7 +236,10 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
                 auxiliary: Some(AuxiliaryRpcConnections::new(target, options.auxiliary_ports, first_xid)),
                 ..LiveCallBuilder::default()
             },
-            connections: ReplayConnectionPool::default(),
+            connections: ReplayConnectionPool {
+                leases: ClientLeases::new(seeded.lease_seconds, setup.clientids),
+                ..ReplayConnectionPool::default()
+            },
             report,
             context: ReplayClientCopyContext { number, tag, target, seeded, options, callbacks, recorder },
             contents,
@@ -278,13 +286,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 max_duration: options.max_duration(self.report.timing.recorded_ns),
                 max_shown_mismatches: options.max_shown_mismatches,
             };
-            self.report.tree_check = Some(tree.check(
+            let check = tree.check(
                 (transport, &mut self.call_builder.containment),
                 self.context.target,
                 &self.context.tag,
                 &identifiers,
                 self.contents,
-            ));
+            );
+            if let Some(failed) = check.failed.as_ref().filter(|_| check.blames_client) {
+                self.report.protocol.add_own(format!("final check: {failed}"));
+            }
+            self.report.tree_check = Some(check);
         }
         self.report.dropped_values +=
             self.call_builder.dropped_values + self.call_builder.containment.take_dropped_count();

@@ -65,6 +65,8 @@ pub struct FinalTreeCheckReport {
     pub mismatches: Vec<StepMismatch>,
     /// Reason why the check was not completed.
     pub failed: Option<String>,
+    /// `true` if the reason is that this program broke the protocol, as the server says.
+    pub blames_client: bool,
 }
 
 impl FinalTreeCheckReport {
@@ -104,7 +106,10 @@ impl ExpectedFinalTree {
                 let minors = live.seeded.minor_version.map_or_else(|| vec![2, 1, 0], |minor| vec![minor]);
                 match Nfs4Client::new(rpc_client, &name, &minors) {
                     Ok(files) => Box::new(files),
-                    Err(problem) => return FinalTreeCheckReport { failed: Some(problem.to_string()), ..report },
+                    Err(problem) => {
+                        let blames_client = problem.blames_client();
+                        return FinalTreeCheckReport { failed: Some(problem.to_string()), blames_client, ..report };
+                    }
                 }
             }
         };
@@ -119,6 +124,7 @@ impl ExpectedFinalTree {
             fileids: FxHashMap::default(),
         };
         if let Err(problem) = checker.check_names() {
+            report.blames_client = problem.blames_client();
             report.failed = Some(match &problem {
                 FileServerClientError::Call(error @ RpcCallError::DeadlineExceeded) => {
                     format!("{error} (--max-time)")
@@ -389,7 +395,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         match self.files.status(&handle) {
             Ok(status) => self.check_object(ObjectAtPath { id, path }, Ok((handle, status))),
             // The step that was not compared removed it.
-            Err(FileServerClientError::Refused(..)) => Ok(()),
+            Err(error @ FileServerClientError::Refused(..)) if !error.blames_client() => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -420,6 +426,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
     ) -> Result<Option<T>, FileServerClientError> {
         match result {
             Ok(value) => return Ok(Some(value)),
+            Err(error) if error.blames_client() => return Err(error),
             Err(FileServerClientError::Refused(_, status)) if self.is_refused_to_root(&status) => {
                 left_out.into_iter().for_each(|count| self.leave_out(count, object.path));
             }
@@ -436,6 +443,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
     fn check_root(&mut self, root: ObjectAtPath<'_>, handle: &[u8]) -> Result<(), FileServerClientError> {
         let status = match self.files.status(handle) {
             Ok(status) => status,
+            Err(error) if error.blames_client() => return Err(error),
             Err(FileServerClientError::Refused(_, reason)) => {
                 self.report_difference(root, DifferenceKind::Status, "attributes", "readable", reason);
                 return Ok(());

@@ -48,6 +48,8 @@ pub(super) struct LiveServerSession {
     pub(super) limits: SessionLimits,
     /// `true` if a limit is lower than that of the captured session.
     pub(super) has_lower_limit: bool,
+    /// Captured client whose lease it renews, and minor version; `None` once it is destroyed.
+    pub(super) holder: Option<(u32, u32)>,
 }
 
 impl LiveServerSession {
@@ -67,6 +69,16 @@ impl LiveServerSession {
             first.last_sequence = sequence;
         }
         session
+    }
+
+    /// Sets the captured client whose lease it renews, and its minor version.
+    pub(super) fn with_holder(self, client: u32, minor_version: u32) -> Self {
+        Self { holder: Some((client, minor_version)), ..self }
+    }
+
+    /// Returns the last slot that carries no Call and whose sequence ID is certain.
+    fn idle_slot(&self) -> Option<u32> {
+        self.slots.iter().rposition(|slot| !slot.is_busy && !slot.is_doubtful).map(|slot| slot as u32)
     }
 
     pub(super) fn slot_count(&self) -> u32 {
@@ -242,6 +254,23 @@ impl LiveVariableValues {
     pub(super) fn renew_session(&mut self, variable: u32, session: LiveServerSession) {
         let existing = self.sessions.entry(variable).or_default();
         existing.slots = session.slots;
+    }
+
+    /// Stops renewing the lease with a session that was destroyed.
+    pub(super) fn end_lease(&mut self, variable: u32) {
+        if let Some(session) = self.sessions.get_mut(&variable) {
+            session.holder = None;
+        }
+    }
+
+    /// Returns the sessions that renew leases: their holders, and slots that carry no Call. Calls in flight on all slots
+    /// renew the lease, too.
+    pub(super) fn idle_session_slots(&self) -> Vec<((u32, u32), (u32, u32))> {
+        let slots = self.sessions.iter().map(|(variable, session)| {
+            let slot = session.idle_slot()?;
+            Some((session.holder?, (*variable, slot)))
+        });
+        slots.flatten().collect()
     }
 
     pub(super) fn close_session(&mut self, variable: u32) {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use nfsrdma_analysis::comparison::record::hash;
+use nfsrdma_dissectors::nfs::v4::Clientid4;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcClientTransport};
@@ -57,8 +58,12 @@ pub(super) struct PreexistingStateSetupResult {
     pub(super) delegations: Vec<u32>,
     /// `true` if an open is in the place of a lock, so that no step closes it.
     pub(super) leaves_open: bool,
+    /// Captured clients of NFSv4.0, with the client IDs made for them.
+    pub(super) clientids: Vec<(u32, Clientid4)>,
     /// Stateids that could not be created: the variable, and the reason.
     pub(super) refused: Vec<(u32, String)>,
+    /// Refusals with which the server says that this program broke the protocol.
+    pub(super) own_errors: Vec<String>,
     /// Clients that the server refused, with the reason. Others follow, unless the server does not answer.
     pub(super) refused_clients: Vec<String>,
 }
@@ -90,6 +95,7 @@ pub(super) fn create_missing_state(
             // remaining ones would each time out as well.
             Err(problem) => {
                 result.refused_clients.push(problem.to_string());
+                result.own_errors.extend(problem.blames_client().then(|| problem.to_string()));
                 match problem {
                     FileServerClientError::Refused(..) => continue,
                     FileServerClientError::Busy(..) | FileServerClientError::Call(_) => {
@@ -119,7 +125,10 @@ pub(super) fn create_missing_state(
                     result.leaves_open |=
                         open.access & (stateid_use::LOCK | stateid_use::DELEGATION) == stateid_use::LOCK;
                 }
-                Err(problem) => result.refused.push((open.variable, problem.to_string())),
+                Err(problem) => {
+                    result.own_errors.extend(problem.blames_client().then(|| problem.to_string()));
+                    result.refused.push((open.variable, problem.to_string()));
+                }
             }
         }
         // A session that no step uses would keep DESTROY_CLIENTID from succeeding: RFC 8881 section 18.50.3.
@@ -131,7 +140,9 @@ pub(super) fn create_missing_state(
             Some(ClientidAndSessionState::Session { clientid, create_sequence, id, sequence, slots, limits }) => {
                 for variable in &missing.sessions {
                     values.set_value(*variable, &id);
-                    let session = LiveServerSession::with_used_slot(slots, sequence).with_limits(limits, limits);
+                    let session = LiveServerSession::with_used_slot(slots, sequence)
+                        .with_limits(limits, limits)
+                        .with_holder(client, minor_version);
                     values.open_session(*variable, session);
                 }
                 for variable in &missing.clientids {
@@ -140,6 +151,7 @@ pub(super) fn create_missing_state(
                 }
             }
             Some(ClientidAndSessionState::Client { clientid }) => {
+                result.clientids.push((client, clientid));
                 for variable in &missing.clientids {
                     values.set_value(*variable, &clientid.to_be_bytes());
                 }

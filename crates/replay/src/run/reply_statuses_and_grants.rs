@@ -8,7 +8,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 
-use crate::nfs4::remedy::blames_client;
+use crate::nfs4::remedy::{blames_client, can_have};
 use crate::seed::file_server_client::SessionLimits;
 
 /// Maximum number of operations of a COMPOUND that are read.
@@ -207,21 +207,26 @@ impl ReplyStatusesAndSessionGrants {
         self.statuses.first() == Some(&Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION.0)
     }
 
-    /// Returns the last status if state is unknown. RFC 8881 section 8.4.2, RFC 7530 section 9.6.2.
+    /// Returns the last status if state is unknown. RFC 8881 section 8.4.2, RFC 7530 sections 9.6.2 and 9.6.3.
     pub(super) fn forgotten_state_status(&self) -> Option<u32> {
         self.statuses.last().copied().filter(|status| {
             matches!(
                 Nfsstat4(*status),
                 Nfsstat4::NFS4ERR_STALE_CLIENTID
                     | Nfsstat4::NFS4ERR_STALE_STATEID
+                    | Nfsstat4::NFS4ERR_EXPIRED
                     | Nfsstat4::NFS4ERR_BADSESSION
                     | Nfsstat4::NFS4ERR_DEADSESSION
             )
         })
     }
 
-    pub(super) fn client_error_name(&self) -> Option<&'static str> {
-        self.statuses.iter().copied().map(Nfsstat4).find(|status| blames_client(*status)).and_then(Nfsstat4::name)
+    /// Returns the status with which the server says that this program broke the protocol, of these operations in
+    /// this minor version, and `true` if its operation can have it.
+    pub(super) fn client_error(&self, minor: u32, operations: &[Operation]) -> Option<(&'static str, bool)> {
+        let at = self.statuses.iter().position(|status| blames_client(Nfsstat4(*status)))?;
+        let status = Nfsstat4(*self.statuses.get(at)?);
+        Some((status.name()?, can_have(minor, operations.get(at).copied(), status)))
     }
 }
 

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::v3::{Nfsstat3, Procedure};
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
-use crate::nfs4::remedy::blames_client;
+use crate::nfs4::remedy::{blames_client, can_have};
 use crate::trace::file_format::TraceFileType;
 
 /// A live filehandle.
@@ -29,6 +29,9 @@ pub enum FileServerClientError {
 impl fmt::Display for FileServerClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Refused(operation, reason @ NfsOperationFailure::Impossible(..)) => {
+                write!(f, "the server broke the protocol: see its log ({operation}: {reason})")
+            }
             Self::Refused(operation, reason) => match reason.status().map(advice_for_status) {
                 Some(Some(advice)) => write!(f, "{advice} ({operation}: {reason})"),
                 Some(None) => write!(f, "{operation}: {reason}; see the server's log"),
@@ -58,7 +61,7 @@ impl FileServerClientError {
 
     /// Returns `true` if the server says that this program has broken the protocol.
     pub fn blames_client(&self) -> bool {
-        self.status().is_some_and(blames_client)
+        matches!(self, Self::Refused(_, NfsOperationFailure::V4(status)) if blames_client(*status))
     }
 
     /// Returns the status with which the server refused the operation.
@@ -83,17 +86,27 @@ pub enum NfsOperationFailure {
     V3(Nfsstat3),
     /// Status of an NFSv4 operation.
     V4(Nfsstat4),
+    /// Status that would blame this program, but that the operation cannot have in this minor version of NFSv4.
+    Impossible(u32, Nfsstat4),
     /// Results without error that are of no use, in words.
     UnusableResults(String),
 }
 
 impl NfsOperationFailure {
+    /// Returns the failure for a status of an operation of NFSv4, or of a COMPOUND without results.
+    pub(crate) fn of_v4(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> Self {
+        match blames_client(status) && !can_have(minor, operation, status) {
+            true => Self::Impossible(minor, status),
+            false => Self::V4(status),
+        }
+    }
+
     /// Returns the status as one of NFSv4. A status of NFSv3 has the number of the status of NFSv4 with its meaning.
     /// RFC 1813 section 2.6, RFC 8881 section 15.1.
     pub fn status(&self) -> Option<Nfsstat4> {
         match self {
             Self::V3(status) => Some(Nfsstat4(status.0)),
-            Self::V4(status) => Some(*status),
+            Self::V4(status) | Self::Impossible(_, status) => Some(*status),
             Self::UnusableResults(_) => None,
         }
     }
@@ -140,6 +153,7 @@ impl fmt::Display for NfsOperationFailure {
         match self {
             Self::V3(status) => status.fmt(f),
             Self::V4(status) => status.fmt(f),
+            Self::Impossible(minor, status) => write!(f, "{status}, which it cannot have in NFSv4.{minor}"),
             Self::UnusableResults(description) => f.write_str(description),
         }
     }
@@ -311,6 +325,8 @@ pub struct FileSystemCapabilities {
     pub supported: Option<Vec<u32>>,
     /// Maximum sizes of a READ and a WRITE.
     pub io: IoLimits,
+    /// Lease time in seconds; `None` in NFSv3.
+    pub lease_seconds: Option<u32>,
 }
 
 /// Number of names of one directory after which listing stops.

@@ -149,6 +149,8 @@ pub struct SeededTree {
     pub minor_version: Option<u32>,
     /// Maximum sizes of a READ and a WRITE in the file system.
     pub io: IoLimits,
+    /// Lease time of the server in seconds, if it was made with NFSv4.
+    pub lease_seconds: Option<u32>,
     /// Paths below the root that represent the captured mounts, none below another. No NFSv3 step can change them or
     /// their parents. Empty in NFSv4.
     pub mounts: Vec<Vec<u8>>,
@@ -342,7 +344,7 @@ pub fn seed(
             }
         }
     }
-    let FileSystemCapabilities { supported, io } = capabilities;
+    let FileSystemCapabilities { supported, io, lease_seconds } = capabilities;
     let mut tree = SeededTree {
         path: format!("{}/{name}/{TREE_DIRECTORY}", location.export.trim_end_matches('/')),
         root,
@@ -353,6 +355,7 @@ pub fn seed(
         supported,
         minor_version: seeder.files.minor_version(),
         io,
+        lease_seconds,
         squashed_owner,
         nameless_fileids: seeder.nameless_fileids,
         counts: seeder.counts,

@@ -7,6 +7,7 @@ use nfsrdma_dissectors::nfs::v3::{
     Mknod3Args, Mknoddata3, Mode3, Nfsstat3, Nfstime3, Procedure as Nfs, Read3Args, Readdir3Args, Readlink3Args,
     Remove3Args, Results, Sattr3, SetAtime, SetMtime, Setattr3Args, StableHow, Symlink3Args, Symlinkdata3, Write3Args,
 };
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text};
 use nfsrdma_rpc::PayloadContentLocation;
@@ -26,12 +27,14 @@ pub struct Nfs3Client<'t> {
     rpc: ContainmentCheckedRpcClient<'t>,
     root: LiveFilehandle,
     io: IoLimits,
+    /// `true` if the last procedure was sent again, so that its status may be that of a second execution.
+    was_resent: bool,
 }
 
 impl<'t> Nfs3Client<'t> {
     /// Creates a client with the filehandle that MOUNT returned for the export.
     pub fn new(rpc: ContainmentCheckedRpcClient<'t>, root: LiveFilehandle) -> Self {
-        Self { rpc, root, io: IoLimits::default() }
+        Self { rpc, root, io: IoLimits::default(), was_resent: false }
     }
 
     /// Calls a procedure, and returns what `read` extracts from its results.
@@ -48,8 +51,9 @@ impl<'t> Nfs3Client<'t> {
             ..SynchronousProcedureCall::new(Program::NFS, 3, number.0, 0)
         });
         let mut backoff = Backoff::default();
+        self.was_resent = false;
         loop {
-            let (status, value) = self.rpc.call(
+            let outcome = self.rpc.call(
                 &procedure,
                 |encoder| arguments.encode(encoder),
                 |cursor| {
@@ -57,7 +61,9 @@ impl<'t> Nfs3Client<'t> {
                     let results = Results::decode(number, cursor, &mut NullFieldObserver)?;
                     Ok((Nfsstat3(status.map_or(0, |status| status.number)), read(&results)))
                 },
-            )?;
+            );
+            self.was_resent |= self.rpc.was_resent();
+            let (status, value) = outcome?;
             match status {
                 Nfsstat3::NFS3_OK => {
                     return value.ok_or_else(|| FileServerClientError::without_requested_item(number));
@@ -79,6 +85,14 @@ impl<'t> Nfs3Client<'t> {
                     return Err(FileServerClientError::Refused(number.to_string(), reason));
                 }
             }
+        }
+    }
+
+    /// Returns the result of a procedure that was sent again: one that finds its own effect has succeeded.
+    fn done_twice(&self, result: FileServerClientResult<()>, own_effect: Nfsstat4) -> FileServerClientResult<()> {
+        match result {
+            Err(error) if self.was_resent && error.status() == Some(own_effect) => Ok(()),
+            result => result,
         }
     }
 
@@ -145,7 +159,12 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
                 outcome.ok().map(|created| created.obj.as_ref().map(|object| object.0.to_vec()))
             }
             _ => None,
-        })?;
+        });
+        let handle = match handle {
+            // Its own object, unless that is gone again.
+            Err(error) if self.was_resent && error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => None,
+            handle => handle?,
+        };
         // The Reply may have no filehandle: RFC 1813 section 3.3.8.
         let handle = handle.map_or_else(|| self.lookup(directory, name), |handle| Ok(Some(handle)))?;
         handle.ok_or_else(|| FileServerClientError::unusable(Nfs::LOOKUP, "the new object does not exist"))
@@ -154,13 +173,15 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
     fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerClientResult<()> {
         let link = Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let arguments = Args::LINK(Link3Args { file: Opaque(object), link });
-        self.call(&arguments, &[], |_| Some(()))
+        let result = self.call(&arguments, &[], |_| Some(()));
+        self.done_twice(result, Nfsstat4::NFS4ERR_EXIST)
     }
 
     fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileServerClientResult<()> {
         let arguments = Remove3Args { object: Diropargs3 { dir: Opaque(directory), name: Text(name) } };
         let arguments = if is_directory { Args::RMDIR(arguments) } else { Args::REMOVE(arguments) };
-        self.call(&arguments, &[], |_| Some(()))
+        let result = self.call(&arguments, &[], |_| Some(()));
+        self.done_twice(result, Nfsstat4::NFS4ERR_NOENT)
     }
 
     fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> FileServerClientResult<()> {
@@ -196,6 +217,7 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         self.call(&arguments, &[], |results| match results {
             Results::FSINFO(outcome) => outcome.ok().map(|ok| FileSystemCapabilities {
                 supported: None,
+                lease_seconds: None,
                 io: IoLimits::from_server_values(ok.rtmax.into(), ok.wtmax.into()),
             }),
             _ => None,

@@ -4,9 +4,9 @@ use std::fmt;
 
 use nfsrdma_dissectors::nfs::v4::{
     Args, Attribute, Attributes, Bitmap4, Close4Args, Create4Args, Createhow4, Createtype4, Fattr4, Getattr4Args,
-    Link4Args, Lookup4Args, Mode4, NfsFtype4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args, OpenOwner4,
-    OpenRflags, Openflag4, Opentype4, Operation, Read4Args, Readdir4Args, Remove4Args, Results, Setattr4Args,
-    ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args, mask_and_values, words_for_bits,
+    Link4Args, Lookup4Args, Mode4, NfsFtype4, Nfsstat4, Nfstime4, ObjectFh4, Open4Args, OpenClaim4, OpenConfirm4Args,
+    OpenOwner4, OpenRflags, Openflag4, Opentype4, Operation, Read4Args, Readdir4Args, Remove4Args, Results,
+    Setattr4Args, ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args, mask_and_values, words_for_bits,
 };
 use nfsrdma_dissectors::xdr::{Ddp, DdpText, Opaque, Text, Void};
 use nfsrdma_rpc::PayloadContentLocation;
@@ -93,6 +93,14 @@ impl<'t> Nfs4Client<'t> {
         self.caller.run(name, operations, data, read)
     }
 
+    /// Returns the result of an operation that was sent again: one that finds its own effect has succeeded.
+    fn done_twice(&self, result: FileServerClientResult<()>, own_effect: Nfsstat4) -> FileServerClientResult<()> {
+        match result {
+            Err(error) if self.caller.was_resent && error.status() == Some(own_effect) => Ok(()),
+            result => result,
+        }
+    }
+
     fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileServerClientResult<()> {
         let (mask, values) = mask_and_values(attributes);
         let obj_attributes = Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values));
@@ -103,6 +111,7 @@ impl<'t> Nfs4Client<'t> {
     /// Creates a file with OPEN, and closes it.
     fn create_file(&mut self, directory: &[u8], name: &[u8], mode: u32) -> FileServerClientResult<LiveFilehandle> {
         let (mask, values) = mask_and_values(&[Attribute::MODE(Mode4(mode))]);
+        self.caller.was_resent = false;
         loop {
             self.caller.establish(|_| {})?;
             let owner = self.caller.client.open_owner();
@@ -128,7 +137,11 @@ impl<'t> Nfs4Client<'t> {
                     _ => {}
                 }
                 Some(())
-            })?;
+            });
+            let outcome = match outcome {
+                Err(error) if self.caller.was_resent && error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => None,
+                outcome => outcome?,
+            };
             if outcome.is_none() {
                 // It may have been executed, or only GETFH has failed.
                 match self.lookup(directory, name)? {
@@ -224,18 +237,25 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
             _ => Fattr4::new(Bitmap4::from(&mask[..]), Opaque(&values)),
         };
         let create = Args::CREATE(Create4Args { objtype, objname: Text(name), createattrs });
-        self.run(&Operation::CREATE, &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result)
+        match self.run(&Operation::CREATE, &[putfh(directory), create, Args::GETFH(Void)], &[], getfh_result) {
+            Err(error) if self.caller.was_resent && error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
+                self.find(directory, name)
+            }
+            result => result,
+        }
     }
 
     fn link(&mut self, object: &[u8], directory: &[u8], name: &[u8]) -> FileServerClientResult<()> {
         let link = Args::LINK(Link4Args { newname: Text(name) });
         let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
-        self.run(&Operation::LINK, &operations, &[], |_| Some(()))
+        let result = self.run(&Operation::LINK, &operations, &[], |_| Some(()));
+        self.done_twice(result, Nfsstat4::NFS4ERR_EXIST)
     }
 
     fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> FileServerClientResult<()> {
         let remove = Args::REMOVE(Remove4Args { target: Text(name) });
-        self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()))
+        let result = self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()));
+        self.done_twice(result, Nfsstat4::NFS4ERR_NOENT)
     }
 
     fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> FileServerClientResult<()> {
@@ -267,23 +287,30 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
     }
 
     fn capabilities(&mut self, object: &[u8]) -> FileServerClientResult<FileSystemCapabilities> {
-        let requested = words_for_bits([Attributes::SUPPORTED_ATTRS, Attributes::MAXREAD, Attributes::MAXWRITE]);
+        let requested = words_for_bits([
+            Attributes::SUPPORTED_ATTRS,
+            Attributes::LEASE_TIME,
+            Attributes::MAXREAD,
+            Attributes::MAXWRITE,
+        ]);
         let getattr = Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&requested[..]) });
         self.run(&Operation::GETATTR, &[putfh(object), getattr], &[], |results| {
             let Results::GETATTR(outcome) = results else { return None };
-            let (mut supported, mut io) = (None, [0; 2]);
+            let (mut supported, mut lease_seconds, mut io) = (None, None, [0; 2]);
             for attribute in outcome.ok()?.obj_attributes.items().map_while(Result::ok) {
                 match attribute {
                     Attribute::SUPPORTED_ATTRS(mask) => {
                         supported = Some(words_for_bits(mask.iter().take_while(|bit| *bit < 256)));
                     }
+                    Attribute::LEASE_TIME(seconds) => lease_seconds = Some(seconds),
                     Attribute::MAXREAD(bytes) => io[0] = bytes,
                     Attribute::MAXWRITE(bytes) => io[1] = bytes,
                     _ => {}
                 }
             }
             let [read, write] = io;
-            Some(FileSystemCapabilities { supported: Some(supported?), io: IoLimits::from_server_values(read, write) })
+            let io = IoLimits::from_server_values(read, write);
+            Some(FileSystemCapabilities { supported: Some(supported?), io, lease_seconds })
         })
     }
 

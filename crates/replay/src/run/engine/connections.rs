@@ -10,6 +10,7 @@ use nfsrdma_rpc::{CallTag, ReconnectionAttempts, RpcClientConnectionId};
 use rustc_hash::FxHashMap;
 
 use super::super::recovery::{MAX_BINDINGS, MAX_FAILED_CONNECTIONS, RECONNECT_PAUSE};
+use super::client_lease::ClientLeases;
 use super::client_reclaim::ClientReclaim;
 
 /// A session to which a connection must be bound. RFC 8881 section 18.34.
@@ -118,6 +119,7 @@ pub(super) struct ReplayConnectionPool {
     /// Send times of the Calls in flight, in ascending order.
     pub(super) expiries: VecDeque<(Instant, CallTag)>,
     pub(super) reclaim: Option<ClientReclaim>,
+    pub(super) leases: ClientLeases,
     pub(super) binding_calls: u64,
     /// Number of recoveries, and number of Calls that they took.
     pub(super) recoveries: u32,
@@ -128,6 +130,12 @@ impl ReplayConnectionPool {
     /// Returns a connection by its identifier, unless it is lost.
     pub(super) fn line_mut(&mut self, connection: RpcClientConnectionId) -> Option<&mut LiveConnection> {
         self.lines.get_mut(*self.connection_index.get(&connection)?)
+    }
+
+    /// Returns the index of the first connection of a captured client.
+    pub(super) fn line_of_captured_client(&self, client: u32) -> Option<usize> {
+        let connections = self.connection_by_client.iter().filter(|((captured, _), _)| *captured == client);
+        connections.map(|(_, line)| *line).min()
     }
 
     /// Marks a connection as lost at this time. Returns its index, unless it was lost before; the next step on it opens a

@@ -87,7 +87,9 @@ pub(super) fn drive<R: Read + Seek>(
             }
             due = [due, engine.scheduler.next_due].into_iter().flatten().min();
             in_flight += engine.scheduler.in_flight;
-            is_done &= engine.scheduler.is_done() && engine.connections.reclaim.is_none();
+            is_done &= engine.scheduler.is_done()
+                && engine.connections.reclaim.is_none()
+                && !engine.connections.leases.is_renewing();
         }
         if !takes_more {
             (pending_work, batch_events) = (ReplayEnginesWithWork::NoEngine, 0);
@@ -233,6 +235,9 @@ pub(super) fn drive<R: Read + Seek>(
                 (engine.report.end.limit, engine.report.end.is_interrupted) = (is_late.then_some(limit), true);
             }
             drain_deadline = Some(now + DRAIN_TIMEOUT);
+        }
+        if drain_deadline.is_none() {
+            engines.iter_mut().try_for_each(|engine| engine.renew_leases(now, transport))?;
         }
         if drain_deadline.is_some_and(|end| now > end) {
             for engine in &mut *engines {

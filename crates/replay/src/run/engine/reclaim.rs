@@ -126,6 +126,20 @@ impl LiveCallBuilder {
         }
     }
 
+    /// Removes the session or client that a Call has destroyed whose first Reply was lost.
+    pub(super) fn record_destroyed(&mut self, step: &TraceStep<'_>, operations: &[Operation]) {
+        if operations.contains(&Operation::DESTROY_SESSION) {
+            for session in step.call.variables(TraceSlotValueKind::SESSION) {
+                self.values.identifier(session).and_then(|id| self.client_state.sessions.remove(&id));
+            }
+        }
+        if operations.contains(&Operation::DESTROY_CLIENTID) {
+            let clients = step.call.variables(TraceSlotValueKind::CLIENTID);
+            let ids = clients.filter_map(|client| self.values.identifier(client).map(Clientid4::from_be_bytes));
+            ids.for_each(|id| self.client_state.remove_client(id));
+        }
+    }
+
     fn plan_recovery(&self, reclaim: &mut ClientReclaim) {
         let Some(client) = self.client_state.clients.get(&reclaim.client) else { return };
         (reclaim.is_client_lost, reclaim.session) = (true, None);
@@ -238,7 +252,8 @@ impl LiveCallBuilder {
             (
                 RecoveryCall::SetclientidConfirm(_)
                 | RecoveryCall::ReturnDelegation { .. }
-                | RecoveryCall::ReclaimComplete,
+                | RecoveryCall::ReclaimComplete
+                | RecoveryCall::Renew,
                 _,
             ) => {}
             (call, _) => return Err(format!("{}: its reply has no result", call.name())),
@@ -319,6 +334,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         recorded_status: impl FnOnce() -> Option<u32>,
     ) -> bool {
         let Some(status) = outcome.forgotten_state_status() else { return false };
+        // From NFSv4.1 on, the client and its session remain when a stateid has expired.
+        if Nfsstat4(status) == Nfsstat4::NFS4ERR_EXPIRED && step.procedure.minor_version != 0 {
+            return false;
+        }
         if entry.resend.renewals >= MAX_RESENDS || recorded_status() == Some(status) {
             return false;
         }
@@ -341,10 +360,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         connection: RpcClientConnectionId,
         recoveries: u32,
     ) {
+        // Its DESTROY_SESSION was sent again, so that the server may have executed it: nobody needs the session.
+        if id.is_some_and(|id| self.is_destroyed_again(id)) {
+            return;
+        }
         let state = self.call_builder.client_state.clients.get(&client);
         if state.is_none_or(|state| state.recovery_number <= recoveries) {
             self.start_recovery(client, id, connection);
         }
+    }
+
+    /// Returns `true` if DESTROY_SESSION of a session was sent and is sent again, because its connection was lost.
+    fn is_destroyed_again(&self, id: Sessionid4) -> bool {
+        self.scheduler.window.steps_in_order().into_iter().any(|entry| {
+            entry.resend.count > 0
+                && entry.description.operations.contains(&Operation::DESTROY_SESSION)
+                && entry.step.trace_step().is_some_and(|step| {
+                    let mut sessions = step.call.variables(TraceSlotValueKind::SESSION);
+                    sessions.any(|session| self.call_builder.values.identifier(session) == Some(id))
+                })
+        })
     }
 
     /// Starts the recovery of a client, beginning with the session `id` if one was forgotten.
@@ -386,7 +421,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         &mut self,
         transport: &mut ContainmentCheckedTransport<'_>,
     ) -> Result<Option<Instant>, ReplayRunError> {
-        if self.scheduler.in_flight > 0 {
+        if self.scheduler.in_flight > 0 || self.connections.leases.is_renewing() {
             return Ok(None);
         }
         // Replies from before the recovery are checked against the old state.
@@ -629,9 +664,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     /// Returns the index of a connection of a client and, from NFSv4.1 on, its session.
     fn connection_of_client(&self, client: Clientid4) -> Option<(usize, Option<SessionUsedForReclaim>)> {
         let state = self.call_builder.client_state.clients.get(&client)?;
-        let connections = self.connections.connection_by_client.iter();
-        let connections = connections.filter(|((captured, _), _)| *captured == state.captured_client);
-        let line = connections.map(|(_, line)| *line).min()?;
+        let line = self.connections.line_of_captured_client(state.captured_client)?;
         if state.minor_version == 0 {
             return Some((line, None));
         }

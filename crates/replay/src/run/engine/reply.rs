@@ -164,7 +164,9 @@ impl LiveCallBuilder {
     /// Opens a session of the live server with the granted number of slots.
     fn begin_session(&mut self, step: &TraceStep<'_>, granted: GrantedForeChannel, captured: GrantedForeChannel) {
         if let Some(variable) = step.reply.variable(TraceSlotValueKind::SESSION) {
-            let session = LiveServerSession::new(granted.slots).with_limits(granted.limits, captured.limits);
+            let session = LiveServerSession::new(granted.slots)
+                .with_limits(granted.limits, captured.limits)
+                .with_holder(step.caller.client, step.procedure.minor_version);
             self.values.open_session(variable, session);
         }
         if let Some(variable) = step.call.variable(TraceSlotValueKind::CREATE_SEQUENCE) {
@@ -395,12 +397,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if entry.description.operations.iter().any(may_grant) {
             self.verification.leaves_open |= self.call_builder.record_substitute_request(entry, step, reply);
         }
-        if entry.description.operations.contains(&Operation::DESTROY_SESSION) && outcome.is_success() {
+        if is_done_twice {
+            self.call_builder.record_destroyed(step, &entry.description.operations);
+        }
+        if entry.description.operations.contains(&Operation::DESTROY_SESSION) && (outcome.is_success() || is_done_twice)
+        {
             let sessions = step.call.variables(TraceSlotValueKind::SESSION);
-            sessions.for_each(|session| self.connections.remove_bindings(session));
+            sessions.for_each(|session| {
+                self.connections.remove_bindings(session);
+                self.call_builder.values.end_lease(session);
+            });
         }
         let is_of_server = is_done_twice || entry.resend.renewals > 0;
-        let fault = outcome.client_error_name();
+        let (minor, operations) = (step.procedure.minor_version, &entry.description.operations);
+        let error = outcome.client_error(minor, operations);
+        let has_recorded_fault = recorded.client_error(minor, operations).is_some();
+        let fault = error.map(|(name, _)| name);
         // The server has confirmed every earlier Call on the slot.
         let is_false_error = matches!(fault, Some(SEQ_MISORDERED))
             && entry.resend.count == 0
@@ -410,7 +422,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if fault.is_some()
             && fault == Nfsstat4::NFS4ERR_BAD_SEQID.name()
             && entry.resend.count == 0
-            && recorded.client_error_name().is_none()
+            && !has_recorded_fault
             && let Some(error) = uncounted_error
         {
             self.report.protocol.count_violation(format!(
@@ -421,12 +433,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             ));
             // Later errors may follow from this one.
             self.call_builder.values.mark_owners_doubtful(&entry.call.counts.seqids);
-        } else if is_false_error && recorded.client_error_name().is_none() {
+        } else if let Some((fault, false)) = error.filter(|_| !has_recorded_fault) {
+            self.report.protocol.count_violation(format!(
+                "{fault} to {}, which cannot have it (RFC 7530 section 13.4, RFC 8881 section 15.4)",
+                entry.description.title()
+            ));
+        } else if is_false_error && !has_recorded_fault {
             self.report.protocol.count_violation(format!(
                 "{SEQ_MISORDERED}, though the call was the next on its slot (RFC 8881 section 2.10.6.1)"
             ));
         } else if self.report.protocol.violations.is_empty()
-            && let (Some(fault), None, false) = (fault, recorded.client_error_name(), is_of_server)
+            && let Some(fault) = fault.filter(|_| !has_recorded_fault && !is_of_server)
         {
             // After a violation by the server the state of both need not agree.
             let [call, _] = entry.id.frames;

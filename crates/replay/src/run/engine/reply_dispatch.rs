@@ -12,7 +12,7 @@ use super::super::trace_recording::with_recorder;
 use super::renewable_gss_context::GssReplyVerificationData;
 use super::replay_engine::ReplayEngine;
 use super::reply::CompletedStep;
-use super::step_window::{BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, SUBSTITUTE_INDEX, window_index};
+use super::step_window::{BIND_INDEX, CONTEXT_INDEX, RECOVERY_INDEX, RENEWAL_INDEX, SUBSTITUTE_INDEX, window_index};
 use crate::run_plan::reason::PlanReason;
 use crate::trace::step::MessageCaptureCompleteness;
 
@@ -108,6 +108,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         match window_index(reply.tag) {
             SUBSTITUTE_INDEX => self.handle_substitute_reply(reply),
             RECOVERY_INDEX => self.handle_recovery_reply(reply),
+            RENEWAL_INDEX => self.handle_renewal_reply(reply),
             BIND_INDEX => self.handle_bind_reply(reply),
             _ => {}
         }
@@ -118,6 +119,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
             match window_index(tag) {
                 RECOVERY_INDEX => self.handle_recovery_loss(tag),
+                RENEWAL_INDEX => self.connections.leases.lose(tag),
                 CONTEXT_INDEX => self.handle_setup_loss(tag),
                 SUBSTITUTE_INDEX => self.lose_substitute(tag, true),
                 _ => {}
@@ -144,6 +146,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let Some(window_index) = self.scheduler.window.find(tag) else {
             match window_index(tag) {
                 BIND_INDEX => self.lose_binding(tag, reason),
+                RENEWAL_INDEX => self.connections.leases.lose(tag),
                 CONTEXT_INDEX => self.handle_setup_loss(tag),
                 SUBSTITUTE_INDEX => self.lose_substitute(tag, false),
                 _ => {}

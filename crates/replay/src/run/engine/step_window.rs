@@ -359,12 +359,13 @@ impl StepWindowSlots {
 const INDEX_MASK: u64 = 0xf_ffff;
 const TURN_MASK: u64 = 0xffff_ffff;
 
-/// Window indices of Calls that are not steps, the last four: BIND_CONN_TO_SESSION, recovery, substitute opens, and
-/// security contexts.
+/// Window indices of Calls that are not steps, the last five: BIND_CONN_TO_SESSION, recovery, substitute opens,
+/// security contexts, and renewals of leases.
 pub(super) const BIND_INDEX: u32 = 0xf_ffff;
 pub(super) const RECOVERY_INDEX: u32 = 0xf_fffe;
 pub(super) const SUBSTITUTE_INDEX: u32 = 0xf_fffd;
 pub(super) const CONTEXT_INDEX: u32 = 0xf_fffc;
+pub(super) const RENEWAL_INDEX: u32 = 0xf_fffb;
 
 /// Returns the tag of a Call: client copy, window index and turn. The turn prevents a late event of a finished step
 /// from matching another.

@@ -9,8 +9,8 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, Clientid4, CompoundCall, CompoundCallHead, CompoundReply, CreateSession4Args, Delegreturn4Args,
     ExchangeIdFlags, ExistLockOwner4, Lock4Args, LockOwner4, LockRes, Locker4, NfsLockType4, Nfsstat4, ObjectFh4,
     Open4Args, OpenClaim4, OpenConfirm4Args, OpenDelegationType4, OpenOwner4, OpenRflags, OpenToLockOwner4, Openflag4,
-    Opentype4, Operation, ReclaimComplete4Args, Results, Sequence4Args, Sessionid4, SetclientidConfirm, SetclientidRes,
-    ShareAccess, Stateid4, Verifier4,
+    Opentype4, Operation, ReclaimComplete4Args, Renew4Args, Results, Sequence4Args, Sessionid4, SetclientidConfirm,
+    SetclientidRes, ShareAccess, Stateid4, Verifier4,
 };
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
@@ -42,6 +42,8 @@ pub(in crate::run) enum RecoveryCall {
     ReturnHeldDelegation(StateidOther, u32),
     /// RECLAIM_COMPLETE. RFC 8881 section 18.51.
     ReclaimComplete,
+    /// RENEW, under the principal of SETCLIENTID. RFC 7530 section 16.28.4.
+    Renew,
 }
 
 impl RecoveryCall {
@@ -56,6 +58,7 @@ impl RecoveryCall {
             Self::Lock(..) => Operation::LOCK,
             Self::ReturnDelegation { .. } | Self::ReturnHeldDelegation(..) => Operation::DELEGRETURN,
             Self::ReclaimComplete => Operation::RECLAIM_COMPLETE,
+            Self::Renew => Operation::RENEW,
         }
     }
 
@@ -176,6 +179,10 @@ pub(in crate::run) fn encode_call(
         RecoveryCall::ReclaimComplete => {
             let args = ReclaimComplete4Args { rca_one_fs: false };
             encode(split_header(&client.message, &[])?.0, &[Args::RECLAIM_COMPLETE(args)])
+        }
+        RecoveryCall::Renew => {
+            let args = Renew4Args { clientid: context.client };
+            encode(split_header(&client.message, &[])?.0, &[Args::RENEW(args)])
         }
     }
 }
