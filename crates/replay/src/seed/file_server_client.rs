@@ -61,7 +61,7 @@ impl FileServerClientError {
 
     /// Returns `true` if the server says that this program has broken the protocol.
     pub fn blames_client(&self) -> bool {
-        matches!(self, Self::Refused(_, NfsOperationFailure::V4(status)) if blames_client(*status))
+        matches!(self, Self::Refused(_, reason) if reason.blames_client())
     }
 
     /// Returns the status with which the server refused the operation.
@@ -99,6 +99,11 @@ impl NfsOperationFailure {
             true => Self::Impossible(minor, status),
             false => Self::V4(status),
         }
+    }
+
+    /// Returns `true` if the server says that this program has broken the protocol.
+    pub(crate) fn blames_client(&self) -> bool {
+        matches!(self, Self::V4(status) if blames_client(*status))
     }
 
     /// Returns the status as one of NFSv4. A status of NFSv3 has the number of the status of NFSv4 with its meaning.

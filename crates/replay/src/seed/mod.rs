@@ -171,12 +171,14 @@ impl SeededTree {
     /// was there before the first step.
     ///
     /// # Errors
-    /// Returns an error if the server does not answer. A directory that it refuses to list is left out.
+    /// Returns an error if the server does not answer, or says that this program broke the protocol. A directory that it
+    /// refuses to list is left out and reported.
     pub fn record_initial_names(&mut self, files: &mut dyn VersionIndependentNfsClient) -> FileServerClientResult<()> {
         let mut variables: Vec<u32> = self.directories.iter().copied().collect();
         variables.sort_unstable();
         let directories = variables.iter().filter_map(|variable| self.handles.get(variable));
-        self.initial_names = list_directories(files, [&self.root].into_iter().chain(directories), MAX_INITIAL_NAMES)?;
+        let directories = [&self.root].into_iter().chain(directories);
+        self.initial_names = list_directories(files, directories, MAX_INITIAL_NAMES, &mut self.refusals)?;
         Ok(())
     }
 }
@@ -187,6 +189,7 @@ fn list_directories<'d>(
     files: &mut dyn VersionIndependentNfsClient,
     directories: impl Iterator<Item = &'d LiveFilehandle>,
     max_names: usize,
+    refusals: &mut Vec<String>,
 ) -> FileServerClientResult<NamesByDirectory> {
     let (mut names_by_directory, mut count) = (NamesByDirectory::default(), 0);
     for directory in directories {
@@ -203,7 +206,11 @@ fn list_directories<'d>(
         match files.list_names(directory, &mut add) {
             Ok(()) if count <= max_names => drop(names_by_directory.insert(directory.clone(), names)),
             Ok(()) => break,
-            Err(FileServerClientError::Refused(..)) => {}
+            Err(FileServerClientError::Refused(operation, reason)) if !reason.blames_client() => {
+                if refusals.len() < MAX_REPORTED_REFUSALS {
+                    refusals.push(format!("names of a directory before the first step: {operation}: {reason}"));
+                }
+            }
             Err(problem) => return Err(problem),
         }
     }

@@ -119,12 +119,12 @@ fn server(sizes: &[usize]) -> TestServer {
 #[test]
 fn a_listing_that_the_limit_cuts_off_is_not_recorded() {
     let directories: Vec<LiveFilehandle> = (0..4).map(|number| vec![number]).collect();
-    let listed = list_directories(&mut server(&[3, 0, 4, 0]), directories.iter(), 6).unwrap();
+    let listed = list_directories(&mut server(&[3, 0, 4, 0]), directories.iter(), 6, &mut Vec::new()).unwrap();
     let mut handles: Vec<_> = listed.keys().cloned().collect();
     handles.sort();
     assert_eq!(handles, [[0], [1]]);
     assert!(listed[&vec![0]].contains(b"2") && !listed[&vec![0]].contains(b"3"));
-    let listed = list_directories(&mut server(&[3, 0, 4, 0]), directories.iter(), 7).unwrap();
+    let listed = list_directories(&mut server(&[3, 0, 4, 0]), directories.iter(), 7, &mut Vec::new()).unwrap();
     assert_eq!(listed.len(), 4);
 }
 

@@ -54,8 +54,14 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         clientids.extend(clients.map(|(id, client)| (client.captured_client, *id)));
         for (client, id) in clientids {
             let Some((line, xid)) = self.renewal_line(client) else { continue };
-            let context =
-                RecoveryCallContext { xid, client: id, session: None, seqids: [0; 2], stateid_seqids: [0; 2] };
+            let context = RecoveryCallContext {
+                xid,
+                client: id,
+                session: None,
+                seqids: [0; 2],
+                stateid_seqids: [0; 2],
+                is_expired: false,
+            };
             let known = calls::encode_call(&self.call_builder.client_state, RecoveryCall::Renew, &context);
             let message = known.or_else(|| encode_unsigned(xid, 0, None, &[Args::RENEW(Renew4Args { clientid: id })]));
             self.add_renewal(client, (line, xid), message, (Some(id), None));
@@ -149,6 +155,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let client = renewal.clientid.or_else(|| Some(sessions.get(&id?)?.client));
         if let Some(client) = client {
             self.start_recovery_since(client, id, reply.connection, renewal.recoveries);
+            self.note_expiry(client, status);
         }
     }
 }

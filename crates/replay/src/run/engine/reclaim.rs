@@ -313,6 +313,7 @@ impl LiveCallBuilder {
                 session: session.filter(|_| call.has_sequence()),
                 seqids: reclaim.seqids.map(|owner_seqid| owner_seqid.map_or(0, |(_, seqid)| seqid)),
                 stateid_seqids: [open.map(|open| &open.variables), lock.map(|lock| &lock.variables)].map(stateid_seqid),
+                is_expired: reclaim.is_expired,
             };
             match calls::encode_call(&self.client_state, call, &context) {
                 Some(message) => return Some((xid, message)),
@@ -346,10 +347,18 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         let id = entry.call.counts.slot.and_then(|(session, _)| self.call_builder.values.identifier(session));
         self.start_recovery_since(client, id, connection, entry.call.recoveries_at_send);
+        self.note_expiry(client, Some(Nfsstat4(status)));
         entry.resend.renewals += 1;
         entry.resend.count += 1;
         entry.resend.forgotten_status = Some(status);
         true
+    }
+
+    /// Makes the recovery of a client request anew what cannot be reclaimed, if its lease has expired.
+    pub(super) fn note_expiry(&mut self, client: Clientid4, status: Option<Nfsstat4>) {
+        if let Some(reclaim) = self.connections.reclaim.as_mut().filter(|reclaim| reclaim.client == client) {
+            reclaim.is_expired |= status == Some(Nfsstat4::NFS4ERR_EXPIRED);
+        }
     }
 
     /// Starts the recovery of a client unless it was recovered since the run had this number of recoveries.
@@ -528,7 +537,19 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let status = reply.status();
         let is_first = call.has_sequence() && reclaim.session.is_some() && reply.statuses.len() == 1;
         let remedy = remedy(Some(if is_first { Operation::SEQUENCE } else { call.operation() }), status);
+        let opens = &self.call_builder.client_state.opens;
+        let is_other_file = match (call, &reply.file) {
+            (RecoveryCall::Open(open), Some(file)) => opens.get(&open).is_some_and(|open| open.file != *file),
+            _ => false,
+        };
         match status {
+            Nfsstat4::NFS4_OK if is_other_file => {
+                reclaim.calls.pop_front();
+                if let RecoveryCall::Open(open) = call {
+                    self.report.recovery.not_reclaimed += self.call_builder.drop_open(open);
+                }
+                self.report.add_refusal(format!("{}: another file has its name", call.name()));
+            }
             Nfsstat4::NFS4_OK => {
                 reclaim.tries = 0;
                 reclaim.calls.pop_front();

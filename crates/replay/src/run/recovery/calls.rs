@@ -13,7 +13,7 @@ use nfsrdma_dissectors::nfs::v4::{
     SetclientidRes, ShareAccess, Stateid4, Verifier4,
 };
 use nfsrdma_dissectors::rpc::Xid;
-use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text};
+use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void};
 
 use super::recoverable_client_state::{RecoverableState, StateidOther};
 use crate::run::rpc_header_splitting::{split_header, successful_results};
@@ -91,6 +91,9 @@ pub(in crate::run) struct RecoveryCallContext {
     pub(in crate::run) seqids: [u32; 2],
     /// Current seqids of the stateids of the open and of the lock.
     pub(in crate::run) stateid_seqids: [u32; 2],
+    /// `true` if the lease has expired: there is no grace period, and everything is requested anew. RFC 7530 section
+    /// 9.6.3.
+    pub(in crate::run) is_expired: bool,
 }
 
 /// Encodes the Call. Returns `None` if the state it reclaims is no longer held.
@@ -126,15 +129,24 @@ pub(in crate::run) fn encode_call(
             let open = held_state.opens.get(&other)?;
             // Linux 7.2 grants a delegation although the claim asks for none.
             let want_flags = if minor > 0 { ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 } else { 0 };
+            let place = open.name.as_ref().filter(|_| context.is_expired);
+            let claim = match place {
+                Some((_, name)) => OpenClaim4::Null(Text(name)),
+                None => OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE),
+            };
             let args = Open4Args {
                 seqid: context.seqids[0],
                 share_access: ShareAccess(open.access.0 | want_flags),
                 share_deny: open.deny,
                 owner: OpenOwner4 { clientid: context.client, owner: Opaque(&open.owner) },
                 openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
-                claim: OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE),
+                claim,
             };
-            encode(&open.header, &[putfh(&open.file), Args::OPEN(args)])
+            match place {
+                // The name may be that of another file now.
+                Some((directory, _)) => encode(&open.header, &[putfh(directory), Args::OPEN(args), Args::GETFH(Void)]),
+                None => encode(&open.header, &[putfh(&open.file), Args::OPEN(args)]),
+            }
         }
         RecoveryCall::OpenConfirm(other, seqid) => {
             let open = held_state.opens.get(&other)?;
@@ -159,7 +171,7 @@ pub(in crate::run) fn encode_call(
             };
             let args = Lock4Args {
                 locktype: if range.is_write { NfsLockType4::WRITE_LT } else { NfsLockType4::READ_LT },
-                reclaim: true,
+                reclaim: !context.is_expired,
                 offset: range.start,
                 length: if range.end == u64::MAX { u64::MAX } else { range.end.saturating_sub(range.start) },
                 locker,
@@ -235,6 +247,8 @@ pub(in crate::run) struct RecoveryReply {
     pub(in crate::run) result: RecoveryCallResult,
     /// Stateid of a delegation that an OPEN granted.
     pub(in crate::run) delegation: Option<Stateid4>,
+    /// Filehandle of the file that an OPEN by name has opened.
+    pub(in crate::run) file: Option<Box<[u8]>>,
 }
 
 impl RecoveryReply {
@@ -242,11 +256,14 @@ impl RecoveryReply {
     /// reports an error.
     pub(in crate::run) fn of(cursor: Cursor<'_>) -> Option<Self> {
         let reply = CompoundReply::decode(&mut successful_results(cursor)?, &mut NullFieldObserver).ok()?;
-        let mut decoded = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None };
+        let mut decoded = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None, file: None };
         for results in reply.operations().map_while(Result::ok).take(8) {
             decoded.statuses.push(results.status());
             if let Results::OPEN(StatusUnion::Ok(ok)) = &results {
                 decoded.delegation = ok.delegation.stateid().cloned();
+            }
+            if let Results::GETFH(StatusUnion::Ok(ok)) = &results {
+                decoded.file = Some(ok.object.0.into());
             }
             decoded.result = match results {
                 Results::EXCHANGE_ID(StatusUnion::Ok(ok)) => RecoveryCallResult::Client(

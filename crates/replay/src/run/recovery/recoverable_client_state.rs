@@ -68,7 +68,9 @@ pub(in crate::run) struct RecoverableSession {
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RecoverableOpen {
     pub(super) client: Clientid4,
-    pub(super) file: Box<[u8]>,
+    pub(in crate::run) file: Box<[u8]>,
+    /// Directory and name with which it was opened, if it was by name.
+    pub(super) name: Option<(Box<[u8]>, Box<[u8]>)>,
     pub(super) access: ShareAccess,
     pub(super) deny: ShareDeny,
     pub(super) owner: Box<[u8]>,
@@ -276,6 +278,10 @@ impl RecoverableState {
                 }
                 (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) => {
                     let is_by_handle = matches!(args.claim, OpenClaim4::Fh);
+                    let name = match &args.claim {
+                        OpenClaim4::Null(name) => handles.current.map(|directory| (directory.into(), name.0.into())),
+                        _ => None,
+                    };
                     let file = handles.current.take().filter(|_| is_by_handle);
                     handles.current = file;
                     let mut variables = stateid_variables(step, at);
@@ -302,6 +308,7 @@ impl RecoverableState {
                     let open = RecoverableOpen {
                         client,
                         file: file.unwrap_or_default().into(),
+                        name,
                         access: ShareAccess(args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0),
                         deny: args.share_deny,
                         owner: args.owner.owner.0.into(),
@@ -516,6 +523,7 @@ impl RecoverableState {
         let open = RecoverableOpen {
             client,
             file,
+            name: None,
             access,
             deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
             owner: substitute_owner(variable).into(),
@@ -532,6 +540,7 @@ impl RecoverableState {
             open.access = ShareAccess(open.access.0 | new.access.0);
             open.deny = ShareDeny(open.deny.0 | new.deny.0);
             add_variables(&mut open.variables, new.variables);
+            open.name = new.name.or(open.name.take());
             return;
         }
         match self.opens.len() < MAX_STATEIDS && new.header.len() <= MAX_CALL_BYTES {
