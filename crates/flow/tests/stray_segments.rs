@@ -603,7 +603,8 @@ fn skewed_clocks_of_directions_lose_nothing() {
 #[test]
 fn skewed_losses_and_late_starts_lose_nothing() {
     let mut faults = Vec::new();
-    for (name, start) in [("tcp-v42-bulk-loss.pcap.gz", 0), ("siw-v42.pcap.gz", 400), ("siw-v41.pcap.gz", 400)] {
+    const LOSSES: &str = "tcp-v42-bulk-loss.pcap.gz";
+    for (name, start) in [(LOSSES, 0), (LOSSES, 150), ("siw-v42.pcap.gz", 400), ("siw-v41.pcap.gz", 400)] {
         let frames = frames(name).split_off(start);
         let original = Original { name, transactions: run(&frames), frames, segments: Vec::new() };
         for (late, milliseconds) in [(1, 50), (1, 100), (1, 200), (2, 100)] {

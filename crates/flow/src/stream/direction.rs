@@ -911,6 +911,7 @@ impl TcpStreamDirection {
         {
             self.buffered_bytes -= segment.counted_bytes();
             self.next_position = Some(segment.end());
+            self.ahead_since = self.ahead_since.map(|since| since.max(segment.time));
             let stream_bytes = segment.to_stream_bytes();
             let recovery =
                 until.map(|until| DeliveryAnomaly::Recovered(RetransmissionStall { since: segment.time, until }));
