@@ -27,6 +27,8 @@ pub(super) struct StreamParserBorrowedFlowState<'a> {
     pub(super) limits: &'a FlowLimits,
     /// Meanings of the decoded bytes.
     pub(super) frame_kinds: &'a mut Vec<FrameContentKind>,
+    /// Number of meanings of bytes before: of other frames, if these were buffered.
+    pub(super) first_kind: usize,
 }
 
 impl StreamParserBorrowedFlowState<'_> {
@@ -76,7 +78,8 @@ impl StreamParserBorrowedFlowState<'_> {
 
     /// Counts a frame once per reason, however many of its parts cannot be decoded.
     fn remove_repeated_reason(&mut self, packet_meta: &PacketMeta<'_>) {
-        if let Some((FrameContentKind::Undecoded(reason), preceding)) = self.frame_kinds.split_last()
+        let kinds = self.frame_kinds.get(self.first_kind..).unwrap_or_default();
+        if let Some((FrameContentKind::Undecoded(reason), preceding)) = kinds.split_last()
             && preceding.contains(&FrameContentKind::Undecoded(*reason))
         {
             if !packet_meta.is_captured_twice() {

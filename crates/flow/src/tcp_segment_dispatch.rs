@@ -77,6 +77,7 @@ impl StreamDispatcher<'_> {
             transaction_table: self.transaction_table,
             stats: self.stats,
             limits: self.limits,
+            first_kind: self.frame_kinds.len(),
             frame_kinds: self.frame_kinds,
         };
         Some(read(self.protocol, &mut stream_context))

@@ -617,3 +617,21 @@ fn skewed_losses_and_late_starts_lose_nothing() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+/// One direction of an RDMA connection from its middle on: each frame without a place counts, whether it waited for the
+/// other direction or not.
+#[test]
+fn late_one_way_frames_count_each() {
+    for (sender, expected) in [(2, 188), (1, 419)] {
+        let mut flow = Flow::new(FlowLimits::default());
+        let frames = frames("siw-v42.pcap.gz").split_off(300);
+        let is_sent = |frame: &&Captured| frame.bytes.get(12..14) == Some(&[8, 0]) && frame.bytes[29] == sender;
+        for (number, Captured { time, bytes }) in (1..).zip(frames.iter().filter(is_sent)) {
+            let length = bytes.len() as u32;
+            let (number, time) = (FrameNumber(number), Timestamp(*time));
+            flow.process_frame(&Frame { number, time, link: LinkType::ETHERNET, bytes, length });
+        }
+        flow.finish();
+        assert_eq!(flow.stats().undecoded_counts().map(|(_, count)| count).sum::<u64>(), expected, "10.9.0.{sender}");
+    }
+}
