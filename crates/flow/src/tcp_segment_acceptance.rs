@@ -112,13 +112,13 @@ impl Flow {
             false => (sender, *segment),
         };
         let (sender, segment) = &accepted;
-        if let Some(stream) = self.streams.get_mut(at) {
-            if stream.place(*sender, segment) != SegmentPlace::Far {
-                let own = &mut stream.directions[*sender];
-                let flags = segment.flags;
-                let length = segment.payload.length as u32 + u32::from(flags.syn()) + u32::from(flags.fin());
-                own.record_segment(segment.sequence, length, packet_meta.time);
-            }
+        if let Some(stream) = self.streams.get_mut(at)
+            && stream.place(*sender, segment) != SegmentPlace::Far
+        {
+            let own = &mut stream.directions[*sender];
+            let flags = segment.flags;
+            let length = segment.payload.length as u32 + u32::from(flags.syn()) + u32::from(flags.fin());
+            own.record_segment(segment.sequence, length, packet_meta.time);
         }
         Ok(accepted)
     }
