@@ -494,9 +494,8 @@ fn listing_at_end_of_capture_may_continue() {
 /// Replaces bytes of a TCP segment, and corrects its checksum. RFC 1624 section 3.
 fn replace(frame: &mut [u8], at: usize, with: &[u8]) {
     const CHECKSUM: usize = 14 + 20 + 16;
-    let sum = |frame: &[u8]| -> u64 {
-        frame[14 + 20..].chunks(2).map(|word| u64::from(word[0]) << 8 | u64::from(*word.get(1).unwrap_or(&0))).sum()
-    };
+    let word = |word: &[u8]| u64::from(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]));
+    let sum = |frame: &[u8]| frame[14 + 20..].chunks(2).map(word).sum::<u64>();
     let before = sum(frame) % 0xffff;
     frame[at..at + with.len()].copy_from_slice(with);
     let mut checksum = u64::from(u16::from_be_bytes([frame[CHECKSUM], frame[CHECKSUM + 1]]));
