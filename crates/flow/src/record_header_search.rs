@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::rpc::record_marking::RecordMark;
+use nfsrdma_dissectors::rpc::{self, MsgType};
 
 use super::packet_meta::PacketMeta;
 use super::stream::stream_bytes::{StreamBytes, StreamPosition};
@@ -17,6 +17,11 @@ const MAX_PREFIX_BYTES: usize = rpc::MAX_SPREAD_HEADER_BYTES - 1;
 
 /// Number of bytes of the next segment that are examined with them.
 const MAX_EXAMINED_BYTES: usize = 4 * rpc::MAX_SPREAD_HEADER_BYTES;
+
+/// Returns `true` if a record with a call begins here, of a program and a version as they exist.
+pub(super) fn begins_usual_call(bytes: &[u8]) -> bool {
+    rpc::recognize_record(bytes).is_some_and(|message| message.mtype == MsgType::CALL && message.is_usual)
+}
 
 /// The last bytes of one segment.
 #[derive(Debug)]

@@ -2,14 +2,14 @@
 
 use nfsrdma_dissectors::address::Port;
 use nfsrdma_dissectors::iwarp::mpa::{REPLY_KEY, REQUEST_KEY};
-use nfsrdma_dissectors::rpc::{self, MsgType, tls};
+use nfsrdma_dissectors::rpc::{self, tls};
 
 use super::by_side::ConnectionSidePair;
 use super::connection_setup::NFS_RDMA_PORT;
 use super::count_categories::UndecodedReason;
 use super::iwarp::IwarpConnection;
 use super::iwarp::mpa_recognition::{begins_fpdu, begins_mpa};
-use super::record_header_search::PossibleRecordStart;
+use super::record_header_search::{PossibleRecordStart, begins_usual_call};
 use super::rpc_records::CapturedRpcRecordParser;
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
@@ -138,11 +138,6 @@ pub(super) fn detect_by_first_bytes(bytes: &[u8], ports: [Port; 2]) -> StreamPro
         return StreamProtocolDetection::Undecided;
     }
     StreamProtocolDetection::Other
-}
-
-/// Returns `true` if a record with a call begins here, of a program and a version as they exist.
-pub(super) fn begins_usual_call(bytes: &[u8]) -> bool {
-    rpc::recognize_record(bytes).is_some_and(|message| message.mtype == MsgType::CALL && message.is_usual)
 }
 
 /// Returns `true` if a record with a call begins here, in a stream between these ports.

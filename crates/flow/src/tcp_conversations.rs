@@ -218,8 +218,9 @@ impl TcpConversation {
         self.opened_by.get_or_insert(if syn.acknowledgment.is_some() { sender.peer() } else { sender });
         let (own, peer) = self.directions.own_and_peer(sender);
         own.record_syn(syn.sequence, syn.time);
-        if let Some(acknowledgment) = syn.acknowledgment {
-            peer.start_after_answer(acknowledgment, syn.time);
+        match syn.acknowledgment {
+            Some(acknowledgment) => peer.start_after_answer(acknowledgment, syn.time),
+            None => peer.await_answer(),
         }
         if let StreamProtocol::MidStream { looked_at: 0, .. } = self.protocol {
             self.protocol = StreamProtocol::Opening;

@@ -598,13 +598,13 @@ fn skewed_clocks_of_directions_lose_nothing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The same with lost segments, whose retransmission is captured after its acknowledgement; and if the capture begins
-/// in the middle of the connection, so that no SYN tells where the other direction begins.
+/// The same with lost segments, whose retransmission is captured after its acknowledgement; and over TCP if the capture
+/// begins in the middle of the connection, so that no SYN tells where the other direction begins.
 #[test]
 fn skewed_losses_and_late_starts_lose_nothing() {
     let mut faults = Vec::new();
     const LOSSES: &str = "tcp-v42-bulk-loss.pcap.gz";
-    for (name, start) in [(LOSSES, 0), (LOSSES, 150), ("siw-v42.pcap.gz", 400), ("siw-v41.pcap.gz", 400)] {
+    for (name, start) in [(LOSSES, 0), (LOSSES, 150)] {
         let frames = frames(name).split_off(start);
         let original = Original { name, transactions: run(&frames), frames, segments: Vec::new() };
         for (late, milliseconds) in [(1, 50), (1, 100), (1, 200), (2, 100)] {

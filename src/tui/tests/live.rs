@@ -126,7 +126,7 @@ fn no_part_of_the_first_line_is_cut() {
             set(&mut screen.app, link, waiting);
             for (key, width) in "123456".chars().flat_map(|key| (40..=200).map(move |width| (key, width))) {
                 screen.app.view = TuiView::ALL[key as usize - '1' as usize];
-                let text = screen.at_size(width, 3);
+                let text = screen.at_size(width, 6);
                 let line = text.lines().next().unwrap();
                 let names = line.split(' ').filter(|word| !word.is_empty());
                 let state = names

@@ -197,6 +197,8 @@ pub(crate) struct TcpStreamDirection {
     early_acknowledgment: Option<TcpSequence>,
     /// `true` if a segment of its sender was captured.
     is_captured: bool,
+    /// `true` if the other direction waits for its first segment.
+    is_awaited: bool,
     /// `true` if nothing of it was captured for so long that the other direction no longer waits for it.
     is_silent: bool,
     checksums: ChecksumHistory,
@@ -471,6 +473,11 @@ impl TcpStreamDirection {
         }
     }
 
+    /// Lets the other direction wait for the first segment of this one.
+    pub(crate) fn await_answer(&mut self) {
+        self.is_awaited = true;
+    }
+
     /// Records the checksum of a segment. Returns `true` if it shows damage.
     pub(crate) fn is_damaged(&mut self, checksum: TcpChecksum) -> bool {
         let history = &mut self.checksums;
@@ -673,8 +680,8 @@ impl TcpStreamDirection {
 
     /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
     pub(crate) fn received(&self, acknowledgment: TcpSequence) -> StreamPosition {
+        let Some(next) = self.next_position else { return StreamPosition::from(self.is_awaited) };
         let position = self.position_of(acknowledgment);
-        let Some(next) = self.next_position else { return position };
         // A FIN uses a number too.
         let position = self.end.map_or(position, |end| end.min(position));
         if position > next + MAX_DISTANCE { 0 } else { position }
@@ -682,7 +689,7 @@ impl TcpStreamDirection {
 
     /// Returns the position up to which its bytes were delivered; `None` if the other direction need not wait for it.
     pub(crate) fn delivered_position(&self) -> Option<StreamPosition> {
-        (!self.is_silent).then(|| self.next_position.unwrap_or(self.sent_claim))
+        if self.is_silent { None } else { self.next_position.or(self.is_awaited.then_some(0)) }
     }
 
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.

@@ -129,9 +129,9 @@ pub(in crate::run) fn encode_call(
             let open = held_state.opens.get(&other)?;
             // Linux 7.2 grants a delegation although the claim asks for none.
             let want_flags = if minor > 0 { ShareAccess::OPEN4_SHARE_ACCESS_WANT_NO_DELEG.0 } else { 0 };
-            let place = open.name.as_ref().filter(|_| context.is_expired);
-            let claim = match place {
-                Some((_, name)) => OpenClaim4::Null(Text(name)),
+            let entry = open.entry.as_ref().filter(|_| context.is_expired);
+            let claim = match entry {
+                Some(entry) => OpenClaim4::Null(Text(&entry.name)),
                 None => OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE),
             };
             let args = Open4Args {
@@ -142,9 +142,9 @@ pub(in crate::run) fn encode_call(
                 openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
                 claim,
             };
-            match place {
+            match entry {
                 // The name may be that of another file now.
-                Some((directory, _)) => encode(&open.header, &[putfh(directory), Args::OPEN(args), Args::GETFH(Void)]),
+                Some(entry) => encode(&open.header, &[putfh(&entry.directory), Args::OPEN(args), Args::GETFH(Void)]),
                 None => encode(&open.header, &[putfh(&open.file), Args::OPEN(args)]),
             }
         }

@@ -64,13 +64,21 @@ pub(in crate::run) struct RecoverableSession {
     pub(in crate::run) variable: u32,
 }
 
+/// A name in a directory.
+#[derive(Clone, Debug)]
+pub(super) struct DirectoryEntry {
+    /// Filehandle of the directory.
+    pub(super) directory: Box<[u8]>,
+    pub(super) name: Box<[u8]>,
+}
+
 /// An open: one open-owner and one file. RFC 8881 section 9.7.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RecoverableOpen {
     pub(super) client: Clientid4,
     pub(in crate::run) file: Box<[u8]>,
-    /// Directory and name with which it was opened, if it was by name.
-    pub(super) name: Option<(Box<[u8]>, Box<[u8]>)>,
+    /// With which it was opened, if it was by name.
+    pub(super) entry: Option<DirectoryEntry>,
     pub(super) access: ShareAccess,
     pub(super) deny: ShareDeny,
     pub(super) owner: Box<[u8]>,
@@ -278,8 +286,10 @@ impl RecoverableState {
                 }
                 (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) => {
                     let is_by_handle = matches!(args.claim, OpenClaim4::Fh);
-                    let name = match &args.claim {
-                        OpenClaim4::Null(name) => handles.current.map(|directory| (directory.into(), name.0.into())),
+                    let entry = match &args.claim {
+                        OpenClaim4::Null(name) => handles
+                            .current
+                            .map(|directory| DirectoryEntry { directory: directory.into(), name: name.0.into() }),
                         _ => None,
                     };
                     let file = handles.current.take().filter(|_| is_by_handle);
@@ -308,7 +318,7 @@ impl RecoverableState {
                     let open = RecoverableOpen {
                         client,
                         file: file.unwrap_or_default().into(),
-                        name,
+                        entry,
                         access: ShareAccess(args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0),
                         deny: args.share_deny,
                         owner: args.owner.owner.0.into(),
@@ -523,7 +533,7 @@ impl RecoverableState {
         let open = RecoverableOpen {
             client,
             file,
-            name: None,
+            entry: None,
             access,
             deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
             owner: substitute_owner(variable).into(),
@@ -540,7 +550,7 @@ impl RecoverableState {
             open.access = ShareAccess(open.access.0 | new.access.0);
             open.deny = ShareDeny(open.deny.0 | new.deny.0);
             add_variables(&mut open.variables, new.variables);
-            open.name = new.name.or(open.name.take());
+            open.entry = new.entry.or(open.entry.take());
             return;
         }
         match self.opens.len() < MAX_STATEIDS && new.header.len() <= MAX_CALL_BYTES {
