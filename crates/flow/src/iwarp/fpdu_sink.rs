@@ -103,7 +103,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         match fault.filter(|_| payload.was_captured()) {
             // Its length may be wrong instead: the FPDU behind it shows that.
             Some(fault) if !has_crcs && fault.is_of_response() => {
-                self.own.unconfirmed_fault = Some((fault, payload.meta.last_frame(), payload.meta.time));
+                self.own.unconfirmed_fault = Some(Box::new((fault, payload.meta.last_frame(), payload.meta.time)));
             }
             Some(fault) => self.fault(fault, payload.meta),
             None => {}
@@ -120,7 +120,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
 
     #[cold]
     fn report_unconfirmed_fault(&mut self) {
-        if let Some((fault, frame, time)) = self.own.unconfirmed_fault.take() {
+        if let Some((fault, frame, time)) = self.own.unconfirmed_fault.take().map(|unconfirmed| *unconfirmed) {
             self.fault(fault, PacketMeta::new(&[frame], time));
         }
     }

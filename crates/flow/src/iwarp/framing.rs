@@ -79,7 +79,7 @@ pub(super) struct MpaStreamDeframer {
     /// Number of FPDUs in the current bytes whose ULPDU_Length was examined.
     length_checks: u32,
     /// The last FPDU whose headers were decoded, if transport events are recorded.
-    last_fpdu: Option<DecodedFpdu>,
+    last_fpdu: Option<Box<DecodedFpdu>>,
 }
 
 /// Length of the shortest FPDU. TCP segments that are shorter have the rest of one.
@@ -232,7 +232,7 @@ impl MpaStreamDeframer {
                 announced: header.ulpdu_length,
                 length,
             });
-            out.misframed_fpdu(last, Some(fault));
+            out.misframed_fpdu(*last, Some(fault));
             out.shared.counts.skipped_bytes += captured_bytes;
             self.payload_buffer.clear();
             out.lost_bytes(UndecodedReason::Framing, cursor.meta.time);
@@ -273,7 +273,7 @@ impl MpaStreamDeframer {
     ) {
         let is_proven = self.is_proven;
         match self.last_fpdu.take().filter(|_| !is_aligned) {
-            Some(last) => out.misframed_fpdu(last, is_proven.then_some(RdmapFault::NoFpduBehind)),
+            Some(last) => out.misframed_fpdu(*last, is_proven.then_some(RdmapFault::NoFpduBehind)),
             None => {
                 out.confirm_fpdu_before();
                 if is_proven {
@@ -307,7 +307,11 @@ impl MpaStreamDeframer {
     ) {
         if out.records_events() {
             out.confirm_fpdu_before();
-            self.last_fpdu = Some(DecodedFpdu::new(segment, self.last_fpdu_start.unwrap_or_default(), packet_meta));
+            let last = DecodedFpdu::new(segment, self.last_fpdu_start.unwrap_or_default(), packet_meta);
+            match &mut self.last_fpdu {
+                Some(place) => **place = last,
+                place => *place = Some(Box::new(last)),
+            }
         }
     }
 

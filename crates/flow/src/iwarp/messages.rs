@@ -187,7 +187,7 @@ pub(super) struct IwarpMessageReassembler {
     /// Order of the segments of this side; `None` after lost FPDUs, and if transport events are not recorded.
     pub(super) order: Option<Box<DdpSegmentOrder>>,
     /// Deviation of the last FPDU, with its frame and time, that counts if the length of the FPDU is right.
-    pub(super) unconfirmed_fault: Option<(RdmapFault, FrameNumber, Timestamp)>,
+    pub(super) unconfirmed_fault: Option<Box<(RdmapFault, FrameNumber, Timestamp)>>,
 }
 
 impl IwarpMessageReassembler {

@@ -483,7 +483,8 @@ impl TcpStreamDirection {
         let history = &mut self.checksums;
         match checksum {
             TcpChecksum::Good | TcpChecksum::Partial => history.has_right = true,
-            TcpChecksum::Bad => return history.has_right && !history.is_misleading,
+            TcpChecksum::Bad if !history.has_right => history.is_misleading = true,
+            TcpChecksum::Bad => return !history.is_misleading,
             TcpChecksum::Unknown => {}
         }
         false
