@@ -265,7 +265,8 @@ impl ConformanceChecker {
         for finding in findings {
             let rules = self.tallies.iter_mut().zip(RULES.iter());
             for (tally, _) in rules.filter(|(_, rule)| rule.id == finding.rule.id) {
-                (tally.findings, tally.judged) = (tally.findings - 1, tally.judged - 1);
+                tally.findings = tally.findings.saturating_sub(1);
+                tally.judged = tally.judged.saturating_sub(1);
                 tally.not_judged += 1;
             }
         }

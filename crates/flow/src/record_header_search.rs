@@ -18,6 +18,9 @@ const MAX_PREFIX_BYTES: usize = rpc::MAX_SPREAD_HEADER_BYTES - 1;
 /// Number of bytes of the next segment that are examined with them.
 const MAX_EXAMINED_BYTES: usize = 4 * rpc::MAX_SPREAD_HEADER_BYTES;
 
+/// Maximum distance in bytes from the end of the kept bytes at which a segment repeats them.
+const MAX_REPEATED_BYTES: u32 = 1 << 20;
+
 /// Returns `true` if a record with a call begins here, of a program and a version as they exist.
 pub(super) fn begins_usual_call(bytes: &[u8]) -> bool {
     rpc::recognize_record(bytes).is_some_and(|message| message.mtype == MsgType::CALL && message.is_usual)
@@ -71,10 +74,10 @@ impl PossibleRecordStart {
         self.ends.back().map(|end| end.to_stream_bytes().range().end)
     }
 
-    /// Returns `true` if these bytes were examined before.
+    /// Returns `true` if these bytes repeat examined ones.
     pub(super) fn contains(&self, stream_bytes: &StreamBytes<'_>) -> bool {
         let distance = |end| (end as u32).wrapping_sub(stream_bytes.range().end as u32);
-        self.end().is_some_and(|end| distance(end) < 1 << 20)
+        self.end().is_some_and(|end| distance(end) < MAX_REPEATED_BYTES)
     }
 
     /// Returns the bytes from the start of a record on if `stream_bytes` continue it; `begins_record` recognizes it.

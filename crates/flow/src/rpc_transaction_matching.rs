@@ -47,7 +47,7 @@ impl ConnectionRpcState {
         operation: RdmaOperation<'_>,
     ) -> FrameContentKind {
         if context.transaction_table.transport_events.is_enabled() {
-            self.first_time.get_or_insert(context.packet_meta.time);
+            self.record_time(context.packet_meta.time);
         }
         match operation {
             RdmaOperation::Write { handle, offset, data, attribution: owner } => {

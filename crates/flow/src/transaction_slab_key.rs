@@ -12,8 +12,8 @@ use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 pub struct TransactionSlabKey(pub(super) u64);
 
 impl TransactionSlabKey {
-    /// Returns the key of a call of which a part is still to come: of its stream, its sender and its position there. It is
-    /// unique among the streams of the last 65,536.
+    /// Returns the key of a call of which a part is still to come: of its stream, its sender and its position there.
+    /// It is unique among 65,536 consecutive streams.
     pub(super) fn of_partial_call(stream: u64, side: ConnectionSideAOrB, start: u64) -> Self {
         Self(1 << 63 | (stream & 0xffff) << 46 | (side as u64) << 45 | start & ((1 << 45) - 1))
     }

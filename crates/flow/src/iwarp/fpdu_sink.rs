@@ -1,6 +1,6 @@
 //! Receiver of the FPDUs of one direction, and the state that both directions of a connection share.
 
-use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::iwarp::mpa::MpaStartupFrame;
 use nfsrdma_dissectors::iwarp::rdmap::RdmapOpcode;
 use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
@@ -8,7 +8,7 @@ use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::{CrcUse, IwarpEvent, IwarpEventSink};
-use super::messages::IwarpMessageReassembler;
+use super::messages::{DecodedFpdu, IwarpMessageReassembler};
 use super::mpa_counts::MpaCounts;
 use super::segment_faults::DdpSegmentOrder;
 use crate::connection_setup::SetUpFrame;
@@ -65,22 +65,6 @@ pub(super) struct IwarpFpduSink<'a, T> {
     pub(super) is_peer_within_fpdu: bool,
 }
 
-/// An FPDU whose headers were decoded.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DecodedFpdu {
-    opcode: RdmapOpcode,
-    start: StreamPosition,
-    /// Frame of its header.
-    frame: FrameNumber,
-    time: Timestamp,
-}
-
-impl DecodedFpdu {
-    pub(super) fn new(segment: &DdpSegment, start: StreamPosition, packet_meta: &PacketMeta<'_>) -> Self {
-        Self { opcode: segment.opcode, start, frame: packet_meta.last_frame(), time: packet_meta.time }
-    }
-}
-
 impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     /// Checks the place of a segment among the segments before it.
     #[cold]
@@ -100,28 +84,37 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
             let properties = FpduProperties { is_ordered, is_untagged, has_read_requests };
             self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
-        match fault.filter(|_| payload.was_captured()) {
+        let Some(fault) = fault.filter(|_| payload.was_captured()) else { return };
+        match &mut self.own.last_fpdu {
             // Its length may be wrong instead: the FPDU behind it shows that.
-            Some(fault) if !has_crcs && fault.is_of_response() => {
-                self.own.unconfirmed_fault = Some(Box::new((fault, payload.meta.last_frame(), payload.meta.time)));
+            Some(last) if !has_crcs && fault.is_of_response() => {
+                last.unconfirmed_fault = Some((fault, payload.meta.last_frame(), payload.meta.time));
             }
-            Some(fault) => self.fault(fault, payload.meta),
-            None => {}
+            _ => self.fault(fault, payload.meta),
         }
     }
 
     /// Handles the beginning of an FPDU, which shows that the length of the FPDU before is right.
     #[inline]
     pub(super) fn confirm_fpdu_before(&mut self) {
-        if self.own.unconfirmed_fault.is_some() {
-            self.report_unconfirmed_fault();
+        if let Some((fault, frame, time)) = self.own.last_fpdu.as_mut().and_then(|last| last.unconfirmed_fault.take()) {
+            self.fault(fault, PacketMeta::new(&[frame], time));
         }
     }
 
-    #[cold]
-    fn report_unconfirmed_fault(&mut self) {
-        if let Some((fault, frame, time)) = self.own.unconfirmed_fault.take().map(|unconfirmed| *unconfirmed) {
-            self.fault(fault, PacketMeta::new(&[frame], time));
+    /// Records an FPDU whose headers were decoded.
+    pub(super) fn record_fpdu(&mut self, segment: &DdpSegment, start: StreamPosition, packet_meta: &PacketMeta<'_>) {
+        self.confirm_fpdu_before();
+        let last = DecodedFpdu {
+            opcode: segment.opcode,
+            start,
+            frame: packet_meta.last_frame(),
+            time: packet_meta.time,
+            unconfirmed_fault: None,
+        };
+        match &mut self.own.last_fpdu {
+            Some(place) => **place = last,
+            place => *place = Some(Box::new(last)),
         }
     }
 
@@ -133,7 +126,6 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         if let Some(fault) = fault {
             self.fault(fault, packet_meta);
         }
-        self.own.unconfirmed_fault = None;
         if let Some(attribution) = self.own.withdraw_fpdu(fpdu.opcode, fpdu.start) {
             self.sink.event(packet_meta, IwarpEvent::Misframed(attribution));
         }

@@ -8,14 +8,14 @@ use nfsrdma_dissectors::iwarp::mpa::{
     REQUEST_KEY,
 };
 use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
-use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
 use super::events::{CrcUse, IwarpEventSink};
 use super::fpdu_payload_buffering::{FpduHeaderFrames, FpduPayloadBuffer};
 use super::fpdu_search::{self, FpduConfidence, FpduSearchBudget, MAX_HEADER_BYTES};
-use super::fpdu_sink::{DecodedFpdu, IwarpFpduSink, IwarpSharedState};
+use super::fpdu_sink::{IwarpFpduSink, IwarpSharedState};
 use super::markers::MpaMarkerPositions;
+use super::messages::IwarpMessageReassembler;
 use super::mpa_recognition;
 use super::partial_fpdu::{FpduCrcCheckState, PartialFpdu};
 use super::segment_faults;
@@ -78,8 +78,6 @@ pub(super) struct MpaStreamDeframer {
     search_budget: FpduSearchBudget,
     /// Number of FPDUs in the current bytes whose ULPDU_Length was examined.
     length_checks: u32,
-    /// The last FPDU whose headers were decoded, if transport events are recorded.
-    last_fpdu: Option<Box<DecodedFpdu>>,
 }
 
 /// Length of the shortest FPDU. TCP segments that are shorter have the rest of one.
@@ -108,13 +106,13 @@ impl MpaStreamDeframer {
         self.payload_buffer.clear();
     }
 
-    /// Returns `true` if the next bytes are the content of an FPDU, or one with the tagged data at `next_tagged`, with
-    /// or without its CRC.
+    /// Returns `true` if the next bytes are the content of an FPDU, or one, with or without its CRC, that continues the
+    /// last tagged segment.
     #[inline]
     pub(super) fn is_within_payload(
         &self,
         data: CapturedPacketPayload<'_>,
-        next_tagged: Option<(Handle, u64)>,
+        messages: &IwarpMessageReassembler,
     ) -> bool {
         let length = data.length as usize;
         match &self.state {
@@ -126,7 +124,7 @@ impl MpaStreamDeframer {
                 (length == end || length + RunningFpduCrc::LENGTH == end)
                     && DdpSegment::decode(ulpdu, &mut NullFieldObserver).is_some_and(|(segment, _)| {
                         matches!(segment.target, DdpSegmentDestination::Tagged { stag, offset }
-                            if Some((stag, offset)) == next_tagged)
+                            if messages.is_continued_at(stag, offset))
                     })
             }
             _ => false,
@@ -166,7 +164,7 @@ impl MpaStreamDeframer {
                     };
                     if confidence == FpduConfidence::Tentative || !self.process_contiguous_fpdu(&mut cursor, out) {
                         let is_aligned = cursor.at == tcp_segment.at && cursor.length >= MIN_FPDU_BYTES;
-                        self.begin_fpdu(cursor.at, (confidence, is_aligned), out.shared.crc_use);
+                        self.begin_fpdu(cursor.at, confidence, is_aligned, out.shared.crc_use);
                         cursor.had_payload = false;
                     }
                 }
@@ -223,7 +221,7 @@ impl MpaStreamDeframer {
             && !matches!(out.shared.crc_use, CrcUse::Unknown { .. })
             && self.markers == Some(MpaMarkerPositions::Off)
             && segment_faults::first_segment(cursor.bytes).is_some_and(|segment| out.expects(&segment))
-            && let (Some(start), Some(last)) = (self.last_fpdu_start, self.last_fpdu.take())
+            && let (Some(start), Some(last)) = (self.last_fpdu_start, out.own.last_fpdu.take())
         {
             let overhead = FpduHeader::LENGTH + RunningFpduCrc::LENGTH;
             let length = cursor.at.saturating_sub(start).saturating_sub(overhead as u64) as u16;
@@ -272,7 +270,7 @@ impl MpaStreamDeframer {
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         let is_proven = self.is_proven;
-        match self.last_fpdu.take().filter(|_| !is_aligned) {
+        match out.own.last_fpdu.take_if(|_| !is_aligned) {
             Some(last) => out.misframed_fpdu(*last, is_proven.then_some(RdmapFault::NoFpduBehind)),
             None => {
                 out.confirm_fpdu_before();
@@ -306,12 +304,7 @@ impl MpaStreamDeframer {
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
         if out.records_events() {
-            out.confirm_fpdu_before();
-            let last = DecodedFpdu::new(segment, self.last_fpdu_start.unwrap_or_default(), packet_meta);
-            match &mut self.last_fpdu {
-                Some(place) => **place = last,
-                place => *place = Some(Box::new(last)),
-            }
+            out.record_fpdu(segment, self.last_fpdu_start.unwrap_or_default(), packet_meta);
         }
     }
 
@@ -498,9 +491,8 @@ impl MpaStreamDeframer {
         }
     }
 
-    /// Begins an FPDU that is not contiguous, or has markers in it.
-    /// `is_aligned`: a TCP segment begins with it.
-    fn begin_fpdu(&mut self, at: StreamPosition, (confidence, is_aligned): (FpduConfidence, bool), crc_use: CrcUse) {
+    /// Begins an FPDU that is not contiguous, or has markers in it. `is_aligned`: a TCP segment begins with it.
+    fn begin_fpdu(&mut self, at: StreamPosition, confidence: FpduConfidence, is_aligned: bool, crc_use: CrcUse) {
         let check = match crc_use {
             CrcUse::No => FpduCrcCheckState::Unused,
             _ => FpduCrcCheckState::Running(RunningFpduCrc::default()),

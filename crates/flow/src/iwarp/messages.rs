@@ -162,6 +162,27 @@ impl IwarpSendReassembly {
 /// Longest header of a message without payload: that of a Read Request.
 const MAX_HEADER_BYTES: usize = RdmapReadRequestHeader::LENGTH;
 
+/// A tagged segment.
+#[derive(Clone, Copy, Debug)]
+struct LastTaggedSegment {
+    stag: Handle,
+    /// Low 32 bits of the offset of the bytes that continue it.
+    next_offset: u32,
+    start: StreamPosition,
+}
+
+/// An FPDU whose headers were decoded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecodedFpdu {
+    pub(super) opcode: RdmapOpcode,
+    pub(super) start: StreamPosition,
+    /// Frame of its header.
+    pub(super) frame: FrameNumber,
+    pub(super) time: Timestamp,
+    /// Deviation that counts if the length of the FPDU is right, with its frame and time.
+    pub(super) unconfirmed_fault: Option<(RdmapFault, FrameNumber, Timestamp)>,
+}
+
 /// State of the messages of one direction.
 #[derive(Debug, Default)]
 pub(super) struct IwarpMessageReassembler {
@@ -173,21 +194,18 @@ pub(super) struct IwarpMessageReassembler {
     sent_messages: VecDeque<DeliveredRdmapSend>,
     /// FPDUs of RDMA Writes and Read Responses; sorted by stream position.
     chunk_data: VecDeque<TaggedFpduRun>,
-    /// Memory and position of the last tagged segment.
-    last_tagged: Option<(Handle, StreamPosition)>,
-    /// Memory and offset of the bytes that would continue it.
-    pub(super) next_tagged: Option<(Handle, u64)>,
+    last_tagged: Option<LastTaggedSegment>,
     /// `true` if the peer ended the stream with a Terminate: it refuses what follows.
     is_terminated: bool,
     /// Header of a message, assembled from several parts.
     header_buffer: [u8; MAX_HEADER_BYTES],
-    header_bytes: usize,
+    header_bytes: u8,
     /// `true` if a snap length truncated headers: an RDMA Read request may be among them.
     pub(super) has_cut_segments: bool,
     /// Order of the segments of this side; `None` after lost FPDUs, and if transport events are not recorded.
     pub(super) order: Option<Box<DdpSegmentOrder>>,
-    /// Deviation of the last FPDU, with its frame and time, that counts if the length of the FPDU is right.
-    pub(super) unconfirmed_fault: Option<Box<(RdmapFault, FrameNumber, Timestamp)>>,
+    /// The last FPDU whose headers were decoded, if transport events are recorded.
+    pub(super) last_fpdu: Option<Box<DecodedFpdu>>,
 }
 
 impl IwarpMessageReassembler {
@@ -217,6 +235,12 @@ impl IwarpMessageReassembler {
     pub(super) fn drop_partial(&mut self) {
         self.send_reassembly = IwarpSendReassembly::default();
         self.order = None;
+    }
+
+    /// Returns `true` if bytes at this offset of memory continue the last tagged segment.
+    #[inline]
+    pub(super) fn is_continued_at(&self, stag: Handle, offset: u64) -> bool {
+        self.last_tagged.is_some_and(|last| last.stag == stag && last.next_offset == offset as u32)
     }
 
     /// Drops the message of which the last FPDU, of this opcode and from this position on, is a part. If it was
@@ -254,8 +278,8 @@ impl IwarpMessageReassembler {
             DdpSegmentDestination::Tagged { stag, offset } => {
                 let offset = offset.wrapping_add(u64::from(payload.offset));
                 self.deliver_incomplete(sink);
-                self.last_tagged = Some((stag, payload.range.start));
-                self.next_tagged = Some((stag, offset.wrapping_add(u64::from(payload.data.length))));
+                let next_offset = (offset as u32).wrapping_add(payload.data.length);
+                self.last_tagged = Some(LastTaggedSegment { stag, next_offset, start: payload.range.start });
                 let owner = match opcode {
                     RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, sink),
                     _ => peer.process_response(stag, offset, &payload, sink),
@@ -390,7 +414,7 @@ impl IwarpMessageReassembler {
             if data.length == 0 {
                 return sink.event(packet_meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptySend)));
             }
-            let place = (number, self.last_tagged.map(|(stag, _)| stag));
+            let place = (number, self.last_tagged.map(|last| last.stag));
             let owner = record_sent(&mut self.sent_messages, place, payload.range.clone(), trailer_length(payload));
             let message = RdmaSendMessage {
                 bytes: data.bytes,
@@ -434,7 +458,7 @@ impl IwarpMessageReassembler {
         if message.length == 0 {
             return sink.event(packet_meta, IwarpEvent::Control(None));
         }
-        let place = (*message_number, self.last_tagged.map(|(stag, _)| stag));
+        let place = (*message_number, self.last_tagged.map(|last| last.stag));
         let owner = record_sent(&mut self.sent_messages, place, range.clone(), *trailer_length);
         sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
         self.refuse_newest(packet_meta, sink);
@@ -467,7 +491,7 @@ impl IwarpMessageReassembler {
     ) {
         self.is_terminated = true;
         let sent = &self.sent_messages;
-        let last_tagged = self.last_tagged.map_or(0, |(_, at)| at);
+        let last_tagged = self.last_tagged.map_or(0, |last| last.start);
         let behind_last_tagged = || sent.partition_point(|sent| sent.range.start < last_tagged);
         let first = match fault {
             Some(DdpSegmentDestination::Untagged { queue: DdpQueueNumber::SEND, number, .. }) => {
@@ -513,22 +537,23 @@ impl IwarpMessageReassembler {
         // No Send is in reassembly meanwhile.
         self.send_reassembly.add_frames(&packet_meta);
         // The known part of the header ends at the first byte that was not captured.
-        if self.header_bytes == payload.offset as usize
-            && let Some(free_buffer) = self.header_buffer.get_mut(self.header_bytes..)
+        let filled = usize::from(self.header_bytes);
+        if filled == payload.offset as usize
+            && let Some(free_buffer) = self.header_buffer.get_mut(filled..)
         {
             let count = free_buffer.len().min(data.bytes.len());
             free_buffer.iter_mut().zip(data.bytes).for_each(|(to, from)| *to = *from);
-            self.header_bytes += count;
+            self.header_bytes += count as u8;
         }
         if !payload.is_end() {
             sink.event(packet_meta, IwarpEvent::Part);
             return None;
         }
         let header = self.header_buffer;
-        let captured = header.get(..self.header_bytes).unwrap_or_default();
+        let captured = header.get(..self.header_bytes.into()).unwrap_or_default();
         let frames = std::mem::take(&mut self.send_reassembly.message.frames);
         let header_meta = PacketMeta { frames: if payload.was_captured() { &frames } else { &[] }, ..packet_meta };
-        let is_cut = self.header_bytes < header.len().min(payload.length as usize);
+        let is_cut = captured.len() < header.len().min(payload.length as usize);
         let refused = self.process_header(payload.segment, (captured, is_cut), header_meta, sink);
         self.send_reassembly.message.frames = frames;
         refused

@@ -130,7 +130,7 @@ impl IwarpConnection {
     #[inline]
     pub(super) fn is_within_payload(&self, sender: ConnectionSideAOrB, data: CapturedPacketPayload<'_>) -> bool {
         let IwarpDirection { framing, messages, .. } = &self.directions[sender];
-        framing.is_within_payload(data, messages.next_tagged)
+        framing.is_within_payload(data, messages)
     }
 
     /// Returns the start-up frame of a side, which has its private data, and its place in the capture.

@@ -43,6 +43,14 @@ pub(super) const MAX_CALLS_BEFORE_REPLY: usize = 4;
 /// Nanoseconds without loss before an access that make it certain that the capture has all Calls in flight.
 const MIN_LOSSLESS_NS: u64 = 10_000_000_000;
 
+/// Packets of a connection that were examined for events.
+#[derive(Debug, Default)]
+struct ExaminedPackets {
+    counts: ExaminedPacketCounts,
+    /// Time of the first message, RDMA Read or RDMA Write.
+    first_time: Option<Timestamp>,
+}
+
 /// State of the RPCs of one connection.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionRpcState {
@@ -86,16 +94,14 @@ pub(crate) struct ConnectionRpcState {
     pub(crate) is_misordered: bool,
     /// `true` if the set-up of the connection was captured.
     pub(super) has_set_up: bool,
-    /// Time of the first message, RDMA Read or RDMA Write, if transport events are recorded.
-    pub(super) first_time: Option<Timestamp>,
     /// RDMA Reads and Writes that look invalid, if transport events are recorded.
     pub(super) suspects: SuspectedAccesses,
     /// RDMA Reads in flight, if transport events are recorded.
     pub(super) read_depths: RdmaReadDepthTracker,
     /// Messages that look invalid, if transport events are recorded.
     pub(super) suspected_messages: SuspectedUnexpectedMessages,
-    /// Numbers of packets examined, if transport events are recorded.
-    pub(super) checks: Option<Box<ExaminedPacketCounts>>,
+    /// What was examined, if transport events are recorded.
+    examined: Option<Box<ExaminedPackets>>,
     /// The Calls captured last, in a ring.
     pub(super) last_calls: [Option<MisorderedReplyDetectionCall>; MAX_CALLS_BEFORE_REPLY],
     /// Index of the oldest of them.
@@ -117,7 +123,6 @@ impl ConnectionRpcState {
         let side = |side: ConnectionSideAOrB| if is_swapped { side.peer() } else { side };
         self.is_rpc |= other.is_rpc;
         self.has_set_up |= other.has_set_up;
-        self.first_time = [self.first_time, other.first_time].into_iter().flatten().min();
         self.losses += other.losses;
         self.repeats += other.repeats;
         self.is_misordered |= other.is_misordered;
@@ -127,8 +132,10 @@ impl ConnectionRpcState {
         self.has_cut_lists |= other.has_cut_lists;
         self.merge_dialect(other.dialect);
         self.suspected_messages.merge(&other.suspected_messages);
-        if let Some(checks) = other.checks {
-            self.checks_mut().add(&checks);
+        if let Some(other) = other.examined {
+            self.checks_mut().add(&other.counts);
+            let first_time = &mut self.examined.get_or_insert_default().first_time;
+            *first_time = [*first_time, other.first_time].into_iter().flatten().min();
         }
         self.continuations.adopt(other.continuations, side);
         for other_side in ConnectionSideAOrB::BOTH {
@@ -164,12 +171,18 @@ impl ConnectionRpcState {
     }
 
     pub(crate) fn checks(&self) -> ExaminedPacketCounts {
-        self.checks.as_deref().copied().unwrap_or_default()
+        self.examined.as_ref().map(|examined| examined.counts).unwrap_or_default()
     }
 
     /// Returns the numbers of packets examined, to count another one. Called only if transport events are recorded.
     pub(crate) fn checks_mut(&mut self) -> &mut ExaminedPacketCounts {
-        self.checks.get_or_insert_default()
+        &mut self.examined.get_or_insert_default().counts
+    }
+
+    /// Records the time of a message, RDMA Read or RDMA Write. Called only if transport events are recorded.
+    #[inline]
+    pub(super) fn record_time(&mut self, now: Timestamp) {
+        self.examined.get_or_insert_default().first_time.get_or_insert(now);
     }
 
     /// Adopts the set-up of a connection that `client` opened.
@@ -240,7 +253,12 @@ impl ConnectionRpcState {
     /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.
     pub(super) fn may_lack_calls(&self, now: Timestamp) -> bool {
         self.has_lost_recently(now)
-            || (!self.has_set_up && self.first_time.is_none_or(|first| now.abs_diff_ns(first) < MIN_LOSSLESS_NS))
+            || (!self.has_set_up
+                && self
+                    .examined
+                    .as_ref()
+                    .and_then(|examined| examined.first_time)
+                    .is_none_or(|first| now.abs_diff_ns(first) < MIN_LOSSLESS_NS))
     }
 
     /// Returns `true` if messages were lost recently.

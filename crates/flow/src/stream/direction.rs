@@ -7,6 +7,7 @@
 //! some of the other direction wait for those.
 
 use std::collections::VecDeque;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
@@ -58,8 +59,8 @@ const MAX_SEGMENT_FRAMES: usize = 64;
 const SEGMENT_OVERHEAD_BYTES: usize = 128;
 
 /// Returns `true` if a timestamp is not older than another one. RFC 7323 section 5.2.
-fn is_not_older(timestamp: u32, other: u32) -> bool {
-    timestamp.wrapping_sub(other) < 1 << 31
+fn is_not_older(timestamp: NonZeroU32, other: NonZeroU32) -> bool {
+    timestamp.get().wrapping_sub(other.get()) < 1 << 31
 }
 
 /// A segment, or the new part of one, buffered after a gap.
@@ -122,7 +123,7 @@ pub(crate) enum SegmentPlace {
 struct ChecksumHistory {
     /// `true` if one was right: a wrong one means damage from then on.
     has_right: bool,
-    /// `true` if segments with a wrong one were accepted by their receiver.
+    /// `true` if one was wrong before any was right, or segments with a wrong one were accepted by their receiver.
     is_misleading: bool,
 }
 
@@ -213,11 +214,11 @@ pub(crate) struct TcpStreamDirection {
     /// Time of the last segment with an acknowledgement number.
     last_answer_time: Timestamp,
     /// Shortest time in nanoseconds from new bytes to the acknowledgement of all bytes.
-    shortest_answer_ns: Option<u64>,
+    shortest_answer_ns: Option<NonZeroU64>,
     /// Receive window in the last acknowledgement.
     window: u16,
     /// Newest timestamp of a segment with an acknowledgement.
-    answer_timestamp: Option<u32>,
+    answer_timestamp: Option<NonZeroU32>,
     /// Reports of the receiver about missing bytes. Allocated at the first: most streams lose nothing.
     reports: Option<Box<TcpReceiverAcknowledgements>>,
     /// Retransmission that the receiver needed, since the last call of [`TcpStreamDirection::delay_messages`].
@@ -882,7 +883,7 @@ impl TcpStreamDirection {
         // follows the last bytes sooner than any other before may have been sent before they arrived.
         let answers_less = || {
             let waited = self.last_answer_time.nanoseconds_since(self.last);
-            waited.zip(self.shortest_answer_ns).is_some_and(|(waited, shortest)| waited >= shortest)
+            waited.zip(self.shortest_answer_ns).is_some_and(|(waited, shortest)| waited >= shortest.get())
         };
         stream_bytes.meta.time.abs_diff_ns(self.last) >= MAX_ACK_DELAY_NS
             || self.last_request_time >= Some(self.last)
@@ -971,7 +972,7 @@ impl TcpStreamDirection {
                 self.ahead_since = Some(now);
             }
             if position == next {
-                let waited = now.abs_diff_ns(self.last);
+                let waited = NonZeroU64::new(now.abs_diff_ns(self.last)).unwrap_or(NonZeroU64::MIN);
                 self.shortest_answer_ns = Some(self.shortest_answer_ns.map_or(waited, |shortest| shortest.min(waited)));
             }
         } else if position == self.acknowledged && segment.payload.length == 0 {

@@ -5,6 +5,7 @@
 //! Bytes are delivered in order (RFC 9293 section 3.10.7.4). So a retransmission that the receiver needs delays all
 //! messages that end after its first byte and were not acknowledged, even if no byte of them is retransmitted.
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
@@ -39,10 +40,11 @@ pub(super) fn sack_blocks(options: &[u8]) -> &[[[u8; 4]; 2]] {
     find_sack_blocks(options)
 }
 
-/// Returns the timestamp of the sender of a segment, if that is the first option. RFC 7323 section 3.2.
+/// Returns the timestamp of the sender of a segment, if that is the first option and not 0. RFC 7323 section 3.2.
 #[inline]
-pub(super) fn timestamp(options: &[u8]) -> Option<u32> {
-    options.strip_prefix(&TIMESTAMP_ONLY)?.first_chunk().map(|value| u32::from_be_bytes(*value))
+pub(super) fn timestamp(options: &[u8]) -> Option<NonZeroU32> {
+    let value = options.strip_prefix(&TIMESTAMP_ONLY)?.first_chunk()?;
+    NonZeroU32::new(u32::from_be_bytes(*value))
 }
 
 #[cold]

@@ -80,7 +80,7 @@ struct LostResult {
     object: CalledObject,
     /// `true` if the operation creates the object, or opens it so that it exists.
     creates: bool,
-    /// `true` if it only opens an object that exists.
+    /// `true` if the object may have existed: the call then only opens it.
     may_exist: bool,
     file_type: TraceFileType,
     /// `true` for the stateid of a lock.
@@ -121,7 +121,7 @@ struct LostName {
     name: Box<[u8]>,
     /// `true` if the call creates the object, `false` if the object had another name before (RENAME, LINK).
     creates: bool,
-    /// `true` if it only opens an object that exists.
+    /// `true` if the object may have existed: the call then only opens it.
     may_exist: bool,
 }
 

@@ -132,7 +132,7 @@ pub struct Containment {
     mounts: Vec<Box<[u8]>>,
     /// Addresses at which the run listens for Calls from the server.
     callbacks: Vec<SocketAddr>,
-    /// `true` for a plan: any identifier, client and callback address of the capture replaces one of the run.
+    /// `true` for a plan: any identifier, client and callback address of the capture is accepted as one of the run.
     is_of_plan: bool,
 }
 

@@ -92,6 +92,18 @@ pub enum NfsOperationFailure {
     UnusableResults(String),
 }
 
+/// Returns the result of a call: one that was sent again and finds its own effect has succeeded.
+pub(super) fn done_twice(
+    result: FileServerClientResult<()>,
+    was_resent: bool,
+    own_effect: Nfsstat4,
+) -> FileServerClientResult<()> {
+    match result {
+        Err(error) if was_resent && error.status() == Some(own_effect) => Ok(()),
+        result => result,
+    }
+}
+
 impl NfsOperationFailure {
     /// Returns the failure for a status of an operation of NFSv4, or of a COMPOUND without results.
     pub(crate) fn of_v4(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> Self {

@@ -16,7 +16,7 @@ use nfsrdma_rpc::synchronous_client::SynchronousProcedureCall;
 use super::file_server_client::{
     FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
     LiveObjectAttributes, NewObjectKind, NfsOperationFailure, ObjectVersionAttributes, ReaddirPosition,
-    VersionIndependentNfsClient,
+    VersionIndependentNfsClient, done_twice,
 };
 use crate::containment::ContainmentCheckedRpcClient;
 use crate::nfs4::backoff::Backoff;
@@ -85,14 +85,6 @@ impl<'t> Nfs3Client<'t> {
                     return Err(FileServerClientError::Refused(number.to_string(), reason));
                 }
             }
-        }
-    }
-
-    /// Returns the result of a procedure that was sent again: one that finds its own effect has succeeded.
-    fn done_twice(&self, result: FileServerClientResult<()>, own_effect: Nfsstat4) -> FileServerClientResult<()> {
-        match result {
-            Err(error) if self.was_resent && error.status() == Some(own_effect) => Ok(()),
-            result => result,
         }
     }
 
@@ -174,14 +166,14 @@ impl VersionIndependentNfsClient for Nfs3Client<'_> {
         let link = Diropargs3 { dir: Opaque(directory), name: Text(name) };
         let arguments = Args::LINK(Link3Args { file: Opaque(object), link });
         let result = self.call(&arguments, &[], |_| Some(()));
-        self.done_twice(result, Nfsstat4::NFS4ERR_EXIST)
+        done_twice(result, self.was_resent, Nfsstat4::NFS4ERR_EXIST)
     }
 
     fn remove(&mut self, directory: &[u8], name: &[u8], is_directory: bool) -> FileServerClientResult<()> {
         let arguments = Remove3Args { object: Diropargs3 { dir: Opaque(directory), name: Text(name) } };
         let arguments = if is_directory { Args::RMDIR(arguments) } else { Args::REMOVE(arguments) };
         let result = self.call(&arguments, &[], |_| Some(()));
-        self.done_twice(result, Nfsstat4::NFS4ERR_NOENT)
+        done_twice(result, self.was_resent, Nfsstat4::NFS4ERR_NOENT)
     }
 
     fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> FileServerClientResult<()> {

@@ -14,6 +14,7 @@ use nfsrdma_rpc::PayloadContentLocation;
 use super::file_server_client::{
     FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
     LiveObjectAttributes, NewObjectKind, ObjectVersionAttributes, ReaddirPosition, VersionIndependentNfsClient,
+    done_twice,
 };
 use crate::containment::ContainmentCheckedRpcClient;
 use crate::nfs4::caller::Caller;
@@ -91,14 +92,6 @@ impl<'t> Nfs4Client<'t> {
         read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> FileServerClientResult<T> {
         self.caller.run(name, operations, data, read)
-    }
-
-    /// Returns the result of an operation that was sent again: one that finds its own effect has succeeded.
-    fn done_twice(&self, result: FileServerClientResult<()>, own_effect: Nfsstat4) -> FileServerClientResult<()> {
-        match result {
-            Err(error) if self.caller.was_resent && error.status() == Some(own_effect) => Ok(()),
-            result => result,
-        }
     }
 
     fn setattr(&mut self, object: &[u8], attributes: &[Attribute<'_>]) -> FileServerClientResult<()> {
@@ -249,13 +242,13 @@ impl VersionIndependentNfsClient for Nfs4Client<'_> {
         let link = Args::LINK(Link4Args { newname: Text(name) });
         let operations = [putfh(object), Args::SAVEFH(Void), putfh(directory), link];
         let result = self.run(&Operation::LINK, &operations, &[], |_| Some(()));
-        self.done_twice(result, Nfsstat4::NFS4ERR_EXIST)
+        done_twice(result, self.caller.was_resent, Nfsstat4::NFS4ERR_EXIST)
     }
 
     fn remove(&mut self, directory: &[u8], name: &[u8], _: bool) -> FileServerClientResult<()> {
         let remove = Args::REMOVE(Remove4Args { target: Text(name) });
         let result = self.run(&Operation::REMOVE, &[putfh(directory), remove], &[], |_| Some(()));
-        self.done_twice(result, Nfsstat4::NFS4ERR_NOENT)
+        done_twice(result, self.caller.was_resent, Nfsstat4::NFS4ERR_NOENT)
     }
 
     fn set_attributes(&mut self, object: &[u8], mode: Option<u32>, size: Option<u64>) -> FileServerClientResult<()> {

@@ -29,7 +29,7 @@ pub(super) struct ClientReclaim {
     pub(super) tries: u32,
     /// `true` if the client itself was forgotten, not just a session.
     pub(super) is_client_lost: bool,
-    /// `true` if the lease has expired, so that nothing can be reclaimed and all is requested anew.
+    /// `true` if the lease has expired, so that nothing can be reclaimed and all is requested again.
     pub(super) is_expired: bool,
     /// `true` if nothing is reclaimed: the client returns its delegations at the end of the run.
     pub(super) is_return: bool,

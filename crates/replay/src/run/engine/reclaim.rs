@@ -354,7 +354,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         true
     }
 
-    /// Makes the recovery of a client request anew what cannot be reclaimed, if its lease has expired.
+    /// Makes the recovery of a client request again what cannot be reclaimed, if its lease has expired.
     pub(super) fn note_expiry(&mut self, client: Clientid4, status: Option<Nfsstat4>) {
         if let Some(reclaim) = self.connections.reclaim.as_mut().filter(|reclaim| reclaim.client == client) {
             reclaim.is_expired |= status == Some(Nfsstat4::NFS4ERR_EXPIRED);

@@ -91,7 +91,7 @@ pub(in crate::run) struct RecoveryCallContext {
     pub(in crate::run) seqids: [u32; 2],
     /// Current seqids of the stateids of the open and of the lock.
     pub(in crate::run) stateid_seqids: [u32; 2],
-    /// `true` if the lease has expired: there is no grace period, and everything is requested anew. RFC 7530 section
+    /// `true` if the lease has expired: there is no grace period, and everything is requested again. RFC 7530 section
     /// 9.6.3.
     pub(in crate::run) is_expired: bool,
 }
