@@ -51,6 +51,8 @@ fn open(server: SocketAddr, port: Option<u16>) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     if let Some(port) = port {
+        // A port is free for this server also while its last connection, to whatever server, is in TIME-WAIT.
+        sockopt::set_socket_reuseaddr(&socket, true)?;
         let local = match server {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
             SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
