@@ -83,7 +83,7 @@ install: $(PROGRAM) ## Install the program, its manual and completions (PREFIX, 
 .PHONY: bench
 bench: ## Measure
 	@.ci/setup build
-	$(CARGO) bench --locked
+	$(CARGO) bench --locked -p benches
 
 .PHONY: adversarial
 adversarial: build ## Feed the release build adversarial input in full size, at x1, x2, x4 and x8: time and peak memory

@@ -1,5 +1,5 @@
 //! Throughput of reading, decoding and analysing captures, in packets and bytes per second. Each benchmark adds one
-//! step to the one before. `cargo bench --bench analysis`
+//! step to the one before. `cargo bench -p benches --bench analysis`
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark makes its own files")]
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]

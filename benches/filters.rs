@@ -1,5 +1,5 @@
 //! Cost of display filters: `nfsrdma-inspect -q` with filters on one field, compared with the same run without a
-//! filter, on the large capture. `cargo bench --bench filters`
+//! filter, on the large capture. `cargo bench -p benches --bench filters`
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark makes its own files")]
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]

@@ -1,5 +1,6 @@
 //! Cost of a replayed operation: read from the trace, ordered, sent with the values of the run, answered by the mock
-//! server, and compared with the recorded Reply; and the accuracy of captured issue times. `cargo bench --bench replay`
+//! server, and compared with the recorded Reply; and the accuracy of captured issue times.
+//! `cargo bench -p benches --bench replay`
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark says what is wrong by panicking")]
 

@@ -1,5 +1,5 @@
 //! Cost of a small Call in the engine: submission, processing by the mock server, and receipt of the Reply, with many
-//! in flight. `cargo bench --bench transport`
+//! in flight. `cargo bench -p benches --bench transport`
 #![allow(missing_docs, reason = "criterion's macros make functions that have none")]
 #![allow(clippy::expect_used, reason = "a benchmark says what is wrong by panicking")]
 

@@ -1,5 +1,6 @@
 //! Response times of the terminal interface: until the first screen of a large capture, and until the screen after each
-//! key while it is being read. `cargo bench --bench tui [-- FILE]`; without a file, a capture of 1 GiB is generated.
+//! key while it is being read. `cargo bench -p benches --bench tui [-- FILE]`; without a file, a capture of 1 GiB is
+//! generated.
 //!
 //! Exits with 1 if a limit is exceeded.
 #![allow(clippy::expect_used, reason = "a benchmark says what is wrong by panicking")]

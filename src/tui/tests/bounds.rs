@@ -67,7 +67,7 @@ impl Drop for Long {
 #[test]
 fn rates_over_evicted_rows_are_unknown_or_those_of_all_rows() {
     // 250 Transactions per second, so that a minute has many pages of rows.
-    let long = Long::compressed("rates", 400, 20);
+    let long = Long::compressed("rates", 120, 20);
     let mut whole = long.open(1 << 30);
     let mut bounded = long.open(whole.app.rows().memory_bytes() / 5);
     whole.press(KeyCode::End);

@@ -303,9 +303,9 @@ fn visits_for_unmatched(clients: u64) -> u64 {
 #[test]
 fn clients_of_one_side_alone_cost_linear_time() {
     // Nothing is dropped before the limit of waiting records.
-    let [one, two, four] = [1, 2, 4].map(|times| visits_for_unmatched(times * 40_000));
+    let [one, two, four] = [1, 2, 4].map(|times| visits_for_unmatched(times * 10_000));
     assert!((four - two) * 10 <= (two - one) * 22, "{one}, {two}, {four}");
-    assert!(four <= 4 * 4 * 40_000, "{one}, {two}, {four}");
+    assert!(four <= 4 * 4 * 10_000, "{one}, {two}, {four}");
 }
 
 /// Returns a LOOKUP of a name that returns a new filehandle, each value of which has this many bytes.
@@ -358,10 +358,10 @@ fn compared_in(
 
 #[test]
 fn a_comparison_uses_no_more_memory_than_it_is_given() {
-    const MEMORY_BYTES: usize = 3 << 20;
+    const MEMORY_BYTES: usize = 1 << 20;
     /// Two words per pair of records of an alignment.
     const MATRIX_BYTES: usize = 8 << 16;
-    const LENGTH: u64 = 10_000;
+    const LENGTH: u64 = 4_000;
     const OTHERS: u64 = 1 << 32;
     for bytes in [8, 64] {
         // The same, other names, and one of a hundred on one side only.
@@ -383,9 +383,9 @@ fn a_comparison_uses_no_more_memory_than_it_is_given() {
 
 #[test]
 fn identities_are_forgotten_only_if_the_memory_is_too_small() {
-    const LENGTH: u64 = 8_000;
+    const LENGTH: u64 = 3_000;
     let run = |memory_bytes| compared_in(memory_bytes, LENGTH, |_, number| Some(lookup(number, 36))).0;
-    let small = run(2 << 20);
+    let small = run(3 << 18);
     assert!(small.forgotten_identities() > LENGTH / 2, "{}", small.forgotten_identities());
     let enough = small.memory_for_identities() as usize;
     assert_eq!(run(enough).forgotten_identities(), 0);
