@@ -6,6 +6,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
+# Building from nothing takes a sixth less time. cargo without make builds incrementally, into files of its own.
+CARGO_INCREMENTAL ?= 0
+export CARGO_INCREMENTAL
 
 # The Python that .ci/setup installs modules into.
 export NFSRDMA_PYTHON = $(abspath $(CARGO_TARGET_DIR))/python/bin/python
