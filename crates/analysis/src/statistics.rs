@@ -17,6 +17,10 @@ use crate::memory_budget_shares::CommandMemoryBudget;
 const MAX_OPERATIONS: usize = 256;
 /// Significant digits of percentiles.
 const DIGITS: u8 = 3;
+/// Number of leading binary digits that a histogram of so many decimal digits keeps. The others are set in percentiles.
+const EXACT_BITS: u32 = 11;
+/// Maximum number of latencies that are kept one by one: a histogram is larger, and slower to read.
+const MAX_SINGLE_LATENCIES: usize = 64;
 /// Largest latency that percentiles distinguish, in nanoseconds: more than a day. It limits a histogram.
 const MAX_LATENCY_NS: u64 = 1 << 47;
 
@@ -63,7 +67,9 @@ impl Completeness {
 /// Latencies: exact extremes and mean, percentiles with three significant digits.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// Allocated with the first latency, because many operations have none.
+    /// The latencies while they are few, as most operations have.
+    single: Vec<u64>,
+    /// The latencies once they are many.
     histogram: Option<Histogram<u32>>,
     count: u64,
     sum: u128,
@@ -78,13 +84,30 @@ impl Latencies {
         self.max = self.max.max(latency);
         self.sum += u128::from(latency);
         self.count += 1;
+        self.record(latency.min(MAX_LATENCY_NS));
+    }
+
+    fn record(&mut self, latency: u64) {
+        if self.histogram.is_none() && self.single.len() < MAX_SINGLE_LATENCIES {
+            return self.single.push(latency);
+        }
+        if let Some(histogram) = self.fill_histogram() {
+            // An auto-resizing histogram accepts every number.
+            let _ = histogram.record(latency);
+        }
+    }
+
+    /// Moves the latencies to the histogram.
+    fn fill_histogram(&mut self) -> Option<&mut Histogram<u32>> {
         if self.histogram.is_none() {
             self.histogram = Histogram::new(DIGITS).ok();
         }
-        if let Some(histogram) = &mut self.histogram {
+        let histogram = self.histogram.as_mut()?;
+        for latency in std::mem::take(&mut self.single) {
             // An auto-resizing histogram accepts every number.
-            let _ = histogram.record(latency.min(MAX_LATENCY_NS));
+            let _ = histogram.record(latency);
         }
+        Some(histogram)
     }
 
     /// Adds the latencies of another.
@@ -96,10 +119,12 @@ impl Latencies {
         self.max = self.max.max(other.max);
         self.sum += other.sum;
         self.count += other.count;
-        match (&mut self.histogram, &other.histogram) {
+        other.single.iter().for_each(|latency| self.record(*latency));
+        if let Some(addend) = &other.histogram
+            && let Some(histogram) = self.fill_histogram()
+        {
             // As above, an auto-resizing histogram accepts every number.
-            (Some(histogram), Some(addend)) => drop(histogram.add(addend)),
-            (histogram, addend) => *histogram = histogram.take().or_else(|| addend.clone()),
+            let _ = histogram.add(addend);
         }
     }
 
@@ -110,7 +135,8 @@ impl Latencies {
 
     /// Returns the memory of the percentiles, in bytes.
     fn memory_bytes(&self) -> usize {
-        self.histogram.as_ref().map_or(0, |histogram| histogram.distinct_values() * size_of::<u32>())
+        let histogram = self.histogram.as_ref().map_or(0, |histogram| histogram.distinct_values() * size_of::<u32>());
+        histogram + self.single.capacity() * size_of::<u64>()
     }
 
     /// Returns the minimum, in nanoseconds.
@@ -135,8 +161,21 @@ impl Latencies {
 
     /// Returns the quantile for a fraction of the latencies, in nanoseconds.
     pub fn quantile(&self, quantile: f64) -> u64 {
-        let value = self.histogram.as_ref().map_or(0, |histogram| histogram.value_at_quantile(quantile));
+        let value = match &self.histogram {
+            Some(histogram) => histogram.value_at_quantile(quantile),
+            None => self.quantile_of_single(quantile),
+        };
         value.clamp(self.min, self.max)
+    }
+
+    /// Returns what a histogram returns as the quantile for a fraction of the latencies.
+    fn quantile_of_single(&self, quantile: f64) -> u64 {
+        let rank = (quantile.min(1.0) * self.single.len() as f64).ceil() as usize;
+        let mut sorted = self.single.clone();
+        sorted.sort_unstable();
+        let Some(value) = sorted.get(rank.saturating_sub(1)) else { return 0 };
+        let shift = (u64::BITS - value.leading_zeros()).saturating_sub(EXACT_BITS);
+        value | ((1 << shift) - 1)
     }
 }
 
@@ -554,9 +593,39 @@ mod tests {
         let mut latencies = Latencies::default();
         latencies.add(9_449_528);
         assert_eq!([0.5, 0.9, 0.99, 0.999].map(|part| latencies.quantile(part)), [9_449_528; 4]);
-        latencies.add(u64::MAX);
+        (0..MAX_SINGLE_LATENCIES).for_each(|_| latencies.add(u64::MAX));
         assert_eq!(latencies.max(), u64::MAX);
         assert!(latencies.histogram.is_some_and(|histogram| histogram.distinct_values() < 1 << 17));
+    }
+
+    #[test]
+    fn single_latencies_have_percentiles_of_histogram() {
+        let mut latencies = Latencies::default();
+        for number in 0..MAX_SINGLE_LATENCIES as u64 {
+            latencies.add(number.pow(9) + 1_000);
+            let mut histogram = latencies.clone();
+            histogram.fill_histogram();
+            assert!(latencies.histogram.is_none() && histogram.single.is_empty());
+            for part in [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0] {
+                assert_eq!(latencies.quantile(part), histogram.quantile(part), "{number} {part}");
+            }
+        }
+    }
+
+    #[test]
+    fn joined_latencies_are_those_of_both() {
+        for (first, second) in [(10, 20), (50, 50), (50, 100), (100, 50), (100, 100), (0, 100)] {
+            let [mut joined, mut other, mut all] = [(); 3].map(|()| Latencies::default());
+            (0..first).for_each(|number| joined.add(number * 7_919));
+            (0..second).for_each(|number| other.add(number * 104_729));
+            (0..first).for_each(|number| all.add(number * 7_919));
+            (0..second).for_each(|number| all.add(number * 104_729));
+            joined.join(&other);
+            assert_eq!((joined.count(), joined.sum(), joined.max()), (all.count(), all.sum(), all.max()));
+            for part in [0.1, 0.5, 0.9, 0.99] {
+                assert_eq!(joined.quantile(part), all.quantile(part), "{first} {second} {part}");
+            }
+        }
     }
 
     #[test]
@@ -578,7 +647,7 @@ mod tests {
         let mut transaction = crate::testing::transactions("rxe-v42.pcap")[0].clone();
         let start = transaction.call.as_ref().unwrap().end_time;
         // Latencies of days need the largest histograms; version 7 has most of them.
-        for number in 0..2_000_u32 {
+        for number in 0..20_000_u32 {
             let version = if number % 2 == 0 { 7 } else { 1_000 + number % 100 };
             let latency = 1 << (number % 47);
             transaction.reply.as_mut().unwrap().time = Timestamp(start.0 + latency);
@@ -591,10 +660,10 @@ mod tests {
         let calls = |version: Option<u32>| {
             statistics.operations().filter(|(key, _)| key.version == version).map(|(_, tally)| tally.calls).sum::<u64>()
         };
-        assert_eq!(calls(Some(7)), 1_000);
+        assert_eq!(calls(Some(7)), 10_000);
         assert_eq!(calls(None), statistics.unnamed_transactions());
         assert!(statistics.unnamed_transactions() > 500);
-        assert_eq!(statistics.operations().map(|(_, tally)| tally.calls).sum::<u64>(), 2_000);
+        assert_eq!(statistics.operations().map(|(_, tally)| tally.calls).sum::<u64>(), 20_000);
     }
 
     #[test]
