@@ -418,17 +418,18 @@ impl SummaryTable {
             return Ok(());
         }
         let first = self.first_width().max(self.min_first_width);
-        let mut visible_columns: Vec<usize> = (0..self.columns.len()).collect();
+        let mut visible_columns: Vec<(usize, usize)> =
+            (0..self.columns.len()).map(|column| (column, self.width_of(column))).collect();
         for column in self.optional_columns.iter().rev() {
-            if first + visible_columns.iter().map(|column| self.width_of(*column) + 2).sum::<usize>() <= width {
+            if first + visible_columns.iter().map(|(_, width)| width + 2).sum::<usize>() <= width {
                 break;
             }
-            visible_columns.retain(|at| self.columns.get(*at) != Some(column));
+            visible_columns.retain(|(at, _)| self.columns.get(*at) != Some(column));
         }
         let mut line = |name: &str, cell: &dyn Fn(usize) -> Option<String>| {
             let mut text = format!("{name:first$}");
-            for column in &visible_columns {
-                let _ = write!(text, "  {:>1$}", cell(*column).unwrap_or_default(), self.width_of(*column));
+            for (column, width) in &visible_columns {
+                let _ = write!(text, "  {:>width$}", cell(*column).unwrap_or_default());
             }
             writeln!(to, "{}", text.trim_end())
         };
