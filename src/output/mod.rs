@@ -422,7 +422,15 @@ impl<W: Write> ViewAndSummaryWriter<W> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
+    #[inline]
     pub fn write_closed_connections(&mut self, flow: &mut Flow) -> io::Result<()> {
+        match &self.lines_view {
+            SelectedViewLineWriter::Connections(..) => self.write_closed(flow),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_closed(&mut self, flow: &mut Flow) -> io::Result<()> {
         let SelectedViewLineWriter::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
         while self.lines < self.settings.max_lines
             && let Some(state) = flow.next_closed()
