@@ -25,13 +25,18 @@ pub enum TcpChecksum {
     Unknown,
 }
 
-/// Returns the sum of 16-bit words, byte order of the host, not folded. RFC 1071 section 2.
+/// Returns the sum of 16-bit words, byte order of the host, not folded to 16 bits. RFC 1071 section 2.
 #[inline]
 fn sum(bytes: &[u8]) -> u64 {
-    let (words, rest) = bytes.as_chunks::<4>();
-    let mut last = [0; 4];
+    let (words, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
     last.iter_mut().zip(rest).for_each(|(target, byte)| *target = *byte);
-    words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum::<u64>() + u64::from(u32::from_ne_bytes(last))
+    let sum = |words: &[[u8; 8]]| words.iter().map(|word| u128::from(u64::from_ne_bytes(*word))).sum::<u128>();
+    // Blocks of a fixed length are summed without a loop.
+    let (blocks, words) = words.as_chunks::<8>();
+    let sum = blocks.iter().map(|block| sum(block)).sum::<u128>() + sum(words) + u128::from(u64::from_ne_bytes(last));
+    let low = sum as u64;
+    (low & 0xffff_ffff) + (low >> 32) + (sum >> 64) as u64
 }
 
 /// Adds the carries: 16 bits, byte order of the network.
