@@ -41,6 +41,12 @@ const MAX_SENT_RECORDS: usize = 128;
 /// Maximum number of frames recorded for one message.
 const MAX_RECORD_FRAMES: usize = 1 << 16;
 
+/// Maximum length of the rest of a fragment for which room is made at once, as a multiple of the bytes stored so far.
+const MAX_GROWTH: usize = 64;
+
+/// Number of bytes of a message, through the RPC version or the status of a Reply, that show if it can be one.
+const RECOGNIZED_BYTES: usize = 12;
+
 /// Number of bytes after which a message is file data, or else part of a long list.
 const MAX_HEADER_BYTES: usize = 512;
 
@@ -207,16 +213,17 @@ impl CapturedRpcRecordParser {
     fn process_fragment<'p>(
         &mut self,
         stream_bytes: StreamBytes<'p>,
-        remaining_bytes: u32,
+        left: u32,
         is_last: bool,
         stream_context: &mut StreamParserBorrowedFlowState<'_>,
     ) -> StreamBytes<'p> {
-        let fragment = stream_bytes.within(0..remaining_bytes);
+        let fragment = stream_bytes.within(0..left);
         let rest = stream_bytes.after(fragment.data.length);
-        let remaining_bytes = remaining_bytes - fragment.data.length;
+        let remaining_bytes = left - fragment.data.length;
         if let Some(partial) = &mut self.partial_record {
-            partial.add(&fragment);
-            if !partial.may_be_rpc() {
+            let is_recognized = partial.record.bytes.len() >= RECOGNIZED_BYTES;
+            partial.add(&fragment, left);
+            if !is_recognized && !partial.may_be_rpc() {
                 self.partial_record = None;
                 stream_context.count_undecoded(UndecodedReason::NotRpc, stream_bytes.meta);
                 self.lose_sync(stream_context);
@@ -316,6 +323,7 @@ impl CapturedRpcRecordParser {
 
     /// Searches for the start of a record. Within unknown bytes, a Reply must answer a known Call. The meanings
     /// of the current piece begin at index `first`.
+    #[cold]
     fn search<'p>(
         &mut self,
         stream_bytes: StreamBytes<'p>,
@@ -449,7 +457,8 @@ impl PartialRpcRecord {
         }
     }
 
-    fn add(&mut self, fragment: &StreamBytes<'_>) {
+    /// Adds bytes of a fragment, of which `left` bytes are still to come with these.
+    fn add(&mut self, fragment: &StreamBytes<'_>, left: u32) {
         self.record_frame(&fragment.meta);
         let (bytes, length) = (fragment.data.bytes, fragment.data.length as usize);
         if self.is_storage_stopped {
@@ -458,7 +467,13 @@ impl PartialRpcRecord {
         }
         // Bytes after a gap were captured, but cannot be decoded.
         if self.record.gaps.is_empty() {
-            self.record.bytes.extend_from_slice(bytes);
+            let stored = &mut self.record.bytes;
+            if stored.capacity() - stored.len() < bytes.len() {
+                // A vector that only doubles copies its bytes again and again.
+                let rest = (left as usize).min(MAX_GROWTH * stored.len());
+                stored.reserve_exact(rest.max(bytes.len()));
+            }
+            stored.extend_from_slice(bytes);
         }
         self.record.length += bytes.len();
         self.add_gap((length - bytes.len()) as u64);
