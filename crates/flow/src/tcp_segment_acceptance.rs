@@ -32,13 +32,34 @@ const MIN_CONTINUING_SEGMENTS: u32 = 3;
 const MAX_CHECKED_BYTES: u32 = 9_216;
 
 impl TcpConversation {
-    /// Returns `true` if a segment is the next one in its direction, and no check of it is needed. Most are.
+    /// Returns `true` if a segment is the next one in its direction, and only its checksum may have to be checked. Most
+    /// are.
     #[inline]
     fn is_expected(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
-        self.directions[sender].is_next(segment.sequence)
+        segment.flags.is_plain_ack()
+            && self.directions[sender].is_next(segment.sequence)
             && self.stray.is_none()
             && !self.has_unconfirmed_syn()
-            && !self.needs_checksum(sender, segment)
+            && !self.directions[sender.peer()].exceeds_captured(segment.acknowledgment)
+    }
+
+    /// Returns `true` if a segment, the next one in its direction, has at most content of a message, which no checksum
+    /// needs to confirm.
+    #[inline]
+    fn has_only_content(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
+        let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+        !(1..=MAX_CHECKED_BYTES).contains(&data.length) || self.protocol.is_within_message(sender, data)
+    }
+
+    /// Checks the checksum of a segment. Returns `true` if it shows damage.
+    #[inline(never)]
+    fn is_damaged(
+        &mut self,
+        sender: ConnectionSideAOrB,
+        datagram: &InnermostNetworkPacket<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> bool {
+        self.directions[sender].is_damaged(segment.checksum(&datagram.source, &datagram.destination))
     }
 
     /// Returns the place of a segment in the direction of its sender.
@@ -58,15 +79,12 @@ impl TcpConversation {
     }
 
     /// Returns `true` if the checksum of a segment must be checked: it would change more than the content of a message.
-    #[inline]
     fn needs_checksum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
-        let TcpSegment { flags, payload, .. } = segment;
         let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
-        let data = CapturedPacketPayload { bytes: payload.bytes, length: payload.length as u32 };
-        !flags.is_plain_ack()
+        !segment.flags.is_plain_ack()
             || peer.exceeds_captured(segment.acknowledgment)
-            || ((1..=MAX_CHECKED_BYTES).contains(&data.length)
-                && !(own.is_next(segment.sequence) && self.protocol.is_within_message(sender, data)))
+            || ((1..=MAX_CHECKED_BYTES).contains(&(segment.payload.length as u32))
+                && !(own.is_next(segment.sequence) && self.has_only_content(sender, segment)))
     }
 }
 
@@ -78,11 +96,12 @@ impl Flow {
         at: usize,
         sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
-        segment: &TcpSegment<'_>,
+        (datagram, segment): (&InnermostNetworkPacket<'_>, &TcpSegment<'_>),
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return true };
         stream.last_frame = packet_meta.last_frame();
-        let is_expected = stream.is_expected(sender, segment);
+        let is_expected = stream.is_expected(sender, segment)
+            && (stream.has_only_content(sender, segment) || !stream.is_damaged(sender, datagram, segment));
         if is_expected {
             let length = segment.payload.length as u32;
             stream.directions[sender].record_segment(segment.sequence, length, packet_meta.time);
@@ -139,7 +158,7 @@ impl Flow {
         let was_placed = stream.is_parsed() || stream.is_established();
         stream.drop_old_syns(packet_meta.time);
         if is_suspect
-            && stream.directions[sender].is_damaged(segment.checksum(&datagram.source, &datagram.destination))
+            && stream.is_damaged(sender, datagram, &segment)
             && !self.keep_damaged_segment(at, sender, packet_meta, &segment)
         {
             return Err(self.stats.count_undecoded_packet(UndecodedReason::BadChecksum, &packet_meta));

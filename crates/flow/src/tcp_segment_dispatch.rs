@@ -302,20 +302,21 @@ impl Flow {
             return self.ignored_segment(&packet_meta, segment);
         }
         let checked;
-        let (sender, segment) = if anomaly.is_some() || self.expects_segment(at, sender, packet_meta, segment) {
-            (sender, segment)
-        } else {
-            match self.check_segment(at, sender, ports, packet_meta, (datagram, segment)) {
-                Ok((sender, segment)) => {
-                    checked = segment;
-                    (sender, &checked)
+        let (sender, segment) =
+            if anomaly.is_some() || self.expects_segment(at, sender, packet_meta, (datagram, segment)) {
+                (sender, segment)
+            } else {
+                match self.check_segment(at, sender, ports, packet_meta, (datagram, segment)) {
+                    Ok((sender, segment)) => {
+                        checked = segment;
+                        (sender, &checked)
+                    }
+                    Err(content) => {
+                        self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
+                        return content;
+                    }
                 }
-                Err(content) => {
-                    self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
-                    return content;
-                }
-            }
-        };
+            };
         if let Some(stream) = self.streams.get_mut(at) {
             stream.set_sequence_bases(sender, segment);
             stream.is_cut |= segment.payload.is_cut();

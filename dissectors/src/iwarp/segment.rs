@@ -3,7 +3,7 @@
 use super::ddp::{DdpControl, DdpMessageSequenceNumber, DdpQueueNumber, Tagged, Untagged};
 use super::rdmap_headers::{RdmapControl, RdmapInvalidateStag, RdmapOpcode, RdmapUntaggedReservedField};
 use crate::captured_frame::CapturedSlice;
-use crate::field::FieldObserver;
+use crate::field::{FieldObserver, NullFieldObserver};
 use crate::memory_handle::Handle;
 
 /// Destination of the bytes of a segment.
@@ -88,6 +88,15 @@ impl DdpSegment {
         Some((segment, payload))
     }
 
+    /// Returns the memory and the offset to which the headers of a ULPDU direct its bytes, if it is a tagged segment.
+    #[inline]
+    pub fn tagged_destination(ulpdu: &[u8]) -> Option<(Handle, u64)> {
+        let (ddp, rest) = DdpControl::decode(ulpdu, 0, &mut NullFieldObserver)?;
+        let rest = rest.get(RdmapControl::LENGTH..).filter(|_| ddp.tagged)?;
+        let (Tagged { stag, offset }, _) = Tagged::decode(rest, 0, &mut NullFieldObserver)?;
+        Some((stag, offset))
+    }
+
     /// Returns the length of the DDP and RDMAP headers in bytes.
     pub const fn header_length(&self) -> usize {
         match self.target {
@@ -119,7 +128,6 @@ impl DdpSegment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::NullFieldObserver;
 
     fn decode(bytes: &[u8]) -> Option<DdpSegment> {
         DdpSegment::decode(CapturedSlice::new(bytes, bytes.len(), 0), &mut NullFieldObserver)
@@ -128,10 +136,14 @@ mod tests {
 
     #[test]
     fn rfc5041_section_4_1_a_tagged_segment() {
-        let segment = decode(&[0xc1, 0x40, 0, 0, 0x0a, 0xf3, 0, 0, 0, 0, 0, 0, 0x10, 0]).unwrap();
+        let bytes = [0xc1, 0x40, 0, 0, 0x0a, 0xf3, 0, 0, 0, 0, 0, 0, 0x10, 0];
+        let segment = decode(&bytes).unwrap();
         assert_eq!((segment.opcode, segment.is_last), (RdmapOpcode::WRITE, true));
         assert_eq!(segment.target, DdpSegmentDestination::Tagged { stag: Handle(0xaf3), offset: 0x1000 });
         assert!(segment.is_plausible(14) && !segment.is_plausible(13));
+        assert_eq!(DdpSegment::tagged_destination(&bytes), Some((Handle(0xaf3), 0x1000)));
+        assert_eq!(DdpSegment::tagged_destination(&bytes[..13]), None, "a snap length");
+        assert_eq!(DdpSegment::tagged_destination(&[0x41; 14]), None, "untagged");
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use nfsrdma_dissectors::captured_frame::CapturedSlice;
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::iwarp::DdpSegment;
 use nfsrdma_dissectors::iwarp::crc::RunningFpduCrc;
 use nfsrdma_dissectors::iwarp::mpa::{
     FpduHeader, MARKER_INTERVAL, MAX_PRIVATE_DATA_BYTES, Marker, MpaStartupFrame, MpaStartupFrameKind, REPLY_KEY,
     REQUEST_KEY,
 };
-use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
 
 use super::ddp_segment_payload::{DdpSegmentPayload, FrameTimeRange};
 use super::events::{CrcUse, IwarpEventSink};
@@ -118,14 +118,13 @@ impl MpaStreamDeframer {
         match &self.state {
             MpaFramingState::Fpdu(fpdu) => fpdu.has_payload_of(length),
             MpaFramingState::AtFpduStart(FpduConfidence::Certain) => {
-                let Some((header, _)) = FpduHeader::decode(data.bytes, 0, &mut NullFieldObserver) else { return false };
+                let Some((header, ulpdu)) = FpduHeader::decode(data.bytes, 0, &mut NullFieldObserver) else {
+                    return false;
+                };
                 let end = header.fpdu_length();
-                let ulpdu = CapturedSlice::new(data.bytes, length, 0).skip_bytes(FpduHeader::LENGTH);
                 (length == end || length + RunningFpduCrc::LENGTH == end)
-                    && DdpSegment::decode(ulpdu, &mut NullFieldObserver).is_some_and(|(segment, _)| {
-                        matches!(segment.target, DdpSegmentDestination::Tagged { stag, offset }
-                            if messages.is_continued_at(stag, offset))
-                    })
+                    && DdpSegment::tagged_destination(ulpdu)
+                        .is_some_and(|(stag, offset)| messages.is_continued_at(stag, offset))
             }
             _ => false,
         }

@@ -358,8 +358,13 @@ impl TcpStreamDirection {
     }
 
     /// Returns `true` if a number acknowledges bytes that were not captured.
+    #[inline]
     pub(crate) fn exceeds_captured(&self, acknowledgment: TcpSequence) -> bool {
-        self.next_position.is_some() && self.position_of(acknowledgment) > self.captured_end()
+        self.next_position.is_some_and(|next| {
+            // The captured bytes end at the next expected one, or behind it.
+            let is_ahead = TcpSequence(next as u32).distance(acknowledgment) > 0;
+            is_ahead && self.position_of(acknowledgment) > self.captured_end()
+        })
     }
 
     /// Returns `true` if a segment of the receiver acknowledges less than one before although it is not older, by its
