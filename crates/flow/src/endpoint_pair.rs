@@ -16,6 +16,12 @@ impl EndpointPair {
         Self { a: self.b, b: self.a, ..self }
     }
 
+    /// Returns `true` if the other pair is that for the other direction.
+    #[inline]
+    pub(super) fn is_reverse_of(&self, other: &Self) -> bool {
+        self.a == other.b && self.b == other.a && self.tenant == other.tenant
+    }
+
     /// Returns the same pair for either direction, and `true` if `a` and `b` were swapped.
     pub(super) fn in_canonical_order(self) -> (Self, bool) {
         let is_swapped = self.a > self.b;

@@ -65,6 +65,7 @@ impl StreamProtocol {
     }
 
     /// Returns the number of bytes of incomplete messages.
+    #[inline]
     pub(super) fn buffered_bytes(&self) -> usize {
         match self {
             Self::Records(records) => records.0.iter().map(CapturedRpcRecordParser::buffered_bytes).sum(),

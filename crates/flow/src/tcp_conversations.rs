@@ -256,6 +256,9 @@ impl TcpConversation {
 
     /// Sets the bases of relative numbers if this segment is the first that has them.
     pub(super) fn set_sequence_bases(&mut self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) {
+        if let [Some(_), Some(_)] = self.sequence_bases.0 {
+            return;
+        }
         let previous = |number: TcpSequence| number.add(u32::MAX);
         let (own, peer) = self.sequence_bases.own_and_peer(sender);
         own.get_or_insert(if segment.flags.syn() { segment.sequence } else { previous(segment.sequence) });
@@ -396,6 +399,7 @@ const MAX_EXAMINED_GAPS: usize = 64;
 pub(super) struct TcpConversationTable {
     slots: slab::Slab<TcpConversation>,
     by_ports: FxHashMap<EndpointPair, usize>,
+    /// Stream of the last segment, with its endpoints.
     last: Option<(EndpointPair, usize)>,
     /// Number of streams so far.
     count: u64,
@@ -421,19 +425,19 @@ impl TcpConversationTable {
 
     /// Returns the stream of a segment from `ports.a` to `ports.b`, and the side that sent it.
     pub(super) fn find(&mut self, ports: EndpointPair) -> (usize, ConnectionSideAOrB) {
-        let at = match self.last {
-            Some((last, at)) if last == ports || last.reversed() == ports => at,
-            _ => {
-                let Self { slots, by_ports, count, max_streams: bound, .. } = self;
-                *by_ports.entry(ports.in_canonical_order().0).or_insert_with(|| {
-                    *count += 1;
-                    bounded_slab_growth::insert(slots, *bound, TcpConversation::new(ports, *count - 1))
-                })
-            }
-        };
-        self.last = Some((ports, at));
-        let is_a = self.slots.get(at).is_some_and(|stream| stream.ports.a == ports.a);
-        (at, ConnectionSideAOrB::a_if(is_a))
+        match &self.last {
+            Some((last, at)) if *last == ports => return (*at, ConnectionSideAOrB::A),
+            Some((last, at)) if last.is_reverse_of(&ports) => return (*at, ConnectionSideAOrB::B),
+            _ => {}
+        }
+        let Self { slots, by_ports, count, max_streams: bound, .. } = self;
+        let at = *by_ports.entry(ports.in_canonical_order().0).or_insert_with(|| {
+            *count += 1;
+            bounded_slab_growth::insert(slots, *bound, TcpConversation::new(ports, *count - 1))
+        });
+        let of_stream = slots.get(at).map_or(ports, |stream| stream.ports);
+        self.last = Some((of_stream, at));
+        (at, ConnectionSideAOrB::a_if(of_stream.a == ports.a))
     }
 
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut TcpConversation> {
@@ -474,6 +478,9 @@ impl TcpConversationTable {
                 ..TcpConversation::new(ports, self.count)
             };
             self.count += 1;
+            if let Some((last, _)) = self.last.as_mut().filter(|(_, last)| *last == at) {
+                *last = ports;
+            }
         }
     }
 
@@ -488,7 +495,17 @@ impl TcpConversationTable {
         }
     }
 
+    /// Updates the deadline of the first gap of a stream. Most have none.
+    #[inline]
     pub(super) fn update_deadline(&mut self, at: usize) {
+        let Some(stream) = self.slots.get(at) else { return };
+        if stream.deadline.is_some() || !stream.directions.0.iter().all(TcpStreamDirection::has_nothing_missing) {
+            self.enter_deadline(at);
+        }
+    }
+
+    #[inline(never)]
+    fn enter_deadline(&mut self, at: usize) {
         let Some(stream) = self.slots.get_mut(at) else { return };
         let deadline = stream.deadline().map(|(deadline, _)| deadline);
         if deadline != stream.deadline {

@@ -669,32 +669,50 @@ impl Flow {
     }
 
     /// Enforces the limits of buffered bytes after a change of one stream.
+    #[inline]
     fn enforce_buffer_limits(&mut self, at: usize, now: Timestamp) {
+        if self.exceeds_buffer_limits(at) {
+            self.reduce_buffered_bytes(at, now);
+        }
+    }
+
+    /// Counts the buffered bytes of a stream. Returns `true` if there are too many, or too many of all streams.
+    #[inline]
+    fn exceeds_buffer_limits(&mut self, at: usize) -> bool {
+        let Some(stream) = self.streams.get_mut(at) else { return false };
+        let waiting_bytes = stream.waiting_bytes();
+        let buffered_bytes = waiting_bytes + stream.protocol.buffered_bytes();
+        let before = std::mem::replace(&mut stream.counted_buffered_bytes, buffered_bytes);
+        self.stream_bytes = (self.stream_bytes + buffered_bytes).saturating_sub(before);
+        waiting_bytes > self.limits.gap_bytes
+            || self.stream_bytes > self.limits.stream_bytes
+            || self.transaction_table.is_pool_used_up()
+    }
+
+    /// Delivers the bytes that wait in a stream. If that does not help, incomplete messages are stored no longer.
+    #[cold]
+    fn reduce_buffered_bytes(&mut self, at: usize, now: Timestamp) {
         for _ in 0..2 {
-            let Some(stream) = self.streams.get_mut(at) else { return };
-            let waiting_bytes = stream.waiting_bytes();
-            let buffered_bytes = waiting_bytes + stream.protocol.buffered_bytes();
-            let before = std::mem::replace(&mut stream.counted_buffered_bytes, buffered_bytes);
-            self.stream_bytes = (self.stream_bytes + buffered_bytes).saturating_sub(before);
-            let is_full = self.stream_bytes > self.limits.stream_bytes || self.transaction_table.is_pool_used_up();
-            if waiting_bytes > self.limits.gap_bytes || (waiting_bytes > 0 && is_full) {
-                self.stats.count_evicted(EvictedState::Hole);
-                self.skip_all_gaps(at, now);
-            } else if is_full {
-                match &mut stream.protocol {
-                    StreamProtocol::Records(records) => {
-                        records.0.iter_mut().for_each(|records| records.stop_storing(&mut self.stats));
-                    }
-                    StreamProtocol::Mpa(iwarp) if iwarp.buffered_bytes() > 0 => {
-                        iwarp.drop_buffered();
-                        self.stats.count_evicted(EvictedState::MessageParts);
-                    }
-                    _ => {}
-                }
-                return;
-            } else {
+            if !self.exceeds_buffer_limits(at) {
                 return;
             }
+            let Some(stream) = self.streams.get_mut(at) else { return };
+            if stream.waiting_bytes() > 0 {
+                self.stats.count_evicted(EvictedState::Hole);
+                self.skip_all_gaps(at, now);
+                continue;
+            }
+            match &mut stream.protocol {
+                StreamProtocol::Records(records) => {
+                    records.0.iter_mut().for_each(|records| records.stop_storing(&mut self.stats));
+                }
+                StreamProtocol::Mpa(iwarp) if iwarp.buffered_bytes() > 0 => {
+                    iwarp.drop_buffered();
+                    self.stats.count_evicted(EvictedState::MessageParts);
+                }
+                _ => {}
+            }
+            return;
         }
     }
 

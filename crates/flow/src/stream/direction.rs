@@ -250,13 +250,15 @@ const MAX_UNACKNOWLEDGED_MESSAGES: usize = 1024;
 
 impl TcpStreamDirection {
     /// Extends a sequence number relative to the expected one.
+    #[inline]
     fn position_of(&self, sequence: TcpSequence) -> StreamPosition {
         match self.next_position {
             // Leaves positions below for segments older than the first one seen.
             None => (1 << 32) + StreamPosition::from(sequence.0),
             Some(next) => {
+                // No expected position is below 2^32.
                 let distance = TcpSequence(next as u32).distance(sequence);
-                next.saturating_add_signed(i64::from(distance))
+                next.wrapping_add_signed(i64::from(distance))
             }
         }
     }
@@ -952,14 +954,13 @@ impl TcpStreamDirection {
         if claim > next + MAX_DISTANCE {
             return Vec::new();
         }
-        let captured_end = self.captured_end();
-        let position = match claim > captured_end {
-            true => claim.min(self.sent_claim.max(self.acknowledged_claim)),
-            false => claim,
-        };
-        self.acknowledged_claim = claim;
-        if claim > captured_end && position <= captured_end {
-            return Vec::new();
+        let mut position = claim;
+        let before = std::mem::replace(&mut self.acknowledged_claim, claim);
+        if claim > next && claim > self.captured_end() {
+            position = claim.min(self.sent_claim.max(before));
+            if position <= self.captured_end() {
+                return Vec::new();
+            }
         }
         if position == next && self.out_of_order.front().is_some_and(|first| first.at > next) {
             self.is_gap_requested = true;
@@ -1058,6 +1059,12 @@ impl TcpStreamDirection {
             return None;
         }
         self.unacknowledged_messages.pop_front().map(|(_, key, kind)| (key, kind))
+    }
+
+    /// Returns `true` if nothing is buffered or acknowledged beyond the delivered bytes.
+    #[inline]
+    pub(crate) fn has_nothing_missing(&self) -> bool {
+        self.next_position.is_none_or(|next| self.acknowledged <= next && self.out_of_order.is_empty())
     }
 
     /// Returns the gap before the buffered or acknowledged bytes.
