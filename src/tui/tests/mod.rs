@@ -69,20 +69,23 @@ impl Screen {
         }
     }
 
-    /// Waits until no work is pending, and draws.
+    /// Draws, and again with the results, until no work is pending.
     fn settle(&mut self) {
         let start = Instant::now();
+        self.app.tick();
+        self.draw();
         loop {
-            self.app.tick();
-            self.draw();
-            self.app.tick();
-            if self.app.is_idle() {
+            let mut is_new = self.app.tick();
+            while !self.app.is_idle() {
+                assert!(start.elapsed() < PATIENCE, "{}", self.text());
+                thread::sleep(Duration::from_millis(1));
+                is_new |= self.app.tick();
+            }
+            if !is_new {
                 break;
             }
-            assert!(start.elapsed() < PATIENCE, "{}", self.text());
-            thread::sleep(Duration::from_millis(1));
+            self.draw();
         }
-        self.draw();
     }
 
     fn draw(&mut self) {
