@@ -84,9 +84,14 @@ pub(crate) fn blames_client(status: Nfsstat4) -> bool {
     )
 }
 
+/// Returns `true` if a status says whether a name exists.
+pub(crate) fn concerns_name(status: Nfsstat4) -> bool {
+    matches!(status, Nfsstat4::NFS4ERR_EXIST | Nfsstat4::NFS4ERR_NOENT)
+}
+
 /// Returns `true` if an operation, or a COMPOUND without results, can have a status that
-/// [blames the client](blames_client) in this minor version. If not, the server is wrong. RFC 7530 section 13.4, RFC
-/// 8881 section 15.4.
+/// [blames the client](blames_client) or [concerns a name](concerns_name) in this minor version. If not, the server is
+/// wrong. RFC 7530 section 13.4, RFC 8881 section 15.4.
 pub(crate) fn can_have(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> bool {
     let Some(operation) = operation else { return status == Nfsstat4::NFS4ERR_BADXDR };
     let is_in_session = minor > 0;
@@ -103,6 +108,25 @@ pub(crate) fn can_have(minor: u32, operation: Option<Operation>, status: Nfsstat
                         | Operation::OPEN_DOWNGRADE
                 )
         }
+        Nfsstat4::NFS4ERR_EXIST => {
+            matches!(operation, Operation::CREATE | Operation::LINK | Operation::OPEN | Operation::RENAME)
+        }
+        Nfsstat4::NFS4ERR_NOENT => matches!(
+            operation,
+            Operation::BACKCHANNEL_CTL
+                | Operation::CREATE_SESSION
+                | Operation::EXCHANGE_ID
+                | Operation::GETDEVICEINFO
+                | Operation::LINK
+                | Operation::LOOKUP
+                | Operation::LOOKUPP
+                | Operation::OPEN
+                | Operation::OPENATTR
+                | Operation::REMOVE
+                | Operation::RENAME
+                | Operation::SECINFO
+                | Operation::SECINFO_NO_NAME
+        ),
         // An operation without arguments has no XDR that could be bad.
         Nfsstat4::NFS4ERR_BADXDR => !matches!(
             operation,
@@ -151,6 +175,10 @@ mod tests {
             assert_eq!(blames(minor, Operation::SEQUENCE, Nfsstat4::NFS4ERR_BADSLOT), minor > 0);
             assert!(!blames(minor, Operation::READ, Nfsstat4::NFS4ERR_BADSESSION));
             assert!(can_have(minor, None, Nfsstat4::NFS4ERR_BADXDR));
+            assert!(blames(minor, Operation::LOOKUP, Nfsstat4::NFS4ERR_NOENT));
+            assert!(!blames(minor, Operation::PUTFH, Nfsstat4::NFS4ERR_NOENT));
+            assert!(blames(minor, Operation::CREATE, Nfsstat4::NFS4ERR_EXIST));
+            assert!(!blames(minor, Operation::CLOSE, Nfsstat4::NFS4ERR_EXIST));
         }
         assert!(blames(1, Operation::CREATE_SESSION, Nfsstat4::NFS4ERR_SEQ_MISORDERED));
         assert!(!blames(1, Operation::CREATE_SESSION, Nfsstat4::NFS4ERR_SEQ_FALSE_RETRY));

@@ -6,7 +6,7 @@ use nfsrdma_dissectors::nfs::v3::{Nfsstat3, Procedure};
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
-use crate::nfs4::remedy::{blames_client, can_have};
+use crate::nfs4::remedy::{blames_client, can_have, concerns_name};
 use crate::trace::file_format::TraceFileType;
 
 /// A live filehandle.
@@ -64,9 +64,10 @@ impl FileServerClientError {
         matches!(self, Self::Refused(_, reason) if reason.blames_client())
     }
 
-    /// Returns the status with which the server refused the operation.
+    /// Returns the status with which the server refused the operation, if the operation can have it.
     pub(crate) fn status(&self) -> Option<Nfsstat4> {
         match self {
+            Self::Refused(_, NfsOperationFailure::Impossible(..)) => None,
             Self::Refused(_, reason) => reason.status(),
             Self::Busy(..) | Self::Call(_) => None,
         }
@@ -86,7 +87,8 @@ pub enum NfsOperationFailure {
     V3(Nfsstat3),
     /// Status of an NFSv4 operation.
     V4(Nfsstat4),
-    /// Status that would blame this program, but that the operation cannot have in this minor version of NFSv4.
+    /// Status that would blame this program, or say that a name exists or not, but that the operation cannot have in
+    /// this minor version of NFSv4.
     Impossible(u32, Nfsstat4),
     /// Results without error that are of no use, in words.
     UnusableResults(String),
@@ -107,7 +109,7 @@ pub(super) fn done_twice(
 impl NfsOperationFailure {
     /// Returns the failure for a status of an operation of NFSv4, or of a COMPOUND without results.
     pub(crate) fn of_v4(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> Self {
-        match blames_client(status) && !can_have(minor, operation, status) {
+        match (blames_client(status) || concerns_name(status)) && !can_have(minor, operation, status) {
             true => Self::Impossible(minor, status),
             false => Self::V4(status),
         }
