@@ -40,7 +40,7 @@ pub(crate) const ALL: [&str; 27] = [
 /// Returns the folder of the captures.
 pub(crate) fn folder() -> PathBuf {
     let ancestors = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
-    ancestors.map(|folder| folder.join("captures")).find(|folder| folder.is_dir()).unwrap_or_default()
+    ancestors.map(|folder| folder.join("captures")).find(|folder| folder.is_dir()).unwrap_or_else(|| "captures".into())
 }
 
 /// Returns the captures in the folder of `NFSRDMA_MORE_CAPTURES` by their paths, which are too large for this

@@ -1,5 +1,5 @@
 //! The tests of `it` that `make test` runs: those that need a Rust toolchain and a C compiler alone. A binary of their
-//! own, as all of `it` takes four times as long to compile. `main.rs` has them too, so that nothing runs this one unless
+//! own, as all of `it` takes three times as long to compile. `main.rs` has them too, so that nothing runs this one unless
 //! it is asked for by name.
 #![allow(
     clippy::unwrap_used,

@@ -67,10 +67,7 @@ impl Completeness {
 /// Latencies: exact extremes and mean, percentiles with three significant digits.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
-    /// The latencies while they are few, as most operations have.
-    single: Vec<u64>,
-    /// The latencies once they are many.
-    histogram: Option<Histogram<u32>>,
+    samples: LatencySamples,
     count: u64,
     sum: u128,
     min: u64,
@@ -84,30 +81,7 @@ impl Latencies {
         self.max = self.max.max(latency);
         self.sum += u128::from(latency);
         self.count += 1;
-        self.record(latency.min(MAX_LATENCY_NS));
-    }
-
-    fn record(&mut self, latency: u64) {
-        if self.histogram.is_none() && self.single.len() < MAX_SINGLE_LATENCIES {
-            return self.single.push(latency);
-        }
-        if let Some(histogram) = self.fill_histogram() {
-            // An auto-resizing histogram accepts every number.
-            let _ = histogram.record(latency);
-        }
-    }
-
-    /// Moves the latencies to the histogram.
-    fn fill_histogram(&mut self) -> Option<&mut Histogram<u32>> {
-        if self.histogram.is_none() {
-            self.histogram = Histogram::new(DIGITS).ok();
-        }
-        let histogram = self.histogram.as_mut()?;
-        for latency in std::mem::take(&mut self.single) {
-            // An auto-resizing histogram accepts every number.
-            let _ = histogram.record(latency);
-        }
-        Some(histogram)
+        self.samples.record(latency.min(MAX_LATENCY_NS));
     }
 
     /// Adds the latencies of another.
@@ -119,13 +93,7 @@ impl Latencies {
         self.max = self.max.max(other.max);
         self.sum += other.sum;
         self.count += other.count;
-        other.single.iter().for_each(|latency| self.record(*latency));
-        if let Some(addend) = &other.histogram
-            && let Some(histogram) = self.fill_histogram()
-        {
-            // As above, an auto-resizing histogram accepts every number.
-            let _ = histogram.add(addend);
-        }
+        self.samples.join(&other.samples);
     }
 
     /// Returns the number of latencies.
@@ -135,8 +103,10 @@ impl Latencies {
 
     /// Returns the memory of the percentiles, in bytes.
     fn memory_bytes(&self) -> usize {
-        let histogram = self.histogram.as_ref().map_or(0, |histogram| histogram.distinct_values() * size_of::<u32>());
-        histogram + self.single.capacity() * size_of::<u64>()
+        match &self.samples {
+            LatencySamples::Few(latencies) => latencies.capacity() * size_of::<u64>(),
+            LatencySamples::Many(histogram) => histogram.distinct_values() * size_of::<u32>(),
+        }
     }
 
     /// Returns the minimum, in nanoseconds.
@@ -161,17 +131,74 @@ impl Latencies {
 
     /// Returns the quantile for a fraction of the latencies, in nanoseconds.
     pub fn quantile(&self, quantile: f64) -> u64 {
-        let value = match &self.histogram {
-            Some(histogram) => histogram.value_at_quantile(quantile),
-            None => self.quantile_of_single(quantile),
-        };
-        value.clamp(self.min, self.max)
+        self.samples.quantile(quantile).clamp(self.min, self.max)
+    }
+}
+
+/// Latencies that percentiles are taken from, in nanoseconds.
+#[derive(Clone, Debug)]
+enum LatencySamples {
+    /// One by one, in any order: most operations have few.
+    Few(Vec<u64>),
+    /// Counted by their leading digits.
+    Many(Histogram<u32>),
+}
+
+impl Default for LatencySamples {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+impl LatencySamples {
+    fn record(&mut self, latency: u64) {
+        match self {
+            Self::Few(latencies) if latencies.len() < MAX_SINGLE_LATENCIES => latencies.push(latency),
+            _ => {
+                if let Some(histogram) = self.histogram() {
+                    // An auto-resizing histogram accepts every number.
+                    let _ = histogram.record(latency);
+                }
+            }
+        }
     }
 
-    /// Returns what a histogram returns as the quantile for a fraction of the latencies.
-    fn quantile_of_single(&self, quantile: f64) -> u64 {
-        let rank = (quantile.min(1.0) * self.single.len() as f64).ceil() as usize;
-        let mut sorted = self.single.clone();
+    /// Returns the histogram, which has all latencies from now on.
+    fn histogram(&mut self) -> Option<&mut Histogram<u32>> {
+        if let Self::Few(latencies) = self {
+            let mut histogram = Histogram::new(DIGITS).ok()?;
+            for latency in latencies {
+                // As above.
+                let _ = histogram.record(*latency);
+            }
+            *self = Self::Many(histogram);
+        }
+        match self {
+            Self::Few(_) => None,
+            Self::Many(histogram) => Some(histogram),
+        }
+    }
+
+    fn join(&mut self, other: &Self) {
+        match other {
+            Self::Few(latencies) => latencies.iter().for_each(|latency| self.record(*latency)),
+            Self::Many(addend) => {
+                if let Some(histogram) = self.histogram() {
+                    // As above.
+                    let _ = histogram.add(addend);
+                }
+            }
+        }
+    }
+
+    /// Returns the quantile for a fraction of the latencies: that of a histogram.
+    fn quantile(&self, quantile: f64) -> u64 {
+        let latencies = match self {
+            Self::Few(latencies) => latencies,
+            Self::Many(histogram) => return histogram.value_at_quantile(quantile),
+        };
+        let rank = (quantile.min(1.0) * latencies.len() as f64).ceil() as usize;
+        let mut sorted = latencies.clone();
         sorted.sort_unstable();
         let Some(value) = sorted.get(rank.saturating_sub(1)) else { return 0 };
         let shift = (u64::BITS - value.leading_zeros()).saturating_sub(EXACT_BITS);
@@ -595,7 +622,7 @@ mod tests {
         assert_eq!([0.5, 0.9, 0.99, 0.999].map(|part| latencies.quantile(part)), [9_449_528; 4]);
         (0..MAX_SINGLE_LATENCIES).for_each(|_| latencies.add(u64::MAX));
         assert_eq!(latencies.max(), u64::MAX);
-        assert!(latencies.histogram.is_some_and(|histogram| histogram.distinct_values() < 1 << 17));
+        assert!(matches!(latencies.samples, LatencySamples::Many(histogram) if histogram.distinct_values() < 1 << 17));
     }
 
     #[test]
@@ -604,8 +631,8 @@ mod tests {
         for number in 0..MAX_SINGLE_LATENCIES as u64 {
             latencies.add(number.pow(9) + 1_000);
             let mut histogram = latencies.clone();
-            histogram.fill_histogram();
-            assert!(latencies.histogram.is_none() && histogram.single.is_empty());
+            histogram.samples.histogram().unwrap();
+            assert!(matches!(latencies.samples, LatencySamples::Few(_)));
             for part in [0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999, 1.0] {
                 assert_eq!(latencies.quantile(part), histogram.quantile(part), "{number} {part}");
             }

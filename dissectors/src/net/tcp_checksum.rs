@@ -31,12 +31,12 @@ fn sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
     last.iter_mut().zip(rest).for_each(|(target, byte)| *target = *byte);
-    let sum = |words: &[[u8; 8]]| words.iter().map(|word| u128::from(u64::from_ne_bytes(*word))).sum::<u128>();
+    let add = |words: &[[u8; 8]]| words.iter().map(|word| u128::from(u64::from_ne_bytes(*word))).sum::<u128>();
     // Blocks of a fixed length are summed without a loop.
     let (blocks, words) = words.as_chunks::<8>();
-    let sum = blocks.iter().map(|block| sum(block)).sum::<u128>() + sum(words) + u128::from(u64::from_ne_bytes(last));
-    let low = sum as u64;
-    (low & 0xffff_ffff) + (low >> 32) + (sum >> 64) as u64
+    let all = blocks.iter().map(|block| add(block)).sum::<u128>() + add(words) + add(&[last]);
+    let low = all as u64;
+    (low & 0xffff_ffff) + (low >> 32) + (all >> 64) as u64
 }
 
 /// Adds the carries: 16 bits, byte order of the network.
@@ -118,8 +118,11 @@ mod tests {
 
     #[test]
     fn rfc9293_section_3_1_checksum_covers_addresses_header_and_data() {
-        for length in [0_usize, 1, 2, 3, 4, 5, 1448, 65_000] {
-            let payload: Vec<u8> = (0..length).map(|at| (at * 7 + 3) as u8).collect();
+        for (length, filler) in [0_usize, 1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 1448, 65_000]
+            .into_iter()
+            .flat_map(|length| [(length, 0), (length, 0xff)])
+        {
+            let payload: Vec<u8> = (0..length).map(|at| (at * 7 + 3) as u8 | filler).collect();
             let mut header: Vec<u8> = (0..32).map(|at| at as u8 ^ 0xa5).collect();
             header[DATA_OFFSET] = 8 << 4;
             header[CHECKSUM_OFFSET..CHECKSUM_OFFSET + 2].fill(0);

@@ -66,7 +66,7 @@ impl Drop for Long {
 
 #[test]
 fn rates_over_evicted_rows_are_unknown_or_those_of_all_rows() {
-    // 250 Transactions per second, so that a minute has many pages of rows.
+    // 250 transactions per second, so that ten seconds have several pages of rows.
     let long = Long::compressed("rates", 120, 20);
     let mut whole = long.open(1 << 30);
     let mut bounded = long.open(whole.app.rows().memory_bytes() / 5);

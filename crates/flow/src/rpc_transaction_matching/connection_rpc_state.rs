@@ -253,12 +253,12 @@ impl ConnectionRpcState {
     /// Returns `true` if the capture may lack Calls in flight: messages were lost recently, or may precede the capture.
     pub(super) fn may_lack_calls(&self, now: Timestamp) -> bool {
         self.has_lost_recently(now)
-            || (!self.has_set_up
-                && self
-                    .examined
-                    .as_ref()
-                    .and_then(|examined| examined.first_time)
-                    .is_none_or(|first| now.abs_diff_ns(first) < MIN_LOSSLESS_NS))
+            || (!self.has_set_up && self.first_time().is_none_or(|first| now.abs_diff_ns(first) < MIN_LOSSLESS_NS))
+    }
+
+    /// Returns the time of the first message, RDMA Read or RDMA Write.
+    fn first_time(&self) -> Option<Timestamp> {
+        self.examined.as_ref()?.first_time
     }
 
     /// Returns `true` if messages were lost recently.

@@ -91,7 +91,7 @@ pub(crate) fn concerns_name(status: Nfsstat4) -> bool {
 
 /// Returns `true` if an operation, or a COMPOUND without results, can have a status that
 /// [blames the client](blames_client) or [concerns a name](concerns_name) in this minor version. If not, the server is
-/// wrong. RFC 7530 section 13.4, RFC 8881 section 15.4.
+/// wrong. RFC 7530 section 13.4, RFC 8881 section 15.4, RFC 8276 section 8.4.5.
 pub(crate) fn can_have(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> bool {
     let Some(operation) = operation else { return status == Nfsstat4::NFS4ERR_BADXDR };
     let is_in_session = minor > 0;
@@ -108,9 +108,15 @@ pub(crate) fn can_have(minor: u32, operation: Option<Operation>, status: Nfsstat
                         | Operation::OPEN_DOWNGRADE
                 )
         }
-        Nfsstat4::NFS4ERR_EXIST => {
-            matches!(operation, Operation::CREATE | Operation::LINK | Operation::OPEN | Operation::RENAME)
-        }
+        Nfsstat4::NFS4ERR_EXIST => matches!(
+            operation,
+            Operation::CREATE
+                | Operation::LINK
+                | Operation::OPEN
+                | Operation::REMOVEXATTR
+                | Operation::RENAME
+                | Operation::SETXATTR
+        ),
         Nfsstat4::NFS4ERR_NOENT => matches!(
             operation,
             Operation::BACKCHANNEL_CTL

@@ -51,7 +51,7 @@ fn open(server: SocketAddr, port: Option<u16>) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
     if let Some(port) = port {
-        // A port is free for this server also while its last connection, to whatever server, is in TIME-WAIT.
+        // While the last connection from a port, to another server, is in TIME-WAIT, the port is free for this one.
         sockopt::set_socket_reuseaddr(&socket, true)?;
         let local = match server {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
