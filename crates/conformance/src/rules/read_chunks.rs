@@ -12,10 +12,10 @@ fn item_positions(message: &ConformanceMessage<'_>) -> impl Iterator<Item = (u32
     items.collect::<Vec<_>>().into_iter()
 }
 
-/// Returns `true` for a Read chunk that a Responder cannot use, so that it need not read it: the arguments have no data
-/// item at its Position, or are protected (RFC 8166 section 8.2.2.3).
-fn is_unusable(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> bool {
-    let Some(position) = chunk.position.filter(|position| *position > 0) else { return false };
+/// Returns `true` for Read chunks that a Responder cannot use, so that it need not read them: the arguments have no data
+/// item at their Position, or are protected (RFC 8166 section 8.2.2.3).
+fn is_unusable(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_>) -> bool {
+    let Some(position) = chunks.position().filter(|position| *position > 0) else { return false };
     let items = view.eligible_items(RpcMessageKind::Call);
     view.is_protected()
         || items.is_some_and(|items| items.error.is_none() && items.at_position(position).is_none())
@@ -154,11 +154,11 @@ fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     }))
 }
 
-/// Returns the number of bytes of a Read chunk that the Responder needs: the data item without roundup. One byte, if
-/// the item is not known, or if a WRITE wrote less than its data.
-fn needed_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> u64 {
-    let offered_bytes = chunk.offered_bytes();
-    let position = match chunk.position {
+/// Returns the number of bytes of the Read chunks of a Position that the Responder needs: the data item without roundup.
+/// One byte, if the item is not known, or if a WRITE wrote less than its data.
+fn needed_bytes(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_>) -> u64 {
+    let offered_bytes = chunks.offered_bytes();
+    let position = match chunks.position() {
         Some(0) => return offered_bytes,
         position => position,
     };
@@ -171,20 +171,21 @@ fn needed_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> u64 {
     item.map_or(1, |item| item.length.into()).min(offered_bytes)
 }
 
-/// Returns the number of needed bytes of a Read chunk for which the Responder sent no RDMA Read, and that of all needed
-/// ones, if it did not read all of them.
-fn unread_bytes(view: &ConformanceTransaction<'_>, chunk: &Chunk) -> Option<(u64, u64)> {
-    let offered_bytes = chunk.offered_bytes();
-    let read = chunk.requested_bytes.max(chunk.moved_bytes());
-    if read >= offered_bytes {
+/// Returns the number of needed bytes of the Read chunks of a Position for which the Responder sent no RDMA Read, and
+/// that of all needed ones, if it did not read all of them.
+fn unread_bytes(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_>) -> Option<(u64, u64)> {
+    let offered_bytes = chunks.offered_bytes();
+    let read_of = |chunk: &Chunk| chunk.requested_bytes.max(chunk.moved_bytes()).min(chunk.offered_bytes());
+    let read: u64 = chunks.chunks().map(read_of).sum();
+    // Without the length of a request, it may have been for all bytes of its chunk.
+    if read >= offered_bytes || chunks.chunks().any(|chunk| read_of(chunk) == 0 && chunk.times.is_some()) {
         return None;
     }
-    if read == 0 && chunk.times.is_none() {
+    if read == 0 {
         return Some((offered_bytes, offered_bytes));
     }
-    let needed = needed_bytes(view, chunk);
-    // Without the length of a request, it may have been for all of them.
-    (0 < read && read < needed).then(|| (needed - read, needed))
+    let needed = needed_bytes(view, chunks);
+    (read < needed).then(|| (needed - read, needed))
 }
 
 /// Returns the name of the procedure, or of the main operation of a COMPOUND.
@@ -407,14 +408,12 @@ pub(crate) const RULES: &[Rule] = &[
             if !view.summary.status.is_some_and(|status| status.is_ok) || call.record.copies > 1 {
                 return None;
             }
-            let usable = chunks.iter().filter(|chunk| !is_unusable(view, chunk));
-            let unread = usable.clone().find_map(|chunk| Some((unread_bytes(view, chunk)?, chunk.position)));
-            if usable.count() == 0 {
-                return None;
-            }
-            Some(match unread {
+            let reads = ReadList::new(chunks);
+            let mut usable = reads.positions().filter(|chunks| !is_unusable(view, *chunks)).peekable();
+            usable.peek()?;
+            Some(match usable.find_map(|chunks| Some((unread_bytes(view, chunks)?, chunks.position()))) {
                 None => RuleVerdict::Kept,
-                // It may have meant this chunk.
+                // It may have meant these chunks.
                 Some(_) if view.has_invalid_access => RuleVerdict::Unknown,
                 Some(((unread, needed), position)) => {
                     let position = position.unwrap_or_default();

@@ -195,6 +195,22 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.exchange(&exchange);
         },
     },
+    // The roundup of the first item is apart from it in the list: RFC 8166 section 3.4.5.
+    Pair {
+        rule: "rpcrdma/read-missing",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.accepted.extend(["rpcrdma/position-no-item", "rpcrdma/roundup-in-chunk"]);
+            let mut exchange = Exchange::write3(scene.xid(), 4093);
+            let (position, _) = exchange.call.reads[0];
+            exchange.call.reads.push((position + 4096, memory(exchange.call.xid, 1, 64)));
+            exchange.call.reads.push((position, memory(exchange.call.xid, 2, 3)));
+            if broken {
+                exchange.fetched[0].1.truncate(4090);
+            }
+            scene.exchange(&exchange);
+        },
+    },
     Pair {
         rule: "nfs/not-eligible",
         kinds: BOTH,
