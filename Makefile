@@ -27,7 +27,7 @@ LAB_SCRIPTS = $(addprefix tests/lab/,captures inside place.sh ready replays run 
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\): .*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 define BUILD
 @.ci/setup build
