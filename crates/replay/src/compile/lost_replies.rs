@@ -2,16 +2,16 @@
 //!
 //! A later call uses a filehandle, a stateid, a clientid or a session that no captured reply gave. The step of the lost
 //! reply that gave it defines it: its reply then has no bytes, but a slot for each such identifier, and the live reply
-//! gives the value. A stateid, a clientid or a session belongs to the latest lost reply that fits. A filehandle belongs to
-//! the lost reply of a call that looked up or created a name if a later reply shows that the object has this name, or if
-//! nothing else can have given it. If several can, the steps that use the filehandle are left out: a wrong guess would
-//! write into another file.
+//! gives the value. A stateid, a clientid or a session belongs to the latest lost reply that fits. A filehandle belongs
+//! to the lost reply of a call that looked up or created a name if other replies show that the object had this name at
+//! the time of the call, or if nothing else can have given it. If several can, the steps that use the filehandle are left
+//! out: a wrong guess would write into another file.
 
 use std::io::{self, Seek, Write};
 
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Createhow4, OpenClaim4, Openflag4};
+use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Createhow4, Newoffset4, OpenClaim4, Openflag4};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v3};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr, XdrArray};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,15 +24,15 @@ use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind, Tra
 use crate::trace::step_writer::ReplayTraceWriter;
 use crate::trace::value_substitution::captured_value;
 use crate::tree::inferred_object::{InferredObjectId, ROOT};
-use crate::tree::inferred_tree::{InferredTree, InitialNames};
+use crate::tree::inferred_tree::{InferredTree, InitialNames, PastBinding, key};
 use crate::tree::nfs4_tree_inference::MAX_LOST_OPERATIONS;
 
 /// Bytes of a kept step besides its encoding.
 const STEP_OVERHEAD_BYTES: usize = 256;
 /// Bytes of the size of a file, in a hash table that is rehashed.
 const SIZE_BYTES: usize = 64;
-/// Maximum number of steps in which the origin of an identifier is searched.
-const MAX_SEARCHED_STEPS: usize = 4096;
+/// Maximum number of lost results among which the origin of an identifier is searched.
+const MAX_SEARCHED_RESULTS: usize = 4096;
 
 /// The object of a lost result, as the call names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,13 +61,6 @@ impl CalledObject {
     /// Returns the variable of the filehandle of a file, and its size with `count` bytes at an offset.
     fn size(&self, offset: u64, count: u64) -> Option<(u32, u64)> {
         (self.path.is_empty() && self.base != NONE).then_some((self.base, offset.saturating_add(count)))
-    }
-
-    /// Returns the last name and its directory, if the tree knows that.
-    fn name(&self, tree: &InferredTree, server: u32) -> Option<(&[u8], InferredObjectId)> {
-        let (name, parents) = self.path.split_last()?;
-        let directory = find(tree, &Self { base: self.base, path: parents.to_vec() }, server)?;
-        Some((name, directory))
     }
 }
 
@@ -104,6 +97,20 @@ impl LostResult {
     }
 }
 
+/// The file of a stateid, and `true` for that of a lock; `None` for other identifiers.
+type StateidFile = Option<(InferredObjectId, bool)>;
+
+/// A lost result that may have given an identifier other than a filehandle.
+#[derive(Clone, Copy, Debug)]
+struct Giver<'a> {
+    /// Position of its step.
+    at: usize,
+    step: &'a LostStep,
+    result: &'a LostResult,
+    /// Time until which its file is known to have had its name.
+    until_ns: u64,
+}
+
 /// A lost result that gave no known filehandle.
 #[derive(Clone, Copy, Debug)]
 struct OpenResult<'a> {
@@ -114,20 +121,134 @@ struct OpenResult<'a> {
     is_unknown: bool,
 }
 
-/// A name that a call without a captured reply may have added.
+/// The way in which a call without a captured reply may have changed a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LostNameChange {
+    /// The name of a new object.
+    Created,
+    /// The name of an object that had another one before: RENAME, LINK.
+    Moved,
+    /// The old name: REMOVE, RENAME.
+    Removed,
+}
+
+/// A name that a call without a captured reply may have changed.
 #[derive(Clone, Debug)]
 struct LostName {
     directory: CalledObject,
     name: Box<[u8]>,
-    /// `true` if the call creates the object, `false` if the object had another name before (RENAME, LINK).
-    creates: bool,
+    change: LostNameChange,
     /// `true` if the object may have existed: the call then only opens it.
     may_exist: bool,
 }
 
 impl LostName {
-    fn new(directory: &CalledObject, name: &[u8], creates: bool) -> Self {
-        Self { directory: directory.clone(), name: name.into(), creates, may_exist: false }
+    fn new(directory: &CalledObject, name: &[u8], change: LostNameChange) -> Self {
+        Self { directory: directory.clone(), name: name.into(), change, may_exist: false }
+    }
+}
+
+/// Times at which calls without a captured reply may have changed a name, in nanoseconds since 1970 and in order.
+#[derive(Debug, Default)]
+struct LostNameTimes {
+    created: Vec<u64>,
+    removed: Vec<u64>,
+    /// The latest at which it was given to an object with another name; 0 if none was.
+    last_moved: u64,
+}
+
+/// The objects that names denoted in the past.
+#[derive(Debug)]
+struct PastNames {
+    initial: InitialNames,
+    /// Changes by calls without a captured reply, by the hash of directory and name.
+    lost: FxHashMap<u128, LostNameTimes>,
+}
+
+impl PastNames {
+    fn new(tree: &InferredTree, steps: &[LostStep]) -> Self {
+        let mut past = Self { initial: tree.initial_names(), lost: FxHashMap::default() };
+        for step in steps {
+            for name in &step.names {
+                let (PastBinding::Bound(directory), _) = past.object(tree, &name.directory, step, true) else {
+                    continue;
+                };
+                let times = past.lost.entry(key(directory, &name.name)).or_default();
+                match name.change {
+                    LostNameChange::Created => times.created.push(step.time_ns),
+                    LostNameChange::Moved => times.last_moved = step.time_ns,
+                    LostNameChange::Removed => times.removed.push(step.time_ns),
+                }
+            }
+        }
+        past
+    }
+
+    /// Returns the object that a call names, and the time until which calls without a captured reply left it its name.
+    /// `creates` is `true` if no later call can create it.
+    fn object(&self, tree: &InferredTree, object: &CalledObject, step: &LostStep, creates: bool) -> (PastBinding, u64) {
+        self.walk(tree, (object.base, &object.path), step, creates)
+    }
+
+    /// Returns the last name of a call's object and its directory, if the tree knows that.
+    fn name<'o>(
+        &self,
+        tree: &InferredTree,
+        object: &'o CalledObject,
+        step: &LostStep,
+    ) -> Option<(&'o [u8], InferredObjectId)> {
+        let (name, parents) = object.path.split_last()?;
+        match self.walk(tree, (object.base, parents), step, true) {
+            (PastBinding::Bound(directory), _) => Some((name, directory)),
+            _ => None,
+        }
+    }
+
+    fn walk(
+        &self,
+        tree: &InferredTree,
+        (base, path): (u32, &[Box<[u8]>]),
+        step: &LostStep,
+        creates: bool,
+    ) -> (PastBinding, u64) {
+        let base = match base {
+            NONE => None,
+            ROOT => tree.root(step.server),
+            variable => tree.find_by_handle(variable),
+        };
+        let Some(mut at) = base else { return (PastBinding::Unknown, u64::MAX) };
+        let mut until = u64::MAX;
+        for (index, name) in path.iter().enumerate() {
+            if let Some(times) = self.lost.get(&key(at, name)) {
+                let next = |times: &[u64]| {
+                    let later = times.partition_point(|time| *time <= step.time_ns);
+                    times.get(later).copied().unwrap_or(u64::MAX)
+                };
+                until = until.min(next(&times.removed));
+                if times.last_moved > step.time_ns {
+                    until = 0;
+                }
+                if !creates && index + 1 == path.len() {
+                    until = until.min(next(&times.created));
+                }
+            }
+            match self.child(tree, at, name, step.time_ns) {
+                PastBinding::Bound(id) => at = id,
+                unbound => return (unbound, until),
+            }
+        }
+        (PastBinding::Bound(at), until)
+    }
+
+    fn child(&self, tree: &InferredTree, parent: InferredObjectId, name: &[u8], at_ns: u64) -> PastBinding {
+        match tree.object_at(parent, name, at_ns) {
+            PastBinding::Unknown if !tree.is_changed(parent, name) => match *self.initial.objects(parent, name) {
+                [] => PastBinding::Unknown,
+                [id] => PastBinding::Bound(id),
+                _ => PastBinding::Ambiguous,
+            },
+            binding => binding,
+        }
     }
 }
 
@@ -230,16 +351,18 @@ impl LostReplies {
         }
         self.steps.sort_by_key(|step| step.time_ns);
         let mut slots: Vec<Vec<SubstitutableMessageSlot>> = vec![Vec::new(); self.steps.len()];
-        let names = tree.initial_names();
-        self.define_filehandles(undefined, tree, &names, &mut slots, &mut found);
-        self.define_others((undefined, unknown_owners), tree, &mut slots, &mut found);
+        let past = PastNames::new(tree, &self.steps);
+        self.define_filehandles(undefined, tree, &past, &mut slots, &mut found);
+        self.define_others((undefined, unknown_owners), tree, &past, &mut slots, &mut found);
         for step in &self.steps {
-            for name in &step.names {
-                if let Some(directory) = find(tree, &name.directory, step.server) {
-                    let existing = names.objects(directory, &name.name).first();
-                    let max_size = existing.filter(|_| name.may_exist).map(|id| self.max_size(tree, *id));
-                    let creation = (name.creates, max_size);
-                    tree.record_lost_name(&names, (directory, &name.name), creation, step.id);
+            for name in step.names.iter().filter(|name| name.change != LostNameChange::Removed) {
+                let (PastBinding::Bound(directory), _) = past.object(tree, &name.directory, step, true) else {
+                    continue;
+                };
+                if let PastBinding::Bound(id) = past.child(tree, directory, &name.name, step.time_ns) {
+                    let max_size = name.may_exist.then(|| self.max_size(tree, id));
+                    let creation = (name.change == LostNameChange::Created, max_size);
+                    tree.record_lost_name(&past.initial, id, (directory, &name.name), creation, step.id);
                 }
             }
         }
@@ -264,7 +387,7 @@ impl LostReplies {
         &self,
         undefined: &FxHashMap<u32, UndefinedVariableUsage>,
         tree: &mut InferredTree,
-        names: &InitialNames,
+        past: &PastNames,
         slots: &mut [Vec<SubstitutableMessageSlot>],
         found: &mut InferredDefinitions,
     ) {
@@ -277,30 +400,31 @@ impl LostReplies {
         let from_before: FxHashSet<u32> = undefined.values().filter(is_of_client).map(|usage| usage.client).collect();
         for (at, step) in self.steps.iter().enumerate() {
             for result in step.results.iter().filter(|result| result.value_kind == TraceSlotValueKind::FILEHANDLE) {
-                let now = find(tree, &result.object, step.server);
-                let named = named_objects(tree, names, &result.object, step.server);
-                let objects: FxHashSet<_> = now.into_iter().chain(named.iter().copied()).collect();
-                let handles: Vec<u32> = objects
-                    .iter()
-                    .filter_map(|id| tree.nodes().get(id.0 as usize))
-                    .flat_map(|node| node.handles.iter().copied())
-                    .collect();
+                let (named, until_ns) = past.object(tree, &result.object, step, result.creates);
+                let handles = match named {
+                    PastBinding::Bound(id) => tree.nodes().get(id.0 as usize).map_or(&[][..], |node| &node.handles),
+                    PastBinding::Unknown | PastBinding::Ambiguous => &[],
+                };
+                let handles = handles.to_vec();
                 let mut is_known = false;
                 for variable in &handles {
-                    let usage = undefined.get(variable).filter(|usage| usage.first_ns > step.time_ns);
-                    if usage.is_some() && found.defined.insert(*variable) {
+                    let is_later =
+                        |usage: &&UndefinedVariableUsage| usage.first_ns > step.time_ns && usage.first_ns <= until_ns;
+                    if undefined.get(variable).is_some_and(|usage| is_later(&usage)) && found.defined.insert(*variable)
+                    {
                         is_known = true;
                         add_slot(slots, at, step.id, result, *variable);
                         if let Some(id) = tree.find_by_handle(*variable).filter(|_| result.creates) {
                             let max_size = result.may_exist.then(|| self.max_size(tree, id));
-                            tree.record_lost_creation(names, id, step.id, max_size);
+                            tree.record_lost_creation(&past.initial, id, step.id, max_size);
                         }
                     }
                 }
                 let is_new = result.creates && step.is_nfs4 && !from_before.contains(&step.client);
                 if !is_known && (handles.is_empty() || result.creates || result.object.base == NONE) {
                     let open_results = open.entry((step.server, step.client)).or_default();
-                    open_results.push(OpenResult { at, result, is_unknown: handles.is_empty() || is_new });
+                    let is_free = handles.is_empty() && named != PastBinding::Ambiguous;
+                    open_results.push(OpenResult { at, result, is_unknown: is_free || is_new });
                 }
             }
         }
@@ -320,7 +444,8 @@ impl LostReplies {
             let Some(id) = tree.find_by_handle(variable) else { continue };
             let candidates = open.get(&(server, usage.client)).map_or(&[][..], Vec::as_slice);
             let is_before = |at: usize| self.steps.get(at).is_some_and(|step| step.time_ns < usage.first_ns);
-            let mut earlier = candidates.iter().filter(|open| is_before(open.at));
+            // In the order of time.
+            let mut earlier = candidates.iter().take_while(|open| is_before(open.at));
             let (Some(&OpenResult { at, result, is_unknown }), second) = (earlier.next(), earlier.next()) else {
                 continue;
             };
@@ -331,7 +456,7 @@ impl LostReplies {
                 && is_of_type(tree, id, result.file_type)
                 && result.object.base != NONE;
             let max_size = result.may_exist.then(|| self.max_size(tree, id));
-            if is_certain && name_object(tree, names, (id, max_size), result, step) {
+            if is_certain && name_object(tree, past, (id, max_size), result, step) {
                 found.defined.insert(variable);
                 add_slot(slots, at, step.id, result, variable);
             } else {
@@ -346,37 +471,46 @@ impl LostReplies {
         &self,
         (undefined, unknown_owners): (&FxHashMap<u32, UndefinedVariableUsage>, &mut SecondChanceMap<u32, u32>),
         tree: &InferredTree,
+        past: &PastNames,
         slots: &mut [Vec<SubstitutableMessageSlot>],
         found: &mut InferredDefinitions,
     ) {
         let mut others: Vec<_> =
             undefined.iter().filter(|(_, usage)| usage.value_kind != TraceSlotValueKind::FILEHANDLE).collect();
         others.sort_unstable_by_key(|(variable, usage)| (usage.first_ns, **variable));
+        // In the order of time; of stateids by file and kind.
+        let mut givers: FxHashMap<(TraceSlotValueKind, u32, StateidFile), Vec<Giver<'_>>> = FxHashMap::default();
+        for (at, step) in self.steps.iter().enumerate() {
+            let results = step.results.iter().filter(|result| result.value_kind != TraceSlotValueKind::FILEHANDLE);
+            for result in results {
+                let (file, until_ns) = match result.value_kind {
+                    TraceSlotValueKind::STATEID => match past.object(tree, &result.object, step, true) {
+                        (PastBinding::Bound(id), until_ns) => (Some((id, result.is_lock)), until_ns),
+                        _ => continue,
+                    },
+                    _ => (None, u64::MAX),
+                };
+                let of_kind = givers.entry((result.value_kind, step.client, file)).or_default();
+                of_kind.push(Giver { at, step, result, until_ns });
+            }
+        }
         let mut taken: FxHashSet<(usize, u32, u32, bool)> = FxHashSet::default();
         for (variable, usage) in others {
             let file = tree.find_by_handle(usage.file);
             let is_stateid = usage.value_kind == TraceSlotValueKind::STATEID;
             let is_lock = usage.access & stateid_use::LOCK != 0;
             let is_delegation = usage.access & stateid_use::DELEGATION != 0;
-            let fits = |step: &LostStep, result: &LostResult| {
-                let is_of_file = || {
-                    let called = find(tree, &result.object, step.server);
-                    file.is_some() && (called == file || had_name(tree, file, &result.object, step.server))
-                };
-                result.value_kind == usage.value_kind
-                    && step.client == usage.client
-                    && (!is_stateid || result.is_lock == is_lock && is_of_file())
-            };
+            let kind = (usage.value_kind, usage.client, file.filter(|_| is_stateid).map(|id| (id, is_lock)));
+            let of_kind = givers.get(&kind).map_or(&[][..], Vec::as_slice);
             // The latest before the first use, which may be a call without a captured reply, too.
-            let end = self.steps.partition_point(|step| step.time_ns < usage.first_ns);
-            let earlier = self.steps.iter().enumerate().take(end).rev().take(MAX_SEARCHED_STEPS);
-            let giver = earlier.flat_map(|(at, step)| step.results.iter().map(move |result| (at, step, result))).find(
-                |(at, step, result)| {
-                    !taken.contains(&(*at, result.operation, result.value_kind.0, is_delegation)) && fits(step, result)
-                },
-            );
+            let end = of_kind.partition_point(|giver| giver.step.time_ns < usage.first_ns);
+            let earlier = of_kind.iter().take(end).rev().take(MAX_SEARCHED_RESULTS);
+            let giver =
+                earlier.filter(|giver| usage.first_ns <= giver.until_ns).find(|Giver { at, result, .. }| {
+                    !taken.contains(&(*at, result.operation, result.value_kind.0, is_delegation))
+                });
             match giver {
-                Some((at, step, result)) => {
+                Some(&Giver { at, step, result, .. }) => {
                     taken.insert((at, result.operation, result.value_kind.0, is_delegation));
                     found.defined.insert(*variable);
                     let place = if is_delegation { SECOND_PLACE } else { FIRST_PLACE };
@@ -446,7 +580,7 @@ fn is_of_type(tree: &InferredTree, id: InferredObjectId, file_type: TraceFileTyp
 /// unknown.
 fn name_object(
     tree: &mut InferredTree,
-    names: &InitialNames,
+    past: &PastNames,
     (id, max_size): (InferredObjectId, Option<u64>),
     result: &LostResult,
     step: &LostStep,
@@ -455,7 +589,7 @@ fn name_object(
         tree.make_root(id, path);
         return true;
     }
-    let Some((name, directory)) = result.object.name(tree, step.server) else {
+    let Some((name, directory)) = past.name(tree, &result.object, step) else {
         let is_root = result.object == CalledObject::of_handle(ROOT);
         if is_root {
             tree.make_root(id, b"/");
@@ -463,39 +597,12 @@ fn name_object(
         return is_root;
     };
     if result.creates {
-        tree.record_lost_creation(names, id, step.id, max_size);
+        tree.record_lost_creation(&past.initial, id, step.id, max_size);
     }
     // A file with content from before the call was only opened: it has had its name before.
     let is_new = result.creates && tree.is_created(id);
     tree.add_lost_name(id, directory, name, if is_new { step.id } else { 0 });
     true
-}
-
-/// Returns the object that a call names, as far as the tree knows it.
-fn find(tree: &InferredTree, object: &CalledObject, server: u32) -> Option<InferredObjectId> {
-    let base = match object.base {
-        NONE => return None,
-        ROOT => tree.root(server)?,
-        variable => tree.find_by_handle(variable)?,
-    };
-    object.path.iter().try_fold(base, |at, name| tree.bound_object(at, name))
-}
-
-/// Returns the objects that are known to have, or to have had, the name by which a call names its object.
-fn named_objects<'n>(
-    tree: &InferredTree,
-    names: &'n InitialNames,
-    object: &CalledObject,
-    server: u32,
-) -> &'n [InferredObjectId] {
-    object.name(tree, server).map_or(&[], |(name, directory)| names.objects(directory, name))
-}
-
-/// Returns `true` if an object is known to have, or to have had, the name by which a call names it.
-fn had_name(tree: &InferredTree, id: Option<InferredObjectId>, object: &CalledObject, server: u32) -> bool {
-    let Some((name, directory)) = object.name(tree, server) else { return false };
-    let node = id.and_then(|id| tree.nodes().get(id.0 as usize));
-    node.is_some_and(|node| node.names.iter().any(|known| known.parent == Some(directory) && *known.name == *name))
 }
 
 /// Returns the identifiers that the reply of a call has if the call succeeds, the names that it adds, and the sizes
@@ -536,7 +643,10 @@ fn results_of_compound(cursor: &mut Cursor<'_>, handle: &dyn Fn(&[u8]) -> Called
     let (mut creates, mut may_exist, mut file_type, mut is_given) = (false, false, TraceFileType::UNKNOWN, false);
     for (at, operation) in call.operations().map_while(Result::ok).take(MAX_LOST_OPERATIONS).enumerate() {
         match &operation {
-            Args::PUTFH(args) => (current, is_given, creates) = (handle(args.object.0), true, false),
+            Args::PUTFH(args) => {
+                (current, is_given, creates, may_exist) = (handle(args.object.0), true, false, false);
+                file_type = TraceFileType::UNKNOWN;
+            }
             Args::PUTROOTFH(_) | Args::PUTPUBFH(_) => {
                 (current, is_given, creates) = (CalledObject::of_handle(ROOT), false, false);
                 file_type = TraceFileType::DIRECTORY;
@@ -549,7 +659,7 @@ fn results_of_compound(cursor: &mut Cursor<'_>, handle: &dyn Fn(&[u8]) -> Called
             }
             Args::LOOKUPP(_) | Args::OPENATTR(_) => (current, is_given) = (unknown.clone(), false),
             Args::CREATE(args) => {
-                names.push(LostName::new(&current, args.objname.0, true));
+                names.push(LostName::new(&current, args.objname.0, LostNameChange::Created));
                 (current, is_given, creates, may_exist) = (current.child(args.objname.0), false, true, false);
                 file_type = match &args.objtype {
                     v4::Createtype4::Link(_) => TraceFileType::LINK,
@@ -568,7 +678,7 @@ fn results_of_compound(cursor: &mut Cursor<'_>, handle: &dyn Fn(&[u8]) -> Called
                     creates = matches!(args.openhow, Openflag4::Create(_));
                     may_exist = matches!(args.openhow, Openflag4::Create(Createhow4::Unchecked(_)));
                     if creates {
-                        names.push(LostName { may_exist, ..LostName::new(&current, name.0, true) });
+                        names.push(LostName { may_exist, ..LostName::new(&current, name.0, LostNameChange::Created) });
                     }
                     (current, is_given, file_type) = (current.child(name.0), false, TraceFileType::FILE);
                 }
@@ -584,16 +694,27 @@ fn results_of_compound(cursor: &mut Cursor<'_>, handle: &dyn Fn(&[u8]) -> Called
             }
             // Its entries may have filehandles, of unknown names.
             Args::READDIR(_) => results.push(LostResult::new(at, TraceSlotValueKind::FILEHANDLE, unknown.clone())),
-            Args::LINK(args) => {
-                names.push(LostName::new(&current, args.newname.0, false));
-            }
+            Args::LINK(args) => names.push(LostName::new(&current, args.newname.0, LostNameChange::Moved)),
             Args::RENAME(args) => {
-                names.push(LostName::new(&current, args.newname.0, false));
+                names.push(LostName::new(&saved, args.oldname.0, LostNameChange::Removed));
+                names.push(LostName::new(&current, args.newname.0, LostNameChange::Moved));
             }
+            Args::REMOVE(args) => names.push(LostName::new(&current, args.target.0, LostNameChange::Removed)),
             Args::WRITE(args) => sizes.extend(current.size(args.offset, args.data.length().into())),
             Args::ALLOCATE(args) => sizes.extend(current.size(args.aa_offset, args.aa_length)),
             Args::COPY(args) => sizes.extend(current.size(args.ca_dst_offset, whole_if_zero(args.ca_count))),
             Args::CLONE(args) => sizes.extend(current.size(args.cl_dst_offset, whole_if_zero(args.cl_count))),
+            Args::WRITE_SAME(args) => {
+                let blocks = &args.wsa_adb;
+                sizes.extend(
+                    current.size(blocks.adb_offset, blocks.adb_block_size.saturating_mul(blocks.adb_block_count)),
+                );
+            }
+            Args::LAYOUTCOMMIT(args) => {
+                if let Newoffset4::New(last) = args.loca_last_write_offset {
+                    sizes.extend(current.size(last, 1));
+                }
+            }
             Args::SETATTR(args) => {
                 let attributes = args.obj_attributes.items().map_while(Result::ok);
                 let set = attributes.filter_map(|attribute| match attribute {
@@ -639,15 +760,14 @@ fn results_of_nfs3(
     let found = |result: LostResult| CallResults { results: vec![result], ..CallResults::default() };
     let opened = |place: &v3::Diropargs3<'_>, file_type: TraceFileType, may_exist: bool| {
         let directory = handle(place.dir.0);
-        let name = LostName { may_exist, ..LostName::new(&directory, place.name.0, true) };
+        let name = LostName { may_exist, ..LostName::new(&directory, place.name.0, LostNameChange::Created) };
         let result = LostResult { may_exist, ..result(directory.child(place.name.0), true, file_type) };
         CallResults { results: vec![result], names: vec![name], sizes: Vec::new() }
     };
     let created = |place: &v3::Diropargs3<'_>, file_type: TraceFileType| opened(place, file_type, false);
-    let added = |place: &v3::Diropargs3<'_>| {
-        let name = LostName::new(&handle(place.dir.0), place.name.0, false);
-        CallResults { names: vec![name], ..CallResults::default() }
-    };
+    let changed =
+        |place: &v3::Diropargs3<'_>, change: LostNameChange| LostName::new(&handle(place.dir.0), place.name.0, change);
+    let named = |names: Vec<LostName>| CallResults { names, ..CallResults::default() };
     let sized = |size: Option<(u32, u64)>| CallResults { sizes: size.into_iter().collect(), ..CallResults::default() };
     match &args {
         Args::LOOKUP(args) => {
@@ -660,11 +780,18 @@ fn results_of_nfs3(
         Args::MKDIR(args) => created(&args.r#where, TraceFileType::DIRECTORY),
         Args::SYMLINK(args) => created(&args.r#where, TraceFileType::LINK),
         Args::MKNOD(args) => created(&args.r#where, TraceFileType::UNKNOWN),
-        Args::LINK(args) => added(&args.link),
-        Args::RENAME(args) => added(&args.to),
+        Args::LINK(args) => named(vec![changed(&args.link, LostNameChange::Moved)]),
+        Args::RENAME(args) => {
+            named(vec![changed(&args.from, LostNameChange::Removed), changed(&args.to, LostNameChange::Moved)])
+        }
+        Args::REMOVE(args) => named(vec![changed(&args.object, LostNameChange::Removed)]),
+        Args::RMDIR(args) => named(vec![changed(&args.object, LostNameChange::Removed)]),
         Args::READDIRPLUS(_) => found(result(CalledObject::of_handle(NONE), false, TraceFileType::UNKNOWN)),
         Args::WRITE(args) => sized(handle(args.file.0).size(args.offset, args.count.into())),
         Args::SETATTR(args) => sized(args.new_attributes.size.and_then(|size| handle(args.object.0).size(size, 0))),
         _ => CallResults::default(),
     }
 }
+
+#[cfg(test)]
+mod tests;

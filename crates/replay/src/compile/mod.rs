@@ -179,6 +179,8 @@ impl<W: Write + Seek> TraceCompiler<W> {
         }
         call.compile(transaction, messages, RpcMessageKind::Call, &call_visitor);
         reply.compile(transaction, messages, RpcMessageKind::Reply, &reply_visitor);
+        let TraceStepOrigin { time_ns, latency_ns, .. } = origin(transaction);
+        self.tree.set_step_times([time_ns, time_ns.saturating_add(latency_ns)]);
         if !is_selected {
             return self.update_tree(id, &trace_procedure, &caller);
         }

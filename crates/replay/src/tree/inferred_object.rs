@@ -56,6 +56,8 @@ pub struct InferredObject {
     pub first: u64,
     /// Number of steps that use the object.
     pub uses: u64,
+    /// The object, known by its filehandle, that this one was found to be.
+    pub(super) merged_into: Option<InferredObjectId>,
     /// `true` if a step read content from before the first step.
     pub(super) has_initial_content: bool,
     /// `true` if a step may have changed the size: later attributes need not show the initial one.

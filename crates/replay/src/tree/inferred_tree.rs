@@ -16,6 +16,8 @@ const MAX_RANGES_PER_FILE: [usize; 3] = [1 << 16, 64, 1];
 const OBJECT_BYTES: usize = size_of::<InferredObject>() + 64;
 /// Overhead of a name in bytes.
 pub(super) const NAME_OVERHEAD_BYTES: usize = 96;
+/// Bytes of the first changes of a name: a hash table that is rehashed, and a list of four.
+const FIRST_CHANGES_BYTES: usize = 96 + 4 * size_of::<NameChange>();
 const MAX_NAMES_PER_OBJECT: usize = 256;
 const MAX_HANDLES_PER_OBJECT: usize = 64;
 
@@ -27,6 +29,13 @@ pub struct InferredTree {
     pub(super) by_handle: FxHashMap<u32, InferredObjectId>,
     /// Bindings by the hash of directory and name.
     pub(super) by_name: FxHashMap<u128, InferredNameBinding>,
+    /// Times of the call and of the reply of the current step, in nanoseconds since 1970; `None` if changes of names
+    /// are not recorded.
+    pub(super) step_ns: Option<[u64; 2]>,
+    /// Changes of names that had another binding before, by the hash of directory and name.
+    pub(super) changes: FxHashMap<u128, Vec<NameChange>>,
+    /// `true` if changes were left out because of the memory limit.
+    pub(super) has_dropped_changes: bool,
     /// The root of each server.
     pub(super) roots: FxHashMap<u32, InferredObjectId>,
     pub(super) memory_bytes: usize,
@@ -55,7 +64,29 @@ impl InitialNames {
     }
 }
 
-fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
+/// A binding of a name that was another one before.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NameChange {
+    /// Times of the call and of the reply that made or found it, in nanoseconds since 1970.
+    from_ns: u64,
+    to_ns: u64,
+    binding: InferredNameBinding,
+    /// `true` if the step made it, `false` if the step found it.
+    is_made: bool,
+}
+
+/// Result of [`InferredTree::object_at`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PastBinding {
+    /// The name denoted this object.
+    Bound(InferredObjectId),
+    /// No message shows that the name denoted an object.
+    Unknown,
+    /// The name may have denoted one of several objects.
+    Ambiguous,
+}
+
+pub(crate) fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
     let mut hasher = twox_hash::xxhash3_128::Hasher::with_seed(u64::from(parent.0));
     hasher.write(name);
     hasher.finish_128()
@@ -68,6 +99,9 @@ impl InferredTree {
             nodes: Vec::new(),
             by_handle: FxHashMap::default(),
             by_name: FxHashMap::default(),
+            step_ns: None,
+            changes: FxHashMap::default(),
+            has_dropped_changes: false,
             roots: FxHashMap::default(),
             memory_bytes: 0,
             max_memory_bytes,
@@ -191,9 +225,67 @@ impl InferredTree {
         }
     }
 
+    /// Sets the times of the call and of the reply of the steps that follow, in nanoseconds since 1970.
+    pub(crate) fn set_step_times(&mut self, step_ns: [u64; 2]) {
+        self.step_ns = Some(step_ns);
+    }
+
+    /// Records the binding that a step made (`is_made`) or found.
+    fn record_binding(&mut self, key: u128, binding: InferredNameBinding, is_made: bool) {
+        let Some([from_ns, to_ns]) = self.step_ns else { return };
+        let known = self.by_name.get(&key).copied();
+        // What a step finds first was there from the beginning.
+        let is_first = known.is_none() && !is_made && binding.object().is_some();
+        if known == Some(binding) || is_first {
+            return;
+        }
+        let is_new = !self.changes.contains_key(&key);
+        let initial = known.filter(|_| is_new);
+        let initial = initial.map(|binding| NameChange { from_ns: 0, to_ns: 0, binding, is_made: false });
+        if !self.reserve_memory(if is_new { FIRST_CHANGES_BYTES } else { 2 * size_of::<NameChange>() }) {
+            self.has_dropped_changes = true;
+            return;
+        }
+        let changes = self.changes.entry(key).or_default();
+        let last_ns = changes.last().map_or(0, |change| change.to_ns);
+        changes.extend(initial);
+        changes.push(NameChange { from_ns, to_ns: to_ns.max(last_ns), binding, is_made });
+    }
+
+    /// Returns the object that a name denoted at a time, in nanoseconds since 1970.
+    pub(crate) fn object_at(&self, parent: InferredObjectId, name: &[u8], at_ns: u64) -> PastBinding {
+        let current = |id: InferredObjectId| {
+            let merged = self.nodes.get(id.0 as usize).and_then(|node| node.merged_into);
+            PastBinding::Bound(merged.unwrap_or(id))
+        };
+        if self.has_dropped_changes {
+            return PastBinding::Ambiguous;
+        }
+        let Some(changes) = self.changes.get(&key(parent, name)) else {
+            return self.bound_object(parent, name).map_or(PastBinding::Unknown, current);
+        };
+        let (before, after) = changes.split_at(changes.partition_point(|change| change.to_ns <= at_ns));
+        let bound = before.last().and_then(|change| change.binding.object());
+        match (bound, after.first()) {
+            (_, Some(next)) if next.is_made && next.from_ns <= at_ns => PastBinding::Ambiguous,
+            // Found later, and not made by a step that was captured.
+            (None, Some(next)) if !next.is_made => next.binding.object().map_or(PastBinding::Unknown, current),
+            (Some(_), Some(next)) if !next.is_made && next.binding.object().is_some() => PastBinding::Ambiguous,
+            (Some(id), _) => current(id),
+            (None, _) => PastBinding::Unknown,
+        }
+    }
+
+    /// Binds a name as a step made it.
     pub(super) fn bind(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding) {
+        self.bind_as(parent, name, binding, true);
+    }
+
+    /// Binds a name as a step made it (`is_made`) or found it.
+    fn bind_as(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding, is_made: bool) {
         self.bind_current_name(parent, name, binding);
         let key = key(parent, name);
+        self.record_binding(key, binding, is_made);
         if self.by_name.contains_key(&key) || self.reserve_memory(NAME_OVERHEAD_BYTES) {
             self.by_name.insert(key, binding);
         }
@@ -237,6 +329,7 @@ impl InferredTree {
                 if named != handled && !has_handle(self, named) =>
             {
                 self.merge(named, handled);
+                self.by_name.insert(key(parent, name), InferredNameBinding::Bound(handled));
                 handled
             }
             // If it is another object, somebody else renamed, linked, replaced or created it.
@@ -256,7 +349,7 @@ impl InferredTree {
             }
         };
         self.attach_handle_if_new(id, handle);
-        self.bind(parent, name, InferredNameBinding::Bound(id));
+        self.bind_as(parent, name, InferredNameBinding::Bound(id), false);
         Some(id)
     }
 
@@ -275,6 +368,7 @@ impl InferredTree {
         let (owners, changer) = (from.owners.take(), from.changer);
         // The remaining node never existed.
         from.existence = TraceObjectOrigin::CREATED;
+        from.merged_into = Some(handled);
         if let Some(node) = self.node(handled) {
             node.names.extend(names);
             (node.existence, node.step) = (existence, step);
@@ -290,7 +384,7 @@ impl InferredTree {
 
     /// Records that a name does not exist: it never did, or a step removed it.
     pub(super) fn unbind_name(&mut self, parent: InferredObjectId, name: &[u8]) {
-        self.bind(parent, name, InferredNameBinding::Unbound);
+        self.bind_as(parent, name, InferredNameBinding::Unbound, false);
     }
 
     /// Records that a step created a name. `was_there` is `true` if the server only opened an existing file.
@@ -429,6 +523,11 @@ impl InferredTree {
         self.binding(parent, name)?.object()
     }
 
+    /// Returns `true` if the object of a name is known to have changed.
+    pub(crate) fn is_changed(&self, parent: InferredObjectId, name: &[u8]) -> bool {
+        self.changes.contains_key(&key(parent, name))
+    }
+
     /// Returns the names that objects have had since before the first step.
     pub(crate) fn initial_names(&self) -> InitialNames {
         let mut names = InitialNames::default();
@@ -474,17 +573,20 @@ impl InferredTree {
         }
     }
 
-    /// Records that a call whose reply was lost gave a name: by creating the object, or to an object with another one.
+    /// Records that a call whose reply was lost gave an object a name: by creating it, or besides another one.
     pub(crate) fn record_lost_name(
         &mut self,
         names: &InitialNames,
+        id: InferredObjectId,
         (parent, name): (InferredObjectId, &[u8]),
         (creates, max_size): (bool, Option<u64>),
         step: u64,
     ) {
         let is_it =
             |known: &InferredObjectName| known.parent == Some(parent) && *known.name == *name && known.step == 0;
-        let [id] = *names.objects(parent, name) else { return };
+        if names.objects(parent, name) != [id] {
+            return;
+        }
         if creates {
             self.record_lost_creation(names, id, step, max_size);
         } else if let Some(node) = self.node(id).filter(|node| node.names.len() > 1) {
@@ -495,7 +597,7 @@ impl InferredTree {
     /// Gives a name to an object without one, since a step or (0) since before the first one.
     pub(crate) fn add_lost_name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
         self.add_name(id, parent, name, step);
-        self.bind(parent, name, InferredNameBinding::Bound(id));
+        self.bind_as(parent, name, InferredNameBinding::Bound(id), false);
     }
 
     /// Makes an object without a name the root of its server, or the directory that MOUNT returned for a path.
