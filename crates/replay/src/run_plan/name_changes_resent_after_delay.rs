@@ -1,8 +1,9 @@
 //! Calls that change names and that the captured server asked to send again later.
 //!
 //! The captured client sent such a call again. A live server that executes the first one would refuse the second, as no
-//! name can be created or removed twice, or would open a file twice that is closed once. Only the one that the captured
-//! server executed is replayed.
+//! name can be created or removed twice, or would create a file too early. Only the one that the captured server
+//! executed is replayed. An OPEN without CREATE may be sent twice: the second one of the same open-owner changes the same open,
+//! which one CLOSE ends. RFC 8881 section 9.9.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Nfsstat4, Openflag4, Results};
@@ -16,7 +17,7 @@ fn is_delay(status: u32) -> bool {
     matches!(Nfsstat4(status), Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE)
 }
 
-/// Returns `true` if the operation fails after it was executed once, or opens a file once more.
+/// Returns `true` if the operation changes names: it may fail after it was executed once.
 fn must_be_sent_once(operation: &Args<'_>) -> bool {
     match operation {
         Args::CREATE(_) | Args::LINK(_) | Args::REMOVE(_) | Args::RENAME(_) => true,
