@@ -25,7 +25,7 @@
 //! - [`reclaim`], [`gss_context_renewal`]: clients ([`client_reclaim`]) and security contexts
 //!   ([`renewable_gss_context`]) that the server has forgotten; return of the delegations that the capture does not
 //!   return;
-//! - [`lease_renewal`]: renews the leases of clients ([`client_lease`]) that pause.
+//! - [`lease_renewal`]: renews the leases of clients ([`client_lease`]).
 
 mod cb_getattr;
 mod changes_by_uncaptured_clients;

@@ -50,6 +50,8 @@ pub(super) struct LiveServerSession {
     pub(super) has_lower_limit: bool,
     /// Captured client whose lease it renews, and minor version; `None` once it is destroyed.
     pub(super) holder: Option<(u32, u32)>,
+    /// `true` if a SEQUENCE has succeeded since the leases were last examined.
+    is_renewed: bool,
 }
 
 impl LiveServerSession {
@@ -263,11 +265,12 @@ impl LiveVariableValues {
         }
     }
 
-    /// Returns the sessions that renew leases: their holders, and slots that carry no Call. Calls in flight on all slots
-    /// renew the lease, too.
-    pub(super) fn idle_session_slots(&self) -> Vec<((u32, u32), (u32, u32))> {
-        let slots = self.sessions.iter().map(|(variable, session)| {
-            let slot = session.idle_slot()?;
+    /// Returns the sessions without a successful SEQUENCE since the last time: their holders, and slots without a Call.
+    /// Calls in flight on all slots renew the lease, too.
+    pub(super) fn take_due_session_slots(&mut self) -> Vec<((u32, u32), (u32, u32))> {
+        let slots = self.sessions.iter_mut().map(|(variable, session)| {
+            let is_renewed = std::mem::take(&mut session.is_renewed);
+            let slot = session.idle_slot().filter(|_| !is_renewed)?;
             Some((session.holder?, (*variable, slot)))
         });
         slots.flatten().collect()
@@ -327,11 +330,14 @@ impl LiveVariableValues {
 
     /// Marks a slot as busy or free, and increments its sequence ID if the server has executed SEQUENCE.
     pub(super) fn set_slot_state(&mut self, slot: (u32, u32), is_busy: bool, is_counted: bool) {
-        if let Some(slot) = self.slot_mut(slot) {
-            slot.is_busy = is_busy;
+        if let Some(state) = self.slot_mut(slot) {
+            state.is_busy = is_busy;
             if is_counted {
-                slot.last_sequence = slot.next_sequence();
+                state.last_sequence = state.next_sequence();
             }
+        }
+        if let Some(session) = self.sessions.get_mut(&slot.0).filter(|_| is_counted) {
+            session.is_renewed = true;
         }
     }
 
@@ -502,6 +508,22 @@ mod tests {
             assert!(values.session(7).unwrap().is_busy(1));
             values.set_slot_state(used, false, is_done);
         }
+    }
+
+    /// RFC 8881 section 8.3: a SEQUENCE that succeeds renews the lease.
+    #[test]
+    fn busy_session_needs_no_renewal() {
+        let mut values = LiveVariableValues::new("t");
+        let session = LiveServerSession { holder: Some((1, 2)), ..LiveServerSession::new(2) };
+        values.open_session(7, session);
+        let mut due = |is_done: Option<bool>| {
+            if let Some(is_done) = is_done {
+                values.set_slot_state((7, 1), true, false);
+                values.set_slot_state((7, 1), false, is_done);
+            }
+            values.take_due_session_slots().len()
+        };
+        assert_eq!([None, Some(true), None, Some(false), Some(true), Some(true)].map(&mut due), [1, 0, 1, 1, 0, 0]);
     }
 
     #[test]

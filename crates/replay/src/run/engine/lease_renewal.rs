@@ -1,5 +1,6 @@
-//! Renews the leases of clients that send nothing for long, because of the pace or because their steps wait: RENEW in
-//! NFSv4.0 (RFC 7530 section 9.5), SEQUENCE from NFSv4.1 on (RFC 8881 section 8.3).
+//! Renews the leases of clients each third of the lease time: with RENEW in NFSv4.0 (RFC 7530 section 9.5), and from
+//! NFSv4.1 on with SEQUENCE, unless another one of the session has succeeded since the last time (RFC 8881 section
+//! 8.3). In NFSv4.0 only some operations renew the lease, so that RENEW is sent in any case.
 //!
 //! No renewal is in flight during a recovery, nor at the end of a run.
 
@@ -22,7 +23,7 @@ use crate::containment::ContainmentCheckedTransport;
 use crate::nfs4::remedy::{Remedy, remedy};
 
 impl<R: Read + Seek> ReplayEngine<'_, R> {
-    /// Renews the leases of all clients if half the lease time has passed.
+    /// Renews the leases that are due.
     pub(super) fn renew_leases(
         &mut self,
         now: Instant,
@@ -53,6 +54,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let clients = clients.filter(|(_, client)| client.minor_version == 0 && client.is_complete);
         clientids.extend(clients.map(|(id, client)| (client.captured_client, *id)));
         for (client, id) in clientids {
+            if self.connections.leases.is_unanswered(Some(id), None) {
+                continue;
+            }
             let Some((line, xid)) = self.renewal_line(client) else { continue };
             let context = RecoveryCallContext {
                 xid,
@@ -66,7 +70,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             let message = known.or_else(|| encode_unsigned(xid, 0, None, &[Args::RENEW(Renew4Args { clientid: id })]));
             self.add_renewal(client, (line, xid), message, (Some(id), None));
         }
-        for ((client, minor_version), slot) in self.call_builder.values.idle_session_slots() {
+        for ((client, minor_version), slot) in self.call_builder.values.take_due_session_slots() {
+            if self.connections.leases.is_unanswered(None, Some(slot.0)) {
+                continue;
+            }
             let Some(id) = self.call_builder.values.identifier(slot.0) else { continue };
             let Some((line, xid)) = self.renewal_line(client) else { continue };
             let sequence = (id, slot.1, self.call_builder.values.next_sequence(slot));
