@@ -18,10 +18,11 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
+use rustc_hash::FxHashSet;
 
 use super::containment::is_plain_name;
 use super::trace::error::TraceError;
-use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjectOrigin};
+use super::trace::file_format::{TraceFileSystemObject, TraceFileSystemObjectName, TraceFileType, TraceObjectOrigin};
 use super::trace::reader::{ReplayTraceReader, TraceMetadata};
 use super::trace::step::{NONE, PayloadContentState, TraceSlotValueKind, TraceStep};
 use reason::{PlanReason, PlannedStepDisposition};
@@ -34,6 +35,8 @@ const MAX_EXAMPLES_PER_REASON: usize = 5;
 const MAX_OPERATION_NAMES: usize = 4_096;
 /// Maximum number of listed objects.
 const MAX_LISTED_OBJECTS: usize = 10_000;
+/// Maximum number of directories that are known to have no safe name.
+const MAX_UNSAFE_DIRECTORIES: usize = 1 << 20;
 /// Maximum number of directories in a path.
 const DEPTH: usize = 64;
 
@@ -244,13 +247,16 @@ type PlanDirectoriesByObjectNumber = BTreeMap<u32, PlanPathComponent>;
 
 impl FileTreePlan {
     fn read_objects(&mut self, trace: &mut ReplayTraceReader<impl Read + Seek>) -> Result<(), TraceError> {
+        let unsafe_directories = unsafe_directories(trace)?;
         let mut directories = PlanDirectoriesByObjectNumber::new();
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
         trace.for_each_object(|object| {
-            let name = object.names.iter().next();
-            let component = name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
             let is_root = object.existence == TraceObjectOrigin::ROOT;
-            let is_unsafe = !object.names.is_empty() && object.names.iter().all(|name| !is_plain_name(name.name.0));
+            let mut names = object.names.iter().filter(|name| is_root || is_safe(&unsafe_directories, name));
+            let name = names.next();
+            let links = names.count() as u64;
+            let is_unsafe = name.is_none() && !object.names.is_empty();
+            let component = name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
             if (is_root || object.file_type == TraceFileType::DIRECTORY)
                 && directories.len() < MAX_LISTED_OBJECTS
                 && let Some(component) = &component
@@ -261,7 +267,7 @@ impl FileTreePlan {
                 TraceObjectOrigin::CREATED => self.created += u64::from(!is_unsafe),
                 TraceObjectOrigin::ROOT if self.roots.len() >= MAX_LISTED_OBJECTS => {}
                 TraceObjectOrigin::ROOT => self.roots.extend(component.map(|component| component.name.into_vec())),
-                // Neither seeding nor a step creates an object under a name that is not sent.
+                // Neither seeding nor a step creates an object under a name that is not sent, or below one.
                 _ if is_unsafe => {}
                 _ => {
                     *self.objects.entry(object.file_type).or_default() += 1;
@@ -270,7 +276,7 @@ impl FileTreePlan {
                         self.bytes = self.bytes.saturating_add(object.size);
                     }
                     if shown.len() < MAX_LISTED_OBJECTS {
-                        shown.push((component, item(object)));
+                        shown.push((component, PlannedObject { links, ..item(object) }));
                     }
                 }
             }
@@ -287,13 +293,40 @@ impl FileTreePlan {
     }
 }
 
+/// Returns `true` if a name is sent, and so are those of its directory.
+fn is_safe(unsafe_directories: &FxHashSet<u32>, name: &TraceFileSystemObjectName<'_>) -> bool {
+    is_plain_name(name.name.0) && !unsafe_directories.contains(&name.parent)
+}
+
+/// Returns the numbers of the directories of which no name is sent, or that are below such a directory.
+fn unsafe_directories(trace: &mut ReplayTraceReader<impl Read + Seek>) -> Result<FxHashSet<u32>, TraceError> {
+    let mut found = FxHashSet::default();
+    // A directory may follow what is in it.
+    for _ in 0..DEPTH {
+        let known = found.len();
+        trace.for_each_object(|object| {
+            let may_be_directory = [TraceFileType::DIRECTORY, TraceFileType::UNKNOWN].contains(&object.file_type);
+            let is_unsafe = object.existence != TraceObjectOrigin::ROOT
+                && !object.names.is_empty()
+                && !object.names.iter().any(|name| is_safe(&found, &name));
+            if may_be_directory && is_unsafe && found.len() < MAX_UNSAFE_DIRECTORIES {
+                found.insert(object.number);
+            }
+        })?;
+        if found.len() == known {
+            break;
+        }
+    }
+    Ok(found)
+}
+
 fn item(object: &TraceFileSystemObject<'_>) -> PlannedObject {
     PlannedObject {
         path: Vec::new(),
         file_type: object.file_type,
         size: object.size,
         target: object.target.0.to_vec(),
-        links: u64::from(object.names.len()).saturating_sub(1),
+        links: 0,
         uses: object.uses,
     }
 }
@@ -322,3 +355,6 @@ fn path(directories: &PlanDirectoriesByObjectNumber, component: &PlanPathCompone
     }
     path
 }
+
+#[cfg(test)]
+mod tests;
