@@ -28,7 +28,8 @@ const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export      
 /// NULL, the NFS versions with their limits, and the exports. Nothing is changed on the server.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the requested version \
-    was probed, or with no version in the URL at least one\n  2  usage error\n  4  server unreachable, a call not \
+    was probed; or with no version in the URL at least one, and the calls of the others were answered\n  \
+    2  usage error\n  4  server unreachable, a call not \
     answered, unreadable replies, or no results for the requested version\n  6  protocol error by this program\n"))]
 pub(super) struct ProbeArgs {
     #[arg(

@@ -76,6 +76,8 @@ pub struct ProbeFailure {
     pub text: String,
     /// `true` if a server has answered: NFS or MOUNT with a status.
     pub is_answer: bool,
+    /// `true` if NFSv4 answered that it does not have the minor version.
+    pub is_minor_version_absent: bool,
     /// `true` if the server says that this program broke the protocol.
     pub blames_client: bool,
 }
@@ -89,7 +91,8 @@ impl std::fmt::Display for ProbeFailure {
 impl From<FileServerClientError> for ProbeFailure {
     fn from(error: FileServerClientError) -> Self {
         let is_answer = matches!(error, FileServerClientError::Refused(..));
-        Self { text: error.to_string(), is_answer, blames_client: error.blames_client() }
+        let is_minor_version_absent = error.status() == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
+        Self { text: error.to_string(), is_answer, is_minor_version_absent, blames_client: error.blames_client() }
     }
 }
 
@@ -100,7 +103,7 @@ impl ServerProbeReport {
     }
 
     /// Returns a line for each version whose probe makes the whole fail: the requested one without results, one whose
-    /// calls were not answered, and all if none has results.
+    /// calls were not answered or only with a delay, and all if none has results.
     pub fn failed_versions(&self, requested: Option<NfsVersion>) -> Vec<String> {
         let v3 = self.v3.iter().map(|result| (NfsVersion::V3, result.as_ref().err()));
         let v4 = self.v4.iter().map(|(minor, result)| (NfsVersion::V4(*minor), result.as_ref().err()));
@@ -205,6 +208,7 @@ pub fn probe(
         let mounted = mounted.map_err(|error| ProbeFailure {
             text: error.to_string(),
             is_answer: matches!(error, MountError::Refused(..)),
+            is_minor_version_absent: false,
             blames_client: false,
         });
         v3 = Some(mounted.and_then(|mounted| probe_v3(&mut line, &mounted.root)));
@@ -315,9 +319,8 @@ fn absent(
     };
     let supported: Vec<String> = versions.iter().map(u32::to_string).collect();
     let supported = supported.join(" and ");
-    let mismatch = Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH.to_string();
     let is_mismatch = |report: &(u32, Result<Nfs4ProbeReport, ProbeFailure>)| {
-        report.1.as_ref().is_err_and(|failure| failure.text.contains(&mismatch))
+        report.1.as_ref().is_err_and(|failure| failure.is_minor_version_absent)
     };
     match requested {
         _ if !versions.contains(&number) => Some(format!("NFSv{requested}: not supported; the server has {supported}")),
@@ -415,9 +418,35 @@ fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, Pro
             },
             Ok(Err(status)) => FileServerClientError::Refused(name, NfsOperationFailure::V3(status)),
             Err(error) => {
-                return Err(ProbeFailure { text: format!("{name}: {error}"), is_answer: false, blames_client: false });
+                return Err(ProbeFailure {
+                    text: format!("{name}: {error}"),
+                    is_answer: false,
+                    is_minor_version_absent: false,
+                    blames_client: false,
+                });
             }
         };
         return Err(failure.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8178 section 4.1: the status decides, and not the text of another failure.
+    #[test]
+    fn minor_version_is_absent_by_status() {
+        let failure = |status: Nfsstat4| {
+            let reason = NfsOperationFailure::V4(status);
+            ProbeFailure::from(FileServerClientError::Refused("SEQUENCE".to_owned(), reason))
+        };
+        let absent = |failure: ProbeFailure| absent(NfsVersion::V4(2), &[3, 4], &[(2, Err(failure))]).is_some();
+        let of_text = ProbeFailure {
+            text: format!("{} in a name", Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH),
+            ..failure(Nfsstat4::NFS4ERR_ACCESS)
+        };
+        assert!(absent(failure(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH)));
+        assert!(!absent(failure(Nfsstat4::NFS4ERR_ACCESS)) && !absent(of_text));
     }
 }
