@@ -66,7 +66,8 @@ fn generated_conversations_break_no_rule() {
     let mut all: BTreeMap<String, (u32, String)> = BTreeMap::new();
     for seed in 0..count / 400 {
         for kind in [Kind::Roce, Kind::Iwarp] {
-            let regions = [Region::Each(0x1000), Region::One { handle: 0x1efe_b624, free: 0 }];
+            let shared = Region::One { handle: 0x1efe_b624, free: 0, length: 64 << 20, distance: 1 };
+            let regions = [Region::Each(0x1000), shared];
             for mut region in regions {
                 for fault in faults(seed, kind, &mut region, 100) {
                     let rule = fault.split(':').next().unwrap().to_owned();

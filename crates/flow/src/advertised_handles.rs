@@ -1,14 +1,15 @@
 //! Segments advertised under a handle, by offset.
 //!
 //! A segment is kept until its Transaction is emitted, because an RDMA Write may be sent again after the Reply; some
-//! clients have one handle for all their memory. Segments count in the memory of their Transactions
+//! clients have one handle for all their memory. A Call without a captured Reply may keep memory that its Requester uses
+//! again, so of the segments at one offset the latest is found first: keys are in the order of the Calls. Segments count in the memory of their Transactions
 //! ([`Chunk::heap_bytes`](super::chunk::Chunk)).
 
 use std::collections::BTreeSet;
 
 use super::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 
-/// A segment that was advertised under a handle. The order is that of the offsets.
+/// A segment that was advertised under a handle. The order is that of the offsets, then that of the Calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AdvertisedSegment {
     pub(super) offset: u64,
@@ -55,7 +56,7 @@ impl HandleSegments {
     }
 
     /// Adds a segment of `length` bytes. Segments of answered Calls in the same memory are removed: the Requester has
-    /// received their Replies, and uses the memory again.
+    /// received their Replies, and uses the memory again. Of those of other Calls, a few are kept.
     pub(super) fn add(
         &mut self,
         latest: AdvertisedSegment,
@@ -70,23 +71,26 @@ impl HandleSegments {
                 !is_open && segment.offset < end && latest.offset < other_end
             })
         };
-        if let Some(others) = &mut self.others {
-            let mut kept = 0;
-            let mut next = AdvertisedSegment::bound(end);
-            while let Some(segment) = others.range(..next).next_back().copied() {
-                next = segment;
-                if is_reused(&segment) {
-                    others.remove(&segment);
-                    continue;
-                }
-                kept += 1;
-                if segment.offset < latest.offset || kept == MAX_NEIGHBOURS {
-                    break;
-                }
-            }
-        }
         if before != latest && !is_reused(&before) {
             self.others.get_or_insert_default().insert(before);
+        }
+        let Some(others) = &mut self.others else { return };
+        let mut kept = 0;
+        let mut next = AdvertisedSegment::bound(end);
+        while let Some(segment) = others.range(..next).next_back().copied() {
+            next = segment;
+            if is_reused(&segment) {
+                others.remove(&segment);
+            } else if segment.offset < latest.offset {
+                break;
+            } else if kept + 1 < MAX_NEIGHBOURS {
+                kept += 1;
+            } else if segment.key == latest.key {
+                break;
+            } else {
+                // More would hide this segment from lookups.
+                others.remove(&segment);
+            }
         }
     }
 
@@ -169,6 +173,28 @@ mod tests {
         let removed: Vec<_> = (0..100).filter(|at| !all.iter().any(|one| one == answered(*at))).collect();
         assert_eq!(removed, (10..=60).collect::<Vec<_>>());
         assert_eq!(all.size(), 100 - 51 + 2);
+    }
+
+    /// Calls without Replies, whose buffers are in the one of the latest Call.
+    #[test]
+    fn hung_calls_hide_no_segment() {
+        let hung = (0..50).map(|at| segment(2 * at + 2, 1000 + 2 * at));
+        let mut all = with_segments(hung);
+        let newest = segment(200, 1000);
+        all.add(newest, 5000, use_of);
+        all.add(segment(202, 9000), 100, use_of);
+        assert!((1000..6000).all(|at| all.candidates_at(at).any(|found| found == newest)));
+        // Segments of one Call are all kept.
+        let mut all = HandleSegments::new(segment(2, 10_000));
+        (0..50).for_each(|at| all.add(segment(2, 9999 - at), 5000, use_of));
+        assert_eq!(all.size(), 51);
+    }
+
+    #[test]
+    fn latest_segment_of_an_offset_first() {
+        let all = with_segments([4, 2, 8, 6, 100].map(|key| segment(key, if key == 100 { 9000 } else { 1000 })));
+        let found: Vec<_> = all.candidates_at(1050).map(|found| found.key.0).collect();
+        assert_eq!(found, [100, 8, 6, 4, 2]);
     }
 
     #[test]

@@ -77,7 +77,26 @@ impl ByteRangeSet {
         self.later_ranges.as_ref().map_or(0, |ranges| ranges.len() * RANGE_BYTES)
     }
 
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    /// Returns `true` if a byte is in the set.
+    pub(crate) fn contains(&self, at: u64) -> bool {
+        self.parts_of(at..at.saturating_add(1)).next().is_some()
+    }
+
+    /// Iterates over the parts of a range that are in the set.
+    pub(crate) fn parts_of(&self, bytes: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let later_ranges = self.later_ranges.iter().flat_map({
+            let bytes = bytes.clone();
+            move |ranges| {
+                let preceding = ranges.range(..bytes.start).next_back();
+                preceding.into_iter().chain(ranges.range(bytes.clone())).map(|(start, end)| *start..*end)
+            }
+        });
+        let ranges = std::iter::once(self.first_range.clone()).chain(later_ranges);
+        let parts = ranges.map(move |range| range.start.max(bytes.start)..range.end.min(bytes.end));
+        parts.filter(|part| !part.is_empty())
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let later_ranges = self.later_ranges.iter().flat_map(|ranges| ranges.iter()).map(|(start, end)| *start..*end);
         std::iter::once(self.first_range.clone()).chain(later_ranges)
     }
@@ -155,6 +174,12 @@ mod tests {
             let mut missing = [false; 80];
             for gap in coverage.missing_ranges(80) {
                 missing[gap.start as usize..gap.end as usize].fill(true);
+            }
+            for at in 0..80 {
+                prop_assert_eq!(coverage.contains(at), bitmap[at as usize]);
+                let parts: u64 = coverage.parts_of(at..70.max(at)).map(|part| part.end - part.start).sum();
+                let expected = bitmap.iter().take(70).skip(at as usize).filter(|bit| **bit).count();
+                prop_assert_eq!(parts, expected as u64);
             }
             prop_assert!(bitmap.iter().zip(missing).all(|(seen, missing)| *seen != missing));
         }

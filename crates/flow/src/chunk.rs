@@ -99,6 +99,17 @@ impl ChunkSegmentBytes {
         self.memory_bytes += new_bytes.len() as u64;
     }
 
+    /// Iterates over the captured bytes of a range of the segment, with their positions.
+    fn parts_of(&self, range: Range<usize>) -> impl Iterator<Item = (usize, &[u8])> {
+        let preceding = self.out_of_order.range(..range.start).next_back();
+        let out_of_order = preceding.into_iter().chain(self.out_of_order.range(range.clone()));
+        let pieces = std::iter::once((0, &self.prefix)).chain(out_of_order.map(|(at, bytes)| (*at, bytes)));
+        pieces.filter_map(move |(at, bytes)| {
+            let (start, end) = (range.start.max(at), range.end.min(at + bytes.len()));
+            Some((start, bytes.get(start.checked_sub(at)?..end.checked_sub(at)?)?))
+        })
+    }
+
     /// Returns the contiguous captured bytes from the start of the segment.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
@@ -122,6 +133,34 @@ impl ChunkSegment {
     /// Returns the number of bytes advertised.
     pub(super) fn offered_bytes(&self) -> u64 {
         self.length.into()
+    }
+
+    /// Returns `true` if the Reply returned the byte at an offset, and it was not seen.
+    pub(super) fn lacks_returned_byte(&self, offset: u64) -> bool {
+        let at = offset.wrapping_sub(self.offset);
+        at < self.returned_bytes() && !self.moved_coverage.contains(at)
+    }
+
+    /// Returns the captured bytes of a range of the segment, with their positions, if they are retained.
+    #[cold]
+    pub(super) fn captured_parts(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &[u8])> {
+        let range = range.start as usize..range.end as usize;
+        let parts = self.payload.iter().flat_map(move |payload| payload.parts_of(range.clone()));
+        parts.map(|(at, bytes)| (at as u64, bytes))
+    }
+
+    /// Iterates over the missing ranges within the first `length` bytes.
+    pub(super) fn unmoved(&self, length: u64) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.moved_coverage.missing_ranges(length)
+    }
+
+    /// Adds bytes that were recorded in another segment of the same memory, or only their range.
+    #[cold]
+    pub(super) fn adopt(&mut self, range: Range<u64>, parts: &[(u64, Vec<u8>)]) {
+        self.moved_coverage.add(range);
+        if let Some(payload) = &mut self.payload {
+            parts.iter().for_each(|(at, bytes)| payload.add(*at as usize, bytes));
+        }
     }
 
     /// Returns the number of bytes from the start of the range that RDMA Reads requested or moved.
@@ -161,6 +200,12 @@ impl ChunkSegment {
     /// Returns the most memory that retaining this data may take, in bytes; `None` if payload bytes are not retained.
     pub(super) fn max_growth_bytes(&self, data: &CapturedPacketPayload<'_>) -> Option<u64> {
         self.payload.as_ref().map(|_| OUT_OF_ORDER_OVERHEAD_BYTES + data.bytes.len() as u64)
+    }
+
+    /// Returns the most memory that retaining these parts may take, in bytes; `None` if payload bytes are not retained.
+    pub(super) fn max_growth_of(&self, parts: &[(u64, Vec<u8>)]) -> Option<u64> {
+        let growth = parts.iter().map(|(_, bytes)| OUT_OF_ORDER_OVERHEAD_BYTES + bytes.len() as u64).sum();
+        self.payload.as_ref().map(|_| growth)
     }
 
     /// Returns the memory of the retained bytes, in bytes.

@@ -7,11 +7,23 @@ use nfsrdma_dissectors::rpc::RpcMessageKind;
 use super::chunk::ChunkKind;
 use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
-/// Unique key of an open or lingering Transaction; never reused.
+/// Unique key of an open or lingering Transaction; never reused. The order is that of their opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionSlabKey(pub(super) u64);
 
+/// Number of bits for the place of a Transaction in its table; those above them are the number of its opening.
+const PLACE_BITS: u32 = 28;
+
+/// Number of bits for the number of an opening: the uppermost is that of partial calls.
+const NUMBER_BITS: u32 = 63 - PLACE_BITS;
+
 impl TransactionSlabKey {
+    /// Returns the key of the Transaction that opened as number `opening`, from 1 on.
+    pub(super) fn new(opening: u64, slot: usize) -> Self {
+        let number = opening & ((1 << NUMBER_BITS) - 1);
+        Self(number.max(1) << PLACE_BITS | slot as u64)
+    }
+
     /// Returns the key of a call of which a part is still to come: of its stream, its sender and its position there.
     /// It is unique among 65,536 consecutive streams.
     pub(super) fn of_partial_call(stream: u64, side: ConnectionSideAOrB, start: u64) -> Self {
@@ -22,7 +34,7 @@ impl TransactionSlabKey {
     pub(super) const NONE: Self = Self(u64::MAX);
 
     pub(super) fn slot(self) -> usize {
-        (self.0 & 0xffff_ffff) as usize
+        (self.0 & ((1 << PLACE_BITS) - 1)) as usize
     }
 
     /// Returns the key with one of the Transaction's segments in the form that a transport stores.

@@ -123,14 +123,17 @@ impl TrackedFlowTransaction {
     }
 
     pub(super) fn segment_at(&self, at: PackedChunkSegmentOrdinal) -> Option<&ChunkSegment> {
-        let chunk = match at.0 >> 29 {
+        self.chunk_at(at)?.segments.get(at.segment())
+    }
+
+    pub(super) fn chunk_at(&self, at: PackedChunkSegmentOrdinal) -> Option<&Chunk> {
+        match at.0 >> 29 {
             0 => self.transaction.read_chunks.get(at.chunk()),
             1 => self.transaction.write_chunks.get(at.chunk()),
             2 => self.transaction.reply_chunk.as_ref(),
             PackedChunkSegmentOrdinal::REPLY_READ => self.transaction.reply_read_chunks.get(at.chunk()),
             _ => None,
-        }?;
-        chunk.segments.get(at.segment())
+        }
     }
 
     /// Returns the side that owns the memory of a segment.
@@ -165,9 +168,9 @@ const LINGER_NS: u64 = 2_000_000_000;
 /// lost packet.
 const REFUSED_LINGER_NS: u64 = super::accepted_packet_inference::MAX_GAP_AGE_NS;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TransactionSlabSlot {
-    generation: u32,
+    key: TransactionSlabKey,
     entry: Option<TrackedFlowTransaction>,
 }
 
@@ -198,6 +201,8 @@ impl ConnectionEntryCounts {
 pub(super) struct TrackedTransactionTable {
     slots: Vec<TransactionSlabSlot>,
     free: Vec<u32>,
+    /// Number of openings so far.
+    opening_count: u64,
     /// In order of closing; stale ones remain until they reach the front.
     closing_queue: VecDeque<ClosedTransactionQueueEntry>,
     /// Number of closings so far.
@@ -243,6 +248,7 @@ impl TrackedTransactionTable {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
+            opening_count: 0,
             closing_queue: VecDeque::new(),
             closing_count: 0,
             open_queue: VecDeque::new(),
@@ -332,13 +338,13 @@ impl TrackedTransactionTable {
 
     pub(super) fn get(&self, key: TransactionSlabKey) -> Option<&TrackedFlowTransaction> {
         let slot = self.slots.get(key.slot())?;
-        (u64::from(slot.generation) == key.0 >> 32).then_some(slot.entry.as_ref()?)
+        (slot.key == key).then_some(slot.entry.as_ref()?)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, key: TransactionSlabKey) -> Option<&mut TrackedFlowTransaction> {
         let slot = self.slots.get_mut(key.slot())?;
-        if u64::from(slot.generation) == key.0 >> 32 { slot.entry.as_mut() } else { None }
+        if slot.key == key { slot.entry.as_mut() } else { None }
     }
 
     /// Returns the number of entries that wait for their Reply.
@@ -376,15 +382,14 @@ impl TrackedTransactionTable {
     pub(super) fn add(&mut self, entry: TrackedFlowTransaction) -> TransactionSlabKey {
         self.nothing_due_until = i64::MIN;
         self.counts_mut(entry.connection).open[entry.requester] += 1;
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(TransactionSlabSlot::default());
-            (self.slots.len() - 1) as u32
-        });
-        let slab_slot = &mut self.slots[slot as usize];
-        // Never 0, so that no key is 0.
-        slab_slot.generation = slab_slot.generation.checked_add(1).unwrap_or(1);
-        slab_slot.entry = Some(entry);
-        let key = TransactionSlabKey(u64::from(slab_slot.generation) << 32 | u64::from(slot));
+        self.opening_count += 1;
+        let free = self.free.pop().map(|slot| slot as usize);
+        let key = TransactionSlabKey::new(self.opening_count, free.unwrap_or(self.slots.len()));
+        let filled = TransactionSlabSlot { key, entry: Some(entry) };
+        match free {
+            Some(slot) => self.slots[slot] = filled,
+            None => self.slots.push(filled),
+        }
         self.open_queue.push_back(key);
         self.open_count += 1;
         self.update_counted_bytes(key);
@@ -657,7 +662,7 @@ impl TrackedTransactionTable {
 
     pub(super) fn remove(&mut self, key: TransactionSlabKey) -> Option<TrackedFlowTransaction> {
         let slot = self.slots.get_mut(key.slot())?;
-        if u64::from(slot.generation) != key.0 >> 32 {
+        if slot.key != key {
             return None;
         }
         let entry = slot.entry.take()?;

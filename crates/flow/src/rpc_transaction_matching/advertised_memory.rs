@@ -14,6 +14,14 @@ use crate::reliable_connection::UncapturedRdmaReadRange;
 use crate::transaction_slab_key::{PackedChunkSegmentOrdinal, TransactionSlabKey};
 use crate::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 
+/// Precedence of a Call for bytes in its memory: whether it expects them, and its order.
+type Precedence = (bool, TransactionSlabKey);
+
+/// Returns `true` if a candidate is found already that takes precedence over another or equals it.
+fn is_preceded(other: Precedence, found: Option<(Precedence, PackedChunkSegmentOrdinal)>) -> bool {
+    found.is_some_and(|(precedence, _)| precedence >= other)
+}
+
 /// Maximum number of segments of one packet or RDMA Read request that are examined.
 pub(super) const MAX_ADJACENT: usize = 256;
 
@@ -56,7 +64,7 @@ impl ConnectionRpcState {
     }
 
     /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other
-    /// segments of the chunk contain the rest; open Transactions take precedence.
+    /// segments of the chunk contain the rest: of the latest Call that waits for the bytes, or else of the latest one.
     pub(crate) fn find_segment(
         &self,
         transactions: &TrackedTransactionTable,
@@ -65,27 +73,31 @@ impl ConnectionRpcState {
     ) -> RdmaAttribution {
         let RdmaMemoryRange { handle, offset, length } = range;
         let Some(uses) = self.handles.get(&(side, handle)) else { return RdmaAttribution::default() };
-        let (mut closed, mut begins_in) = (None, None);
+        let (mut containing, mut begins_in) = (None, None);
         for AdvertisedSegment { key, segment_index: at, .. } in uses.candidates_at(offset) {
+            if is_preceded((true, key), containing) {
+                continue;
+            }
             let Some(entry) = transactions.get(key) else { continue };
             let Some(segment) = entry.segment_at(at).filter(|segment| segment.handle == handle) else {
                 continue;
             };
             if segment.contains_range(offset, length.into()) {
-                if entry.is_open() {
-                    return key.to_attribution(at);
+                let precedence = (entry.is_open() || segment.lacks_returned_byte(offset), key);
+                if !is_preceded(precedence, containing) {
+                    containing = Some((precedence, at));
                 }
-                closed = closed.or(Some((key, at)));
-            } else if begins_in.is_none() && entry.is_open() && segment.contains_range(offset, 1) {
-                begins_in = Some((key, at));
+            } else if entry.is_open() && segment.contains_range(offset, 1) && !is_preceded((true, key), begins_in) {
+                begins_in = Some(((true, key), at));
             }
         }
-        if let Some(first) = begins_in
-            && self.does_chunk_contain(transactions, side, range, first)
+        if let Some((precedence, at)) = begins_in
+            && !is_preceded(precedence, containing)
+            && self.does_chunk_contain(transactions, side, range, (precedence.1, at))
         {
-            return first.0.to_attribution(first.1);
+            return precedence.1.to_attribution(at);
         }
-        closed.map_or(RdmaAttribution::default(), |(key, at)| key.to_attribution(at))
+        containing.map_or(RdmaAttribution::default(), |((_, key), at)| key.to_attribution(at))
     }
 
     /// Adds the segments of a message's chunks to the handle table.

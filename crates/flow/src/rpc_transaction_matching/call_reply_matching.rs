@@ -319,7 +319,7 @@ impl ConnectionRpcState {
         let lacks_writes = lacks_writes(transaction);
         entry.is_refused = context.packet_meta.is_refused();
         if lacks_writes {
-            self.adopt_overlapping_writes(context.transaction_table, requester, key);
+            self.adopt_overlapping_writes(context, requester, key);
         }
         context.transaction_table.close(key, *context.packet_meta);
         let credits = &mut self.credits[requester];

@@ -467,3 +467,135 @@ fn an_rdma_write_outside_advertised_memory_is_in_no_transaction() {
     let outcome = expect(&frames, &["#1 c1 > 7 READ NFS3_OK call 4 reply 7 w[0/0/1024]"]);
     assert_eq!(outcome.undecoded(), [(UndecodedReason::WriteToUnknownMemory, 2)]);
 }
+
+/// Runs frames in a flow that emits answered Transactions at once: later ones take their places in the table.
+fn run_without_lingering(frames: &[Vec<u8>]) -> Outcome {
+    let limits = FlowLimits { lingering_transactions: 0, ..FlowLimits::default() };
+    run_within(limits, frames, |_| usize::MAX)
+}
+
+/// A READ whose Reply is in a Reply chunk: the Call, the RDMA Write and the Reply.
+fn long_read(link: &mut Link, xid: u32, sink: Memory) -> [Frames; 3] {
+    let reply = read_reply_inline(xid, &data(900));
+    [
+        link.send(Client, &read_call(xid, 900).reply(&[sink])),
+        link.write(Server, sink, &reply.body),
+        link.send(Server, &reply.clone().nomsg().reply(&[sink.of(reply.body.len() as u32)])),
+    ]
+}
+
+/// A client with one handle for all its memory. The hung Call is in the place of an earlier one, so that its key is not
+/// in the order of the places.
+#[test]
+fn reused_buffer_belongs_to_newest_call() {
+    let mut link = Link::new(17);
+    let (sink, other) = (memory(0xb1, 0x1000, 2048), memory(0xb1, 0x9000, 2048));
+    let earlier = getattr(&mut link, 6);
+    let [hung, ..] = long_read(&mut link, 7, sink);
+    let [call, write, reply] = long_read(&mut link, 8, sink);
+    let [latest, ..] = long_read(&mut link, 9, other);
+    let outcome = run_without_lingering(&[earlier, hung, call, latest, write, reply].concat());
+    let lines = outcome.lines();
+    assert_eq!(lines[1], "#2 c1 > 8 READ NFS3_OK call 4 reply 7 rc[944/944/2048@6-6]");
+    assert!(lines[2].starts_with("#3 c1 > 7 READ - call 3 rc[0/-/2048]"), "{lines:?}");
+    assert_eq!(outcome.undecoded(), []);
+}
+
+/// Hung Calls had smaller buffers in the memory of a new Call.
+#[test]
+fn many_hung_buffers_hide_no_call() {
+    let mut link = Link::new(17);
+    let sink = memory(0xb1, 0x1000, 8192);
+    let mut frames = Vec::new();
+    for at in 0..40 {
+        let hung = memory(0xb1, 0x1000 + u64::from(at % 20) * 200, 200);
+        frames.extend(link.send(Client, &read_call(100 + at, 200).write(&[hung])));
+    }
+    frames.extend(link.send(Client, &read_call(8, 8192).write(&[sink])));
+    frames.extend(link.send(Client, &read_call(9, 10).write(&[memory(0xb1, 0x9000, 10)])));
+    for part in (0..8192).step_by(128) {
+        frames.extend(link.write(Server, sink.from(part), &data(128)));
+    }
+    frames.extend(link.send(Server, &read_reply(8, 8192).write(&[sink])));
+    let outcome = run_without_lingering(&frames);
+    assert_eq!(outcome.lines()[0], "#1 c1 > 8 READ NFS3_OK call 41 reply 107 w[8192/8192/8192@43-106]");
+    assert_eq!(outcome.undecoded(), []);
+}
+
+/// An RDMA Write that was lost before the capture point and repeated after the Reply, to the buffer of a hung Call.
+#[test]
+fn repeated_write_fills_answered_call() {
+    let mut link = Link::new(17);
+    let sink = memory(0xb1, 0x1000, 2048);
+    let [hung, ..] = long_read(&mut link, 7, sink);
+    let call = link.send(Client, &read_call(8, 2048).write(&[sink]));
+    let write = link.write(Server, sink, &data(2048));
+    let reply = link.send(Server, &read_reply(8, 2048).write(&[sink]));
+    let outcome = run(&[hung, call, reply, write].concat());
+    let lines = outcome.lines();
+    assert_eq!(lines[0], "#1 c1 > 8 READ NFS3_OK call 2 reply 3 w[2048/2048/2048@4-5]");
+    assert!(lines[1].starts_with("#2 c1 > 7 READ - call 1 rc[0/-/2048]"), "{lines:?}");
+}
+
+/// Data of a Call whose Reply is missing do not replace those of a later Call with the same buffer.
+#[test]
+fn data_before_a_call_are_not_its_own() {
+    let mut link = Link::new(17);
+    let sink = memory(0xb1, 0x1000, 2048);
+    let [hung, written, _] = long_read(&mut link, 7, sink);
+    let [call, _, reply] = long_read(&mut link, 8, sink);
+    let outcome = run(&[hung, written, call, reply].concat());
+    let lines = outcome.lines();
+    assert_eq!(lines[0], "#1 c1 > 8 READ - call 3 reply 4 rc[0/944/2048] missing replychunk:0-943");
+    assert!(lines[1].starts_with("#2 c1 > 7 READ - call 1 rc[944/-/2048@2-2]"), "{lines:?}");
+}
+
+/// Two Calls in flight offer the same memory. RFC 8166 section 4.4.1 asks Requesters not to.
+#[test]
+fn shared_memory_has_coverage_and_content() {
+    let mut link = Link::new(17);
+    let sink = memory(0xb1, 0x1000, 2048);
+    let [one, write, reply] = long_read(&mut link, 7, sink);
+    let [other, ..] = long_read(&mut link, 8, sink.from(8).of(1024));
+    let outcome = run(&[one, other, write[..].to_vec(), reply].concat());
+    let lines = outcome.lines();
+    assert_eq!(lines[0], "#1 c1 > 7 READ NFS3_OK call 1 reply 4 rc[944/944/2048@3-3]");
+    // Written in parts, of which the later Call takes those in its memory.
+    let mut link = Link::new(18);
+    let [one, _, reply] = long_read(&mut link, 7, sink);
+    let [other, ..] = long_read(&mut link, 8, sink.from(8).of(1024));
+    let body = read_reply_inline(7, &data(900)).body;
+    let (head, tail) = body.split_at(400);
+    let parts = [link.write(Server, sink, head), link.write(Server, sink.from(400), tail)].concat();
+    let lines = run(&[one, other, parts, reply].concat()).lines();
+    assert_eq!(lines[0], "#1 c1 > 7 READ NFS3_OK call 1 reply 5 rc[944/944/2048@3-3]");
+}
+
+/// A segment that begins at the end of the address space, and one at its start.
+#[test]
+fn memory_at_the_end_of_the_space() {
+    for start in [u64::MAX - 9, u64::MAX - 31, u64::MAX] {
+        let mut link = Link::new(17);
+        let (sink, other) = (memory(7, start, 100), memory(7, 0, 100));
+        let frames = [
+            link.send(Client, &read_call(7, 100).write(&[sink])),
+            link.write(Server, sink, &data(20)),
+            link.send(Client, &read_call(8, 100).write(&[other])),
+            link.write(Server, other, &data(100)),
+            link.send(Server, &read_reply(7, 100).write(&[sink])),
+            link.send(Server, &read_reply(8, 100).write(&[other])),
+        ]
+        .concat();
+        let lines = run(&frames).lines();
+        // What lies below the end of the space is missing, what lies above its start was written.
+        let below = (u64::MAX - start).min(99) + 1;
+        let expected = match below.checked_sub(20).filter(|missing| *missing > 0) {
+            Some(missing) => format!("w[{}/100/100@2-2] missing write:0:20-{}", 100 - missing, 20 + missing - 1),
+            None => "w[100/100/100@2-2]".to_owned(),
+        };
+        assert_eq!(lines[0], format!("#1 c1 > 7 READ NFS3_OK call 1 reply 5 {expected}"));
+        // A segment of which nothing was written wraps within one missing range.
+        let unwritten = without(&frames, &[2]);
+        assert_eq!(run(&unwritten).lines().len(), 2);
+    }
+}

@@ -146,12 +146,10 @@ impl Deed {
 pub(crate) enum Region {
     /// The handle used last.
     Each(u32),
-    /// The handle of the region, and its first byte that is free. Buffers are used again after the end of the region.
-    One { handle: u32, free: u64 },
+    /// The handle of the region, its first byte that is free, its length, and the distance of its buffers; 1 if they are
+    /// anywhere. Buffers are used again after the end of the region.
+    One { handle: u32, free: u64, length: u64, distance: u64 },
 }
-
-/// Length of the region of a client that has one for all its memory: room for many more segments than are in use.
-const REGION_BYTES: u64 = 64 << 20;
 
 impl Region {
     fn allocate(&mut self, dice: &mut Dice, length: usize) -> (u32, u64) {
@@ -160,11 +158,13 @@ impl Region {
                 *handle += 1;
                 (*handle, ((dice.below(1 << 20) as u64) << 32) + dice.below(4096) as u64)
             }
-            Self::One { handle, free } => {
-                if *free + length as u64 > REGION_BYTES {
+            Self::One { handle, free, length: region, distance } => {
+                if *free + length as u64 > *region {
                     *free = 0;
                 }
-                let offset = *free + if dice.one_in(3) { 0 } else { dice.below(4096) as u64 };
+                let is_anywhere = *distance == 1 && !dice.one_in(3);
+                let gap = if is_anywhere { dice.below(4096) as u64 } else { 0 };
+                let offset = (*free + gap).next_multiple_of(*distance);
                 // Segments without bytes have distinct offsets, too.
                 *free = offset + length.max(1) as u64;
                 (*handle, 0xffff_8880_0000_0000 + offset)

@@ -32,6 +32,8 @@ pub(crate) struct Fabric {
     pub(crate) write_firsts: Vec<usize>,
     /// Those of conversations that were alone on the connection, with the XID.
     pub(crate) firsts_alone: Vec<(u32, Vec<usize>)>,
+    /// Frames of the Replies of conversations without loss, with the XID.
+    pub(crate) replies: Vec<(u32, std::ops::Range<usize>)>,
     /// Distinguishes connections between the same hosts, by client port and queue pairs.
     pub(crate) connection: u16,
 }
@@ -77,6 +79,7 @@ impl Fabric {
             first_reply: None,
             write_firsts: Vec::new(),
             firsts_alone: Vec::new(),
+            replies: Vec::new(),
             connection: 0,
         }
     }

@@ -229,14 +229,49 @@ fn batch(seed: u64, kind: Kind) {
     check(seed, &mut dice, &conversations, kind);
 }
 
+/// Length of the region of a client that has one for all its memory: room for many more segments than are in use.
+const REGION_BYTES: u64 = 64 << 20;
+
+/// Lengths of regions whose buffers are soon used again, with the distances of the buffers: room for the Calls in
+/// flight.
+const SMALL_REGIONS: [(u64, u64); 2] = [(512 << 10, 1), (4 << 20, 64 << 10)];
+
+fn roll_shared(dice: &mut Dice, (length, distance): (u64, u64)) -> Vec<Conversation> {
+    let spoken = Dialect::ALL[dice.below(4)];
+    let mut region = Region::One { handle: 0x1efe_b624, free: 0, length, distance };
+    (0..SHARED_BATCH).map(|at| Conversation::roll(dice, spoken, 0x4000_0000 + at, &mut region)).collect()
+}
+
 /// Generates and checks a connection of a client with one memory region.
 fn shared_batch(seed: u64, kind: Kind) {
     let mut dice = Dice::new(seed);
-    let spoken = Dialect::ALL[dice.below(4)];
-    let mut region = Region::One { handle: 0x1efe_b624, free: 0 };
-    let conversations: Vec<_> =
-        (0..SHARED_BATCH).map(|at| Conversation::roll(&mut dice, spoken, 0x4000_0000 + at, &mut region)).collect();
+    let conversations = roll_shared(&mut dice, (REGION_BYTES, 1));
     check(seed, &mut dice, &conversations, kind);
+}
+
+/// Generates a connection of a client with a small memory region, of which the capture lacks some Replies. The others
+/// are complete, and have their own data.
+fn lossy_shared_batch(seed: u64, region: (u64, u64)) {
+    let mut dice = Dice::new(seed);
+    let conversations = roll_shared(&mut dice, region);
+    let mut fabric = Fabric::new(Kind::Roce, [256, 512, 1024][dice.below(3)]);
+    speech::greet(&mut dice, conversations[0].dialect, &mut fabric);
+    speech::speak(&mut dice, &conversations, &mut fabric);
+    let first_reply = fabric.first_reply.unwrap_or(0);
+    let mut lost = fabric.replies.clone();
+    lost.retain(|(_, frames)| frames.start > first_reply && dice.one_in(5));
+    let lost_frames: Vec<_> = lost.iter().flat_map(|(_, frames)| frames.clone()).collect();
+    let transactions = inspect(&fabric.frames, &lost_frames);
+    for conversation in &conversations {
+        let said = format!("SEED={seed} {:?}, lost {lost:x?}", conversation.dialect);
+        let transaction = transactions.iter().find(|one| one.xid.0 == conversation.xid).expect(&said);
+        if lost.iter().any(|(xid, _)| *xid == conversation.xid) {
+            assert!(transaction.reply.is_none(), "{said}");
+            continue;
+        }
+        assert_eq!(transaction.missing_parts(), [], "{said}, XID {:#x}", conversation.xid);
+        hold(transaction, conversation, &said);
+    }
 }
 
 /// Sends conversations over a connection, and compares the Transactions with them.
@@ -392,6 +427,14 @@ fn generated_conversations_over_iwarp_are_decoded_accounted_and_encoded() {
 #[test]
 fn shared_region_over_rocev2() {
     seeds(5, SHARED_BATCH).for_each(|seed| shared_batch(seed, Kind::Roce));
+}
+
+/// Calls without Replies keep the memory that the client uses again.
+#[test]
+fn shared_region_without_some_replies() {
+    for region in SMALL_REGIONS {
+        seeds(5, SHARED_BATCH).for_each(|seed| lossy_shared_batch(seed, region));
+    }
 }
 
 /// The directions of the connection are joined after a Reply with Read chunks.

@@ -109,6 +109,7 @@ pub(crate) fn speak(dice: &mut Dice, conversations: &[Conversation], fabric: &mu
                     }
                 }
                 Some(Step::Reply) => {
+                    let begin = fabric.frames.len();
                     for (at, send) in conversation.reply_sends.iter().enumerate() {
                         let is_last = at + 1 == conversation.reply_sends.len();
                         let handle = conversation.invalidate.filter(|_| is_last);
@@ -118,6 +119,9 @@ pub(crate) fn speak(dice: &mut Dice, conversations: &[Conversation], fabric: &mu
                         }
                     }
                     fabric.first_reply.get_or_insert(fabric.frames.len());
+                    if conversation.done.is_none() && conversation.reply_reads.is_empty() {
+                        fabric.replies.push((conversation.xid, begin..fabric.frames.len()));
+                    }
                 }
                 Some(Step::Done(done)) => fabric.send(Side::Client, done),
                 None => {
