@@ -58,11 +58,22 @@ const CRC_EFFORT_FACTOR: usize = 16;
 impl FpduSearchBudget {
     /// Creates the budget for a segment of `length` bytes.
     pub(super) fn for_segment(length: usize) -> Self {
-        Self(Cell::new(length.saturating_mul(CRC_EFFORT_FACTOR)))
+        Self::new(length.saturating_mul(CRC_EFFORT_FACTOR))
+    }
+
+    /// Creates a budget of a number of bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(Cell::new(bytes))
+    }
+
+    /// Returns the bytes that are left.
+    #[cfg(test)]
+    pub(super) fn remaining(&self) -> usize {
+        self.0.get()
     }
 
     /// Returns `true` if a CRC over `bytes` bytes fits the budget, and subtracts them.
-    fn try_spend(&self, bytes: usize) -> bool {
+    pub(super) fn try_spend(&self, bytes: usize) -> bool {
         let remaining = self.0.get().checked_sub(bytes);
         self.0.set(remaining.unwrap_or(0));
         remaining.is_some()

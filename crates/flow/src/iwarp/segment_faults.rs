@@ -13,6 +13,7 @@ use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::CrcUse;
+use super::fpdu_search::FpduSearchBudget;
 use super::outstanding_rdma_read::OutstandingRdmaRead;
 use super::stream_byte_cursor::StreamByteCursor;
 use crate::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
@@ -41,11 +42,28 @@ pub(super) fn fault_of_fpdu(bytes: &[u8], header: FpduHeader, crc_use: CrcUse) -
 /// segment.
 const MAX_LENGTH_SEARCH_BYTES: usize = 16 << 10;
 
+/// Bytes over which CRCs may be computed in this search, as a multiple of the bytes that are searched: bytes may look
+/// like headers everywhere.
+const LENGTH_CRC_EFFORT_FACTOR: usize = 64;
+
+/// Number of CRCs of each possible end.
+const CRCS_PER_END: usize = 5;
+
 /// Returns the deviation of an FPDU, at a known position, whose CRC is not where its ULPDU_Length says, with its length
 /// in bytes: another end has a CRC that is right, for the FPDU as it is or with the ULPDU_Length of that end. It ends
 /// with its TCP segment or before another FPDU. `bytes` are those of the segment from there on.
 #[cold]
 pub(super) fn ulpdu_length_fault(bytes: &[u8], header: FpduHeader) -> Option<(RdmapFault, usize)> {
+    let effort = bytes.len().saturating_mul(LENGTH_CRC_EFFORT_FACTOR);
+    ulpdu_length_fault_within(bytes, header, &FpduSearchBudget::new(effort))
+}
+
+/// [`ulpdu_length_fault`] with CRCs over as many bytes as `budget` has.
+fn ulpdu_length_fault_within(
+    bytes: &[u8],
+    header: FpduHeader,
+    budget: &FpduSearchBudget,
+) -> Option<(RdmapFault, usize)> {
     // An FPDU beyond its TCP segment is usual, one that ends in it was read to its end.
     let is_beyond = header.fpdu_length() > bytes.len();
     let searched = if is_beyond { 0 } else { bytes.len().min(MAX_LENGTH_SEARCH_BYTES) };
@@ -55,7 +73,8 @@ pub(super) fn ulpdu_length_fault(bytes: &[u8], header: FpduHeader) -> Option<(Rd
     // Another number of bytes of padding.
     let same = Some(header.fpdu_length()).filter(|end| *end <= searched);
     let whole = Some(bytes.len()).filter(|end| end % 4 == 0 && *end >= smallest && *end != header.fpdu_length());
-    same.into_iter().chain(whole).chain(behind).find_map(|end| {
+    let ends = same.into_iter().chain(whole).chain(behind);
+    ends.take_while(|end| budget.try_spend(CRCS_PER_END * end)).find_map(|end| {
         let length = length_by_crc(bytes.get(..end)?)?;
         let fault = RdmapFault::UlpduLength { announced: header.ulpdu_length, length };
         Some((fault, end))
@@ -389,4 +408,61 @@ fn response_fault(
     let returned_bytes = end - message.start;
     (is_last && returned_bytes != u64::from(read.length))
         .then_some(RdmapFault::ResponseLength { length: returned_bytes, requested: read.length })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT_BYTES: usize = 16 << 10;
+
+    /// Returns the deviation and the bytes over which CRCs were computed.
+    fn search(bytes: &[u8], effort: usize) -> (Option<(RdmapFault, usize)>, usize) {
+        let (header, _) = FpduHeader::decode(bytes, 0, &mut NullFieldObserver).unwrap();
+        let budget = FpduSearchBudget::new(effort);
+        let found = ulpdu_length_fault_within(bytes, header, &budget);
+        (found, effort - budget.remaining())
+    }
+
+    /// Bytes that look like the headers of an RDMA Write everywhere.
+    fn headers(length: usize) -> Vec<u8> {
+        [0, 0x20, 0xc1, 0x40].into_iter().cycle().take(length).collect()
+    }
+
+    /// Returns an FPDU with a CRC and the ULPDU_Length `announced`.
+    fn fpdu(ulpdu: &[u8], announced: u16) -> Vec<u8> {
+        let mut fpdu = [&announced.to_be_bytes()[..], ulpdu].concat();
+        fpdu.resize(fpdu.len().next_multiple_of(4), 0);
+        let crc = RunningFpduCrc::compute(&fpdu).to_wire_bytes();
+        [fpdu, crc.to_vec()].concat()
+    }
+
+    #[test]
+    fn length_search_grows_with_the_segment() {
+        for length in [SEGMENT_BYTES / 2, SEGMENT_BYTES, 4 * SEGMENT_BYTES] {
+            let bytes = headers(length);
+            let (_, unlimited) = search(&bytes, usize::MAX);
+            assert!(unlimited > 1000 * LENGTH_CRC_EFFORT_FACTOR * length / 64, "{unlimited} bytes");
+            let (found, spent) = search(&bytes, LENGTH_CRC_EFFORT_FACTOR * length);
+            assert_eq!(found, None);
+            assert!(spent <= LENGTH_CRC_EFFORT_FACTOR * length, "{spent} bytes");
+        }
+    }
+
+    /// The end of an FPDU is found behind as many false ones as real data has.
+    #[test]
+    fn length_search_passes_false_ends() {
+        let mut ulpdu = vec![0xc1, 0x40];
+        ulpdu.resize(9998, 7);
+        for at in (1000..9000).step_by(1000) {
+            ulpdu[at - 2..at + 2].copy_from_slice(&headers(4));
+        }
+        let announced = 5000;
+        let wrong = fpdu(&ulpdu, announced);
+        let right_end = wrong.len();
+        let bytes = [wrong, fpdu(&ulpdu[..4000], 4000)].concat();
+        let (header, _) = FpduHeader::decode(&bytes, 0, &mut NullFieldObserver).unwrap();
+        let fault = RdmapFault::UlpduLength { announced, length: 9998 };
+        assert_eq!(ulpdu_length_fault(&bytes, header), Some((fault, right_end)));
+    }
 }
