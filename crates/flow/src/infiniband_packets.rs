@@ -665,11 +665,17 @@ fn take_answered_part<'a>(
     }
 }
 
+/// Maximum number of ranges that a Reply returns and that were not seen, for which lost RDMA Writes are inferred: they
+/// are examined for each copy of the Reply, and hostile captures have many.
+const MAX_UNSEEN_RANGES: usize = 4096;
+
 /// Returns the ranges that a Reply reports as written but for which no RDMA Write was captured.
 fn unseen_write_ranges(transaction: &Transaction) -> Vec<RdmaMemoryRange> {
     let chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
     let segments = chunks.flat_map(|chunk| &chunk.segments);
-    segments.flat_map(|segment| segment.unmoved_memory(segment.returned_bytes())).collect()
+    let unmoved = segments.flat_map(|segment| segment.unmoved_memory(segment.returned_bytes()));
+    let ranges: Vec<_> = unmoved.take(MAX_UNSEEN_RANGES + 1).collect();
+    if ranges.len() > MAX_UNSEEN_RANGES { Vec::new() } else { ranges }
 }
 
 fn queue_pair_path(datagram: &InnermostNetworkPacket<'_>, packet: &InfinibandPacket<'_>) -> QueuePairFlowKey {

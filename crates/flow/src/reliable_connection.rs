@@ -21,7 +21,7 @@ use super::early_packet_buffer::{OrphanReadResponse, OrphanWritePacket};
 use super::extended_psn::ExtendedPsn;
 use super::frame_kind::FrameContentKind;
 use super::infiniband_message_reassembly::{DeliverablePacketRange, InfinibandMessageReassembler};
-use super::lost_write_placement::{self, PlacedWrite, WritePacket};
+use super::lost_write_placement::{self, PlacedWrite, PlacementSteps, WritePacket};
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, RdmaMemoryRange, RdmaOperation, RdmaSendMessage};
 
@@ -378,16 +378,18 @@ impl RequesterPacketState {
 
     /// Returns the end of the last known message, RDMA Write or RDMA Read before a sequence number.
     fn ends_before(&self, sequence: ExtendedPsn, mtu: u32) -> Option<ExtendedPsn> {
-        let span = self.spans.iter().rev().find(|span| span.first < sequence);
+        let spans = self.spans.partition_point(|span| span.first < sequence);
+        let span = spans.checked_sub(1).and_then(|at| self.spans.get(at));
         let span = span.map(|span| span.first + u64::from(span.range.length.div_ceil(mtu).max(1)));
-        let sent = self.sent_messages.iter().rev().find(|sent| sent.first < sequence).map(|sent| sent.last + 1);
+        let sent = self.sent_messages.partition_point(|sent| sent.first < sequence);
+        let sent = sent.checked_sub(1).and_then(|at| self.sent_messages.get(at)).map(|sent| sent.last + 1);
         span.max(sent).map(|end| end.min(sequence))
     }
 
     /// Returns `true` if a known message, RDMA Write or RDMA Read begins at a sequence number.
     fn begins_at(&self, sequence: ExtendedPsn) -> bool {
-        self.spans.iter().rev().any(|span| span.first == sequence)
-            || self.sent_messages.iter().rev().any(|sent| sent.first == sequence)
+        self.spans.binary_search_by_key(&sequence, |span| span.first).is_ok()
+            || self.sent_messages.binary_search_by_key(&sequence, |sent| sent.first).is_ok()
     }
 
     /// Infers the place of RDMA Writes whose First packet was lost from the unseen part of the memory that a
@@ -407,12 +409,13 @@ impl RequesterPacketState {
             orphans.map(|orphan| (self.extend_psn(orphan.psn), orphan.is_last, orphan.length)).collect();
         orphans.sort_unstable();
         orphans.dedup_by_key(|(sequence, ..)| *sequence);
-        let writes = self.fill_gaps(&orphans, &holes, path_mtu);
+        let mut steps = PlacementSteps::new();
+        let writes = self.fill_gaps(&orphans, &holes, path_mtu, &mut steps);
         if !writes.is_empty() {
             return writes;
         }
-        let mut writes = self.extend_inferred_write(&orphans, &holes, mtu);
-        let mut holes = holes.into_iter();
+        let mut writes = self.extend_inferred_write(&orphans, &holes, mtu, &mut steps);
+        let mut holes = &holes[..];
         let mut start: Option<ExtendedPsn> = None;
         for (sequence, ends, length) in orphans {
             // An operation that begins in between ends the packets before it.
@@ -442,12 +445,12 @@ impl RequesterPacketState {
             let fits = |hole: &RdmaMemoryRange| {
                 hole.length > captured_length && path_mtu.can_hold(lost_count, hole.length - captured_length, length)
             };
-            let mut remaining_holes = holes.clone();
-            if let Some(hole) = remaining_holes.find(fits) {
+            let searched = holes.iter().take_while(|_| steps.take(1));
+            if let Some((index, hole)) = searched.enumerate().find(|(_, hole)| fits(hole)) {
                 let offset = hole.offset.wrapping_add(u64::from(hole.length - captured_length));
-                let range = RdmaMemoryRange { offset, length: captured_length, ..hole };
+                let range = RdmaMemoryRange { offset, length: captured_length, ..*hole };
                 writes.push(HeadlessRdmaWriteRange { first, range });
-                holes = remaining_holes;
+                holes = holes.get(index + 1..).unwrap_or_default();
             }
         }
         writes.sort_unstable_by_key(|target| target.first);
@@ -461,11 +464,13 @@ impl RequesterPacketState {
         orphans: &[(ExtendedPsn, bool, u32)],
         holes: &[RdmaMemoryRange],
         path_mtu: ObservedPathMtu,
+        steps: &mut PlacementSteps,
     ) -> Vec<HeadlessRdmaWriteRange> {
         let mtus = path_mtu.0.as_ref().map_or(&ObservedPathMtu::ALL[..], std::slice::from_ref);
-        let mut filled = mtus.iter().map(|mtu| self.fill_gaps_with(orphans, holes, *mtu)).filter(|all| !all.is_empty());
-        match (filled.next(), filled.next()) {
-            (Some(writes), None) => writes,
+        let filled = mtus.iter().map(|mtu| self.fill_gaps_with(orphans, holes, *mtu, steps));
+        let filled: Vec<_> = filled.filter(|all| !all.is_empty()).take(2).collect();
+        match <[_; 1]>::try_from(filled) {
+            Ok([writes]) if !steps.is_exhausted() => writes,
             _ => Vec::new(),
         }
     }
@@ -475,6 +480,7 @@ impl RequesterPacketState {
         orphans: &[(ExtendedPsn, bool, u32)],
         mut holes: &[RdmaMemoryRange],
         mtu: u32,
+        steps: &mut PlacementSteps,
     ) -> Vec<HeadlessRdmaWriteRange> {
         let mut packets: Vec<_> = { orphans.iter() }
             .map(|(sequence, is_last, length)| WritePacket { sequence: *sequence, is_last: *is_last, length: *length })
@@ -492,7 +498,7 @@ impl RequesterPacketState {
             if of_gap.is_empty() {
                 break;
             }
-            if let Some((placed, count)) = lost_write_placement::fill_gap(start..end, &of_gap, holes, mtu) {
+            if let Some((placed, count)) = lost_write_placement::fill_gap(start..end, &of_gap, holes, mtu, steps) {
                 holes = holes.get(..holes.len() - count).unwrap_or_default();
                 let places = placed.into_iter().rev();
                 writes.extend(places.map(|PlacedWrite { first, range }| HeadlessRdmaWriteRange { first, range }));
@@ -504,8 +510,9 @@ impl RequesterPacketState {
 
     /// Returns the sequence number at which the next known message, RDMA Write or RDMA Read after another begins.
     fn next_begin(&self, sequence: ExtendedPsn) -> Option<ExtendedPsn> {
-        let span = self.spans.iter().map(|span| span.first).find(|first| *first > sequence);
-        let sent = self.sent_messages.iter().map(|sent| sent.first).find(|first| *first > sequence);
+        let span = self.spans.get(self.spans.partition_point(|span| span.first <= sequence)).map(|span| span.first);
+        let sent = self.sent_messages.partition_point(|sent| sent.first <= sequence);
+        let sent = self.sent_messages.get(sent).map(|sent| sent.first);
         span.into_iter().chain(sent).min()
     }
 
@@ -516,12 +523,14 @@ impl RequesterPacketState {
         orphans: &[(ExtendedPsn, bool, u32)],
         holes: &[RdmaMemoryRange],
         mtu: u32,
+        steps: &mut PlacementSteps,
     ) -> Vec<HeadlessRdmaWriteRange> {
         let mut writes = Vec::new();
         for span in self.spans.iter().filter(|span| span.is_inferred && !span.is_read) {
-            let preceding = orphans.iter().rev().skip_while(|(sequence, ..)| *sequence >= span.first);
+            let count = orphans.partition_point(|(sequence, ..)| *sequence < span.first);
+            let preceding = orphans.iter().take(count).rev();
             let run = (1..).zip(preceding).take_while(|(distance, (sequence, is_last, length))| {
-                sequence + distance == span.first && !is_last && *length == mtu
+                sequence + distance == span.first && !is_last && *length == mtu && steps.take(1)
             });
             let count = run.count() as u32;
             let length = count.saturating_mul(mtu);
@@ -529,7 +538,7 @@ impl RequesterPacketState {
             let fits = |hole: &RdmaMemoryRange| {
                 hole.handle == handle && hole.length >= length && hole.offset.wrapping_add(hole.length.into()) == offset
             };
-            if count > 0 && holes.iter().any(fits) {
+            if count > 0 && steps.take(holes.len()) && holes.iter().any(fits) {
                 let first = span.first - u64::from(count);
                 let range = RdmaMemoryRange { handle, offset: offset.wrapping_sub(length.into()), length };
                 writes.push(HeadlessRdmaWriteRange { first, range });

@@ -45,6 +45,12 @@ fn write_chunk(segments: &[(u32, u32, u64)]) -> Vec<u32> {
     list
 }
 
+/// Returns an RDMA_MSG that returns this Write list and no Reply chunk, and a Reply of NFSv3 NULL.
+fn reply(xid: u32, lists: &[u32]) -> Vec<u8> {
+    let header = [&[xid, 1, 32, 0, 0][..], lists].concat();
+    words(&[&header[..], &[xid, 1, 0, 0, 0, 0]].concat())
+}
+
 /// A flow and its clock: each packet is one microsecond after the previous.
 struct Feed {
     flow: Flow,
@@ -252,6 +258,50 @@ fn every_second_packet_of_a_large_write_is_lost() {
 #[test]
 fn every_second_packet_of_a_large_write_comes_from_the_last_to_the_first() {
     partial_write((1..=MANY).rev().map(|number| 2 * number));
+}
+
+/// Middle packets without First and Last, PSNs before them without any packet, and Replies whose RDMA Writes would fill
+/// those.
+#[test]
+fn replies_whose_writes_may_be_anywhere() {
+    const REPLIES: u32 = 200;
+    const SEGMENTS: u32 = 256;
+    const MIDDLES: u32 = 4096;
+    let mut feed = Feed::new();
+    let list = |number: u32| {
+        let segment = |at: u32| (7, 1024, u64::from(number) << 32 | u64::from(at) << 12);
+        write_chunk(&(0..SEGMENTS).map(segment).collect::<Vec<_>>())
+    };
+    let send = |feed: &mut Feed, is_client: bool, psn: u32, message: &[u8]| {
+        let packets: Vec<_> = message.chunks(1024).collect();
+        for (at, packet) in packets.iter().enumerate() {
+            let opcode = match at {
+                0 if packets.len() == 1 => BthOpcode::RC_SEND_ONLY,
+                0 => BthOpcode::RC_SEND_FIRST,
+                last if last + 1 == packets.len() => BthOpcode::RC_SEND_LAST,
+                _ => BthOpcode::RC_SEND_MIDDLE,
+            };
+            match is_client {
+                true => feed.client_sends(opcode, psn + at as u32, packet),
+                false => feed.server_sends(opcode, psn + at as u32, packet),
+            };
+        }
+        psn + packets.len() as u32
+    };
+    let mut calls = send(&mut feed, true, 0, &call(1, &[0, 0]));
+    let mut replies = send(&mut feed, false, 0, &reply(1, &[0, 0]));
+    for number in 2..REPLIES + 2 {
+        calls = send(&mut feed, true, calls, &call(number, &list(number)));
+    }
+    replies += SEGMENTS;
+    for at in 0..MIDDLES {
+        feed.server_sends(BthOpcode::RC_RDMA_WRITE_MIDDLE, replies + at, &[7; 1024]);
+    }
+    replies += MIDDLES;
+    for number in 2..REPLIES + 2 {
+        replies = send(&mut feed, false, replies, &reply(number, &list(number)));
+    }
+    assert_eq!(feed.finish(), u64::from(REPLIES) + 1);
 }
 
 #[test]
