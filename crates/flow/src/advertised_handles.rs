@@ -2,8 +2,8 @@
 //!
 //! A segment is kept until its Transaction is emitted, because an RDMA Write may be sent again after the Reply; some
 //! clients have one handle for all their memory. A Call without a captured Reply may keep memory that its Requester uses
-//! again, so of the segments at one offset the latest is found first: keys are in the order of the Calls. Segments count in the memory of their Transactions
-//! ([`Chunk::heap_bytes`](super::chunk::Chunk)).
+//! again, so of the segments at one offset the latest is found first: keys are in the order of the Calls. Segments count
+//! in the memory of their Transactions ([`Chunk::heap_bytes`](super::chunk::Chunk)).
 
 use std::collections::BTreeSet;
 
