@@ -51,6 +51,12 @@ impl StreamProtocol {
         }
     }
 
+    /// Returns `true` if its messages are decoded.
+    #[inline]
+    pub(super) fn has_messages(&self) -> bool {
+        matches!(self, Self::Records(_) | Self::Mpa(_))
+    }
+
     /// Returns `true` if the next bytes of a side are certainly the content of a message whose header was decoded.
     #[inline]
     pub(super) fn is_within_message(&self, sender: ConnectionSideAOrB, data: CapturedPacketPayload<'_>) -> bool {

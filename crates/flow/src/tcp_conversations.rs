@@ -369,13 +369,14 @@ impl TcpConversation {
 
     /// Returns the number of bytes that wait behind gaps, or for the detection of the protocol.
     pub(super) fn waiting_bytes(&self) -> usize {
-        let stray_bytes = self.stray.as_ref().map_or(0, |stray| stray.bytes.len());
+        let stray_bytes = self.stray.as_ref().map_or(0, |stray| size_of::<StraySegment>() + stray.bytes.len());
         self.directions.0.iter().map(TcpStreamDirection::buffered_bytes).sum::<usize>() + stray_bytes
     }
 
     /// Returns the memory in bytes, without buffered bytes.
     fn memory_bytes(&self) -> usize {
-        STREAM_BYTES + self.protocol.memory_bytes()
+        let directions = self.directions.0.iter().map(TcpStreamDirection::memory_bytes);
+        STREAM_BYTES + self.protocol.memory_bytes() + directions.sum::<usize>()
     }
 
     /// Returns `true` if its eviction loses nothing.

@@ -186,19 +186,24 @@ impl StreamDispatcher<'_> {
     /// Ends both directions: incomplete messages are delivered as far as they were captured.
     fn finish(&mut self) {
         for side in ConnectionSideAOrB::BOTH {
-            self.sender = side;
-            // If nothing is buffered and the connection was evicted, nothing has to be delivered, and no connection is
-            // created.
-            if self.has_connection() || self.protocol.buffered_bytes() > 0 {
-                self.with_context(|protocol, stream_context| match protocol {
-                    StreamProtocol::Mpa(iwarp) => iwarp.finish(side, stream_context),
-                    _ => {
-                        if let Some(records) = record_reader(protocol, side) {
-                            records.finish(stream_context);
-                        }
+            self.finish_side(side);
+        }
+    }
+
+    /// Ends a direction, of which more bytes may follow anywhere.
+    pub(super) fn finish_side(&mut self, side: ConnectionSideAOrB) {
+        self.sender = side;
+        // If nothing is buffered and the connection was evicted, nothing has to be delivered, and no connection is
+        // created.
+        if self.has_connection() || self.protocol.buffered_bytes() > 0 {
+            self.with_context(|protocol, stream_context| match protocol {
+                StreamProtocol::Mpa(iwarp) => iwarp.finish(side, stream_context),
+                _ => {
+                    if let Some(records) = record_reader(protocol, side) {
+                        records.finish(stream_context);
                     }
-                });
-            }
+                }
+            });
         }
     }
 
@@ -288,19 +293,22 @@ impl Flow {
                 _ => self.stats.count_undecoded(UndecodedReason::LateCopy),
             };
         }
-        let anomaly =
+        let mut anomaly =
             self.detect_segment_duplicate(at, sender, packet_meta, segment).then_some(DeliveryAnomaly::CapturedTwice);
-        let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
         // A copy counts if the frame itself was accepted.
         if anomaly.is_some()
             && segment.payload.length > 0
-            && self.streams.get_mut(at).is_some_and(|stream| {
-                let length = segment.payload.length as u32;
-                stream.is_parsed() && !stream.directions[sender].has_accepted(segment.sequence, length)
-            })
+            && let Some(stream) = self.streams.get_mut(at)
+            && (stream.is_parsed() || stream.is_opening())
+            && !stream.directions[sender].has_accepted(segment.sequence, segment.payload.length as u32)
         {
-            return self.ignored_segment(&packet_meta, segment);
+            if !stream.replaces_damaged(sender, datagram, segment) {
+                return self.ignored_segment(&packet_meta, segment);
+            }
+            self.stats.duplicate_frames -= 1;
+            anomaly = None;
         }
+        let packet_meta = PacketMeta { anomaly: anomaly.as_ref(), ..packet_meta };
         let checked;
         let (sender, segment) =
             if anomaly.is_some() || self.expects_segment(at, sender, packet_meta, (datagram, segment)) {
@@ -312,6 +320,9 @@ impl Flow {
                         (sender, &checked)
                     }
                     Err(content) => {
+                        // Its data may be kept.
+                        self.enforce_buffer_limits(at, packet_meta.time);
+                        self.streams.update_deadline(at);
                         self.control_connection_key = self.streams.get_mut(at).and_then(|stream| stream.connection);
                         return content;
                     }

@@ -110,6 +110,28 @@ impl Feed {
         meaning
     }
 
+    /// A TCP segment from port 700 to 2049 or back, without a checksum.
+    fn segment(&mut self, is_call: bool, numbers: [u32; 2], flags: u8, data: &[u8]) {
+        let (hosts, ports) = if is_call { ([CLIENT, SERVER], [700, 2049]) } else { ([SERVER, CLIENT], [2049, 700]) };
+        let mut bytes = vec![0x45, 0];
+        bytes.extend((40 + data.len() as u16).to_be_bytes());
+        bytes.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+        bytes.extend(hosts.concat());
+        bytes.extend(ports.map(u16::to_be_bytes).concat());
+        bytes.extend(words(&numbers));
+        bytes.extend([0x50, flags, 0xff, 0xff, 0, 0, 0, 0]);
+        bytes.extend(data);
+        self.frames += 1;
+        let frame = Frame {
+            number: FrameNumber(self.frames),
+            time: Timestamp(self.frames as i64 * 1000),
+            link: LinkType::RAW,
+            bytes: &bytes,
+            length: bytes.len() as u32,
+        };
+        self.flow.process_frame(&frame);
+    }
+
     fn client_sends(&mut self, opcode: BthOpcode, psn: u32, body: &[u8]) -> FrameContentKind {
         self.packet((CLIENT, SERVER, SERVER_QP), opcode, psn, body)
     }
@@ -323,4 +345,25 @@ fn writes_to_the_far_end_of_stored_memory() {
         feed.write(BthOpcode::RC_RDMA_WRITE_ONLY, number, 7, 60 << 20, 1024);
     }
     assert_eq!(feed.finish(), u64::from(MANY));
+}
+
+/// Segments of one byte after a lost one, each other byte only: ascending, from both ends to the middle, and
+/// descending; their sender has received ever more, or ever less.
+#[test]
+fn segments_after_gap_are_quick() {
+    let orders: [fn(u32) -> u32; 3] = [|at| at, |at| if at % 2 == 0 { at / 2 } else { MANY - at / 2 }, |at| MANY - at];
+    for (order, receives_more) in orders.into_iter().flat_map(|order| [true, false].map(|more| (order, more))) {
+        // More than the segments need: nothing is delivered.
+        let limits = FlowLimits { gap_bytes: 1 << 30, stream_bytes: 1 << 30, ..FlowLimits::default() };
+        let mut feed = Feed { flow: Flow::new(limits), ..Feed::new() };
+        feed.segment(true, [1000, 0], 2, &[]);
+        feed.segment(false, [1 << 30, 1001], 0x12, &[]);
+        let received = (1 << 30) + 1;
+        feed.segment(true, [1001, received], 0x10, &words(&[0x8000_0028, 1, 0, 2, 100_003, 3, 0, 0, 0, 0, 0]));
+        for at in 0..MANY {
+            let received = received + if receives_more { at } else { MANY - at };
+            feed.segment(true, [2000 + 2 * order(at), received], 0x10, &[7]);
+        }
+        assert_eq!(feed.finish(), 1);
+    }
 }

@@ -6,7 +6,7 @@
 //! of the directions differ), otherwise when no retransmission is to be expected any more. Bytes sent after receiving
 //! some of the other direction wait for those.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::num::{NonZeroU32, NonZeroU64};
 use std::ops::Range;
 
@@ -55,8 +55,11 @@ const MAX_ACK_DELAY_NS: u64 = 200_000_000;
 /// Maximum number of frames recorded for one buffered segment.
 const MAX_SEGMENT_FRAMES: usize = 64;
 
-/// Bookkeeping bytes counted per buffered segment.
-const SEGMENT_OVERHEAD_BYTES: usize = 128;
+/// Bookkeeping bytes counted per buffered segment: its place in a map that is half full, and two allocations.
+const SEGMENT_OVERHEAD_BYTES: usize = 256;
+
+/// Maximum number of buffered segments before another one that it corrects.
+const MAX_CORRECTED_SEGMENTS: usize = 64;
 
 /// Returns `true` if a timestamp is not older than another one. RFC 7323 section 5.2.
 fn is_not_older(timestamp: NonZeroU32, other: NonZeroU32) -> bool {
@@ -83,7 +86,7 @@ impl OutOfOrderSegment {
     }
 
     fn counted_bytes(&self) -> usize {
-        SEGMENT_OVERHEAD_BYTES + self.bytes.len()
+        SEGMENT_OVERHEAD_BYTES + self.bytes.len() + size_of_val(self.frames.as_slice())
     }
 
     fn to_stream_bytes(&self) -> StreamBytes<'_> {
@@ -123,8 +126,10 @@ pub(crate) enum SegmentPlace {
 struct ChecksumHistory {
     /// `true` if one was right: a wrong one means damage from then on.
     has_right: bool,
-    /// `true` if one was wrong before any was right, or segments with a wrong one were accepted by their receiver.
+    /// `true` if segments with a wrong one were accepted by their receiver.
     is_misleading: bool,
+    /// `true` if that of the first captured data was wrong: their number may be wrong, too.
+    has_wrong_start: bool,
 }
 
 /// Sequence number range of one direction of a previous incarnation.
@@ -232,8 +237,8 @@ pub(crate) struct TcpStreamDirection {
     /// Position up to which the other direction was delivered. Bytes that were sent after receiving more of it
     /// wait.
     other_reached: StreamPosition,
-    /// Sorted, without overlap, all at or after `next`.
-    out_of_order: VecDeque<OutOfOrderSegment>,
+    /// By their positions, without overlap, all at or after `next`.
+    out_of_order: BTreeMap<StreamPosition, OutOfOrderSegment>,
     buffered_bytes: usize,
     /// `true` if bytes were captured after their acknowledgement.
     is_misordered: bool,
@@ -312,8 +317,24 @@ impl TcpStreamDirection {
 
     /// Returns the position after the last captured byte.
     fn captured_end(&self) -> StreamPosition {
-        let buffered_end = self.out_of_order.back().map_or(0, OutOfOrderSegment::end);
+        let buffered_end = self.out_of_order.last_key_value().map_or(0, |(_, segment)| segment.end());
         self.next_position.unwrap_or(0).max(buffered_end)
+    }
+
+    fn first_buffered(&self) -> Option<&OutOfOrderSegment> {
+        self.out_of_order.first_key_value().map(|(_, segment)| segment)
+    }
+
+    /// Returns the buffered segment that has the byte at a position, or the first one after it.
+    fn buffered_from(&self, position: StreamPosition) -> Option<&OutOfOrderSegment> {
+        let before = self.out_of_order.range(..=position).next_back().filter(|(_, before)| before.end() > position);
+        before.or_else(|| self.out_of_order.range(position..).next()).map(|(_, segment)| segment)
+    }
+
+    fn take_first_buffered(&mut self) -> Option<OutOfOrderSegment> {
+        let (_, segment) = self.out_of_order.pop_first()?;
+        self.buffered_bytes -= segment.counted_bytes();
+        Some(segment)
     }
 
     /// Returns the place of a segment with this number.
@@ -470,7 +491,7 @@ impl TcpStreamDirection {
 
     /// Returns `true` if its bytes wait for the other direction only.
     pub(crate) fn is_waiting_for_peer(&self) -> bool {
-        self.out_of_order.front().is_some_and(|segment| Some(segment.at) == self.next_position)
+        self.first_buffered().is_some_and(|segment| Some(segment.at) == self.next_position)
     }
 
     /// Starts at the number that the answer to its SYN has.
@@ -489,13 +510,42 @@ impl TcpStreamDirection {
     /// Records the checksum of a segment. Returns `true` if it shows damage.
     pub(crate) fn is_damaged(&mut self, checksum: TcpChecksum) -> bool {
         let history = &mut self.checksums;
-        match checksum {
-            TcpChecksum::Good | TcpChecksum::Partial => history.has_right = true,
-            TcpChecksum::Bad if !history.has_right => history.is_misleading = true,
-            TcpChecksum::Bad => return !history.is_misleading,
-            TcpChecksum::Unknown => {}
+        let is_wrong = checksum == TcpChecksum::Bad;
+        history.has_right |= matches!(checksum, TcpChecksum::Good | TcpChecksum::Partial);
+        if self.next_position.is_none() {
+            history.has_wrong_start = is_wrong;
         }
-        false
+        is_wrong && history.has_right && !history.is_misleading
+    }
+
+    /// Returns `true` if bytes with this number precede the first captured ones, whose checksum was wrong, unlike a
+    /// later one: their number was wrong, too.
+    pub(crate) fn precedes_damaged_start(&self, sequence: TcpSequence) -> bool {
+        let ChecksumHistory { has_right, is_misleading, has_wrong_start } = self.checksums;
+        has_wrong_start
+            && has_right
+            && !is_misleading
+            && self.first_sequence.is_none()
+            && self.next_position.is_some()
+            && self.position_of(sequence) < self.from
+    }
+
+    /// Starts again at this number: that of the first captured bytes was wrong.
+    pub(crate) fn restart_at(&mut self, sequence: TcpSequence) {
+        let at = self.position_of(sequence);
+        *self = Self {
+            next_position: Some(at),
+            from: at,
+            acknowledged: if self.acknowledged > at { 0 } else { self.acknowledged },
+            is_captured: self.is_captured,
+            checksums: ChecksumHistory { has_wrong_start: false, ..self.checksums },
+            last: self.last,
+            other_reached: self.other_reached,
+            is_misordered: self.is_misordered,
+            contradictions: self.contradictions,
+            stray_frames: self.stray_frames,
+            ..Self::default()
+        };
     }
 
     /// Keeps a segment with a wrong checksum. The receiver discards it (RFC 9293 section 3.1), unless it was damaged
@@ -569,6 +619,12 @@ impl TcpStreamDirection {
         self.end = Some(self.position_of(sequence));
     }
 
+    /// Returns the memory in bytes, without the buffered segments.
+    #[inline]
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.unacknowledged_messages.capacity() * size_of::<(StreamPosition, TransactionSlabKey, RpcMessageKind)>()
+    }
+
     /// Returns the memory of the buffered segments in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes + self.doubtful.as_ref().map_or(0, |segment| segment.counted_bytes())
@@ -619,12 +675,12 @@ impl TcpStreamDirection {
         let at = self.position_of(sequence);
         let end = at + u64::from(length);
         let fills_reported_gap =
-            || self.is_gap_requested && self.out_of_order.front().is_some_and(|segment| end <= segment.at);
+            || self.is_gap_requested && self.first_buffered().is_some_and(|segment| end <= segment.at);
         (at < next && !self.is_keep_alive(length, end)) || self.is_buffered(at..end) || fills_reported_gap()
     }
 
     fn is_buffered(&self, range: Range<StreamPosition>) -> bool {
-        self.out_of_order.iter().any(|segment| segment.at < range.end && range.start < segment.end())
+        self.buffered_from(range.start).is_some_and(|segment| segment.at < range.end)
     }
 
     /// Returns `true` if some of these bytes were delivered, or are buffered.
@@ -666,16 +722,16 @@ impl TcpStreamDirection {
             follows = (segment.bytes.len() == segment.length as usize).then(|| segment.end());
             is_next
         };
-        self.out_of_order.iter().take_while(is_contiguous).flat_map(|segment| segment.bytes.iter().copied())
+        self.out_of_order.values().take_while(is_contiguous).flat_map(|segment| segment.bytes.iter().copied())
     }
 
     /// Iterates over the bytes of the buffered segments.
     pub(crate) fn buffered_payloads(&self) -> impl Iterator<Item = CapturedPacketPayload<'_>> {
-        self.out_of_order.iter().map(|segment| segment.to_stream_bytes().data)
+        self.out_of_order.values().map(|segment| segment.to_stream_bytes().data)
     }
 
     pub(crate) fn buffered_frames(&self) -> impl Iterator<Item = FrameNumber> {
-        self.out_of_order.iter().flat_map(|segment| segment.frames.iter().copied())
+        self.out_of_order.values().flat_map(|segment| segment.frames.iter().copied())
     }
 
     pub(crate) fn deliver_buffered(&mut self, reader: &mut impl TcpDirectionReader) {
@@ -704,8 +760,7 @@ impl TcpStreamDirection {
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
     pub(crate) fn update_other_reached(&mut self, reached: Option<StreamPosition>) -> bool {
         self.other_reached = reached.unwrap_or(StreamPosition::MAX);
-        self.out_of_order
-            .front()
+        self.first_buffered()
             .is_some_and(|segment| Some(segment.at) == self.next_position && segment.received <= self.other_reached)
     }
 
@@ -745,11 +800,10 @@ impl TcpStreamDirection {
         let is_due = received <= self.other_reached;
         // Buffered segments were received, but not delivered before the missing bytes before them.
         let since = self
-            .out_of_order
-            .front()
+            .first_buffered()
             .filter(|segment| self.is_gap_requested && segment.at > next)
             .map(|segment| segment.time);
-        if new_bytes.at == next && is_due && self.out_of_order.front().is_none_or(|segment| segment.at >= end) {
+        if new_bytes.at == next && is_due && self.first_buffered().is_none_or(|segment| segment.at >= end) {
             self.next_position = Some(end);
             let until = packet_meta.time;
             let recovery = since.map(|since| DeliveryAnomaly::Recovered(RetransmissionStall { since, until }));
@@ -771,20 +825,22 @@ impl TcpStreamDirection {
     fn recheck_buffered(&mut self, new_bytes: &StreamBytes<'_>, received: StreamPosition) {
         let Range { start, end } = new_bytes.range();
         if received > 0 {
-            let earlier = self.out_of_order.iter_mut().take_while(|segment| segment.at < end);
-            earlier.for_each(|segment| segment.received = segment.received.min(received));
+            // One that was sent in order has corrected those before it.
+            let before = self.out_of_order.range_mut(..end).rev().map(|(_, segment)| segment);
+            let is_corrected = |segment: &&mut OutOfOrderSegment| segment.received == 0 || segment.received > received;
+            let corrected = before.take_while(is_corrected).take(MAX_CORRECTED_SEGMENTS);
+            corrected.for_each(|segment| segment.received = segment.received.min(received));
         }
         if Some(start) != self.next_position {
             return;
         }
-        while let Some(segment) = self.out_of_order.front().filter(|segment| (start + 1..end).contains(&segment.at)) {
+        while let Some(segment) = self.first_buffered().filter(|segment| (start + 1..end).contains(&segment.at)) {
             let expected = new_bytes.data.bytes.get((segment.at - start) as usize..).unwrap_or_default();
             if segment.bytes.iter().zip(expected).all(|(byte, expected)| byte == expected) {
                 break;
             }
             self.contradictions += 1;
-            self.buffered_bytes -= segment.counted_bytes();
-            self.out_of_order.pop_front();
+            self.take_first_buffered();
         }
     }
 
@@ -795,29 +851,29 @@ impl TcpStreamDirection {
             stream_bytes.within((range.start - start) as u32..(range.end - start) as u32)
         };
         let mut from = start;
-        let mut at = self.out_of_order.partition_point(|segment| segment.end() <= start);
         while from < end {
-            let (hole, overlap) = match self.out_of_order.get(at) {
-                Some(segment) => (from..segment.at.min(end).max(from), segment.at.max(from)..segment.end().min(end)),
-                None => (from..end, end..end),
+            let (at, hole, overlap) = match self.buffered_from(from) {
+                Some(segment) => {
+                    let overlap = segment.at.max(from)..segment.end().min(end);
+                    (segment.at, from..overlap.start.min(end), overlap)
+                }
+                None => (end, from..end, end..end),
             };
             if !hole.is_empty() {
-                self.insert(at, slice(hole), received);
-                at += 1;
+                self.insert(slice(hole), received);
             }
             if overlap.is_empty() {
                 break;
             }
             self.merge_copy(at, slice(overlap.clone()));
             from = overlap.end;
-            at += 1;
         }
     }
 
-    fn insert(&mut self, at: usize, stream_bytes: StreamBytes<'_>, received: StreamPosition) {
+    fn insert(&mut self, stream_bytes: StreamBytes<'_>, received: StreamPosition) {
         let segment = self.to_buffered(stream_bytes, received);
         self.buffered_bytes += segment.counted_bytes();
-        self.out_of_order.insert(at, segment);
+        self.out_of_order.insert(segment.at, segment);
     }
 
     fn to_buffered(&self, stream_bytes: StreamBytes<'_>, received: StreamPosition) -> OutOfOrderSegment {
@@ -832,22 +888,23 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Merges a copy of buffered bytes: the first copy counts, and the second only adds bytes that a snap
-    /// length removed from the first.
-    fn merge_copy(&mut self, at: usize, stream_bytes: StreamBytes<'_>) {
-        let Some(segment) = self.out_of_order.get_mut(at) else { return };
+    /// Merges a copy of bytes in the segment buffered at a position: the first copy counts, and the second only adds
+    /// bytes that a snap length removed from the first.
+    fn merge_copy(&mut self, at: StreamPosition, stream_bytes: StreamBytes<'_>) {
+        let Some(segment) = self.out_of_order.get_mut(&at) else { return };
+        let counted_before = segment.counted_bytes();
         let offset = (stream_bytes.at - segment.at) as usize;
         let stored = segment.bytes.get(offset..).unwrap_or_default();
         if stored.iter().zip(stream_bytes.data.bytes).any(|(stored, copied)| stored != copied) {
             self.contradictions += 1;
         } else if offset <= segment.bytes.len() && offset + stream_bytes.data.bytes.len() > segment.bytes.len() {
             let new_bytes = stream_bytes.data.bytes.get(segment.bytes.len() - offset..).unwrap_or_default();
-            self.buffered_bytes += new_bytes.len();
             segment.bytes.extend_from_slice(new_bytes);
         }
         if segment.frames.len() < MAX_SEGMENT_FRAMES {
             segment.frames.extend_from_slice(stream_bytes.meta.frames);
         }
+        self.buffered_bytes += segment.counted_bytes() - counted_before;
     }
 
     /// Handles a retransmission of delivered bytes. The receiver needs it if it requested the bytes or their
@@ -920,12 +977,11 @@ impl TcpStreamDirection {
     /// Delivers buffered segments that no longer wait; their receiver could not deliver them before `until`, if
     /// known.
     fn deliver_contiguous(&mut self, until: Option<Timestamp>, reader: &mut impl TcpDirectionReader) {
-        while let Some(segment) = self.out_of_order.front()
+        while let Some(segment) = self.first_buffered()
             && Some(segment.at) == self.next_position
             && segment.received <= self.other_reached
-            && let Some(segment) = self.out_of_order.pop_front()
+            && let Some(segment) = self.take_first_buffered()
         {
-            self.buffered_bytes -= segment.counted_bytes();
             self.next_position = Some(segment.end());
             self.ahead_since = self.ahead_since.map(|since| since.max(segment.time));
             let stream_bytes = segment.to_stream_bytes();
@@ -962,7 +1018,7 @@ impl TcpStreamDirection {
                 return Vec::new();
             }
         }
-        if position == next && self.out_of_order.front().is_some_and(|first| first.at > next) {
+        if position == next && self.first_buffered().is_some_and(|first| first.at > next) {
             self.is_gap_requested = true;
         }
         self.last_answer_time = now;
@@ -1022,7 +1078,7 @@ impl TcpStreamDirection {
         }
         reports.acknowledge(acknowledged);
         // The blocks cover buffered bytes, but not the gap before them: the receiver lacks it, too.
-        if let Some((next, start)) = self.next_position.zip(self.out_of_order.front().map(|first| first.at)) {
+        if let Some((next, start)) = self.next_position.zip(self.out_of_order.first_key_value().map(|(at, _)| *at)) {
             let are_behind = blocks.iter().any(|block| block.start >= start && block.start > acknowledged);
             self.is_gap_requested |= next < start && are_behind && !reports.were_received(&(next..start));
         }
@@ -1072,7 +1128,7 @@ impl TcpStreamDirection {
         let next = self.next_position?;
         // A FIN uses a number too.
         let acknowledged = self.end.map_or(self.acknowledged, |end| end.min(self.acknowledged));
-        match self.out_of_order.front() {
+        match self.first_buffered() {
             // Bytes that the receiver lacks, too, may still be sent.
             Some(first) if acknowledged > next => Some(next..first.at.min(acknowledged)),
             Some(first) => Some(next..first.at),
@@ -1089,7 +1145,7 @@ impl TcpStreamDirection {
     /// Returns the deadline of the first gap, if there is one.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         let hole = self.gap()?;
-        let first = self.out_of_order.front();
+        let first = self.first_buffered();
         let (since, wait) = match (self.ahead_since, first) {
             (_, Some(first)) if hole.is_empty() => (first.time, MAX_CLOCK_SKEW_NS),
             (Some(since), _) if self.acknowledged >= hole.end => {
@@ -1110,8 +1166,9 @@ impl TcpStreamDirection {
     /// Returns `true` if the first buffered segment has a wrong sequence number: the bytes before it are not
     /// acknowledged, others were sent in order since, and none follow it.
     fn is_first_buffered_stray(&self) -> bool {
-        self.out_of_order.front().is_some_and(|first| {
-            let is_alone = self.out_of_order.get(1).is_none_or(|second| second.at > first.end());
+        let mut segments = self.out_of_order.values();
+        segments.next().is_some_and(|first| {
+            let is_alone = segments.next().is_none_or(|second| second.at > first.end());
             is_alone && self.acknowledged < first.at && Some(first.expected) < self.next_position
         })
     }
@@ -1121,9 +1178,8 @@ impl TcpStreamDirection {
         let Some(hole) = self.gap() else { return };
         if !hole.is_empty()
             && self.is_first_buffered_stray()
-            && let Some(segment) = self.out_of_order.pop_front()
+            && let Some(segment) = self.take_first_buffered()
         {
-            self.buffered_bytes -= segment.counted_bytes();
             self.stray_frames += segment.frames.len() as u64;
             return;
         }

@@ -554,23 +554,110 @@ fn outlived_end_is_ignored() {
     assert!(expect_all(&frames, &[WHOLE]).flow.connections().next().unwrap().is_ending);
 }
 
-/// RFC 9293 section 3.1. The checksum of a frame is computed here, and right in all frames but one.
+const TCP_AT: usize = 14 + 20;
+
+/// Returns a frame with a right checksum. RFC 9293 section 3.1.
+fn seal(frame: &[u8]) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    let pseudo = [&frame[26..34], &[0, 6], &((frame.len() - TCP_AT) as u16).to_be_bytes()].concat();
+    let mut sum: u32 = 0;
+    for bytes in [&pseudo[..], &frame[TCP_AT..]] {
+        let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
+        sum += words.sum::<u32>();
+    }
+    let sum = (sum & 0xffff) + (sum >> 16);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    frame[TCP_AT + 16..TCP_AT + 18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    frame
+}
+
+fn seal_all(frames: &[Vec<u8>]) -> Frames {
+    frames.iter().map(|frame| seal(frame)).collect()
+}
+
+/// RFC 9293 section 3.1: also file data, after the header of their message, and whatever follows before the copy.
+#[test]
+fn damaged_content_gives_way_to_copy() {
+    let file = data(4000);
+    for (fragment_bytes, place) in [5000, 2500, 700].into_iter().flat_map(|bytes| [2, 3, 4].map(|place| (bytes, place)))
+    {
+        let (mut s, frames) = opened();
+        let mut frames = seal_all(&frames);
+        frames.push(seal(&s.send(Client, &record(&getattr_call(7).body))));
+        let message = read_reply_inline(7, &file).body;
+        let parts = message.chunks(fragment_bytes).count();
+        let is_last = |at: usize| at + 1 == parts;
+        let bytes: Vec<u8> =
+            message.chunks(fragment_bytes).enumerate().flat_map(|(at, part)| fragment(part, is_last(at))).collect();
+        let mut segments = seal_all(&s.send_in(Server, &bytes, 1400));
+        let right = segments[1].clone();
+        segments[1][TCP_AT + 20 + 900] ^= 0x55;
+        segments[1][TCP_AT + 20 + 300] ^= 1;
+        segments.insert(place.min(segments.len()), right);
+        frames.extend(segments);
+        frames.push(seal(&s.flags(Client, ACK)));
+        let outcome = run(&frames);
+        let reply = outcome.transactions[0].reply.as_ref().unwrap();
+        assert!(reply.bytes == message, "{fragment_bytes} {place}");
+        assert_eq!(outcome.transactions.len(), 1);
+        assert_eq!(outcome.undecoded(), [(UndecodedReason::BadChecksum, 1)], "{fragment_bytes} {place}");
+    }
+}
+
+/// RFC 9293 section 3.1: the first captured data have a wrong number and a wrong checksum.
+#[test]
+fn damaged_start_hides_no_data() {
+    for (bits, has_copy) in
+        [1 << 24, 1 << 14, 1 << 27].into_iter().flat_map(|bits| [true, false].map(|has| (bits, has)))
+    {
+        let mut s = Stream::new(700).from(0x4000_0000, 0x2000_0000);
+        let sent = seal(&s.send(Client, &call(7)));
+        let mut damaged = sent.clone();
+        let number = u32::from_be_bytes(damaged[TCP_AT + 4..TCP_AT + 8].try_into().unwrap()) + bits;
+        damaged[TCP_AT + 4..TCP_AT + 8].copy_from_slice(&number.to_be_bytes());
+        let mut frames = vec![damaged];
+        frames.extend(has_copy.then_some(sent));
+        frames.push(seal(&s.send(Server, &reply(7))));
+        for xid in 8..20 {
+            frames.extend([seal(&s.send(Client, &call(xid))), seal(&s.send(Server, &reply(xid)))]);
+        }
+        // Later damage is seen.
+        let sent = seal(&s.send(Client, &call(20)));
+        let mut damaged = sent.clone();
+        damaged[TCP_AT + 20 + 7] ^= 1;
+        frames.extend([damaged, sent, seal(&s.send(Server, &reply(20)))]);
+        let outcome = run(&frames);
+        let whole = outcome.transactions.iter().filter(|t| t.missing_parts().is_empty());
+        let mut xids: Vec<_> = whole.map(|t| t.xid.0).collect();
+        xids.sort_unstable();
+        assert_eq!(xids, (7..=20).collect::<Vec<_>>(), "{bits:x} {has_copy}: {:?}", outcome.lines());
+        assert!(outcome.transactions.iter().all(|t| t.connection.number == 1), "{:?}", outcome.lines());
+        assert!(outcome.undecoded().contains(&(UndecodedReason::BadChecksum, 1)), "{:?}", outcome.undecoded());
+    }
+}
+
+/// All checksums are wrong, as after a change of addresses, but one that is right by chance.
+#[test]
+fn checksum_right_by_chance_loses_nothing() {
+    for (begin, right) in [0, 3].into_iter().flat_map(|begin| (0..12).map(move |right| (begin, right))) {
+        let (mut s, frames) = opened();
+        let mut frames = frames[begin..].to_vec();
+        for xid in 7..20 {
+            frames.extend([s.send(Client, &call(xid)), s.send(Server, &reply(xid))]);
+        }
+        let mut frames = seal_all(&frames);
+        for (at, frame) in frames.iter_mut().enumerate() {
+            frame[TCP_AT + 16] ^= if at == right { 0 } else { 0x11 };
+        }
+        let outcome = run(&frames);
+        let whole = outcome.transactions.iter().filter(|t| t.missing_parts().is_empty()).count();
+        assert_eq!((whole, outcome.transactions.len()), (13, 13), "{begin} {right}: {:?}", outcome.lines());
+    }
+}
+
+/// The checksum of a frame is right in all frames but one.
 #[test]
 fn damaged_data_are_replaced_by_their_copy() {
-    const TCP_AT: usize = 14 + 20;
-    let seal = |frame: &[u8]| {
-        let mut frame = frame.to_vec();
-        let pseudo = [&frame[26..34], &[0, 6], &((frame.len() - TCP_AT) as u16).to_be_bytes()].concat();
-        let mut sum: u32 = 0;
-        for bytes in [&pseudo[..], &frame[TCP_AT..]] {
-            let words = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)));
-            sum += words.sum::<u32>();
-        }
-        let sum = (sum & 0xffff) + (sum >> 16);
-        let sum = (sum & 0xffff) + (sum >> 16);
-        frame[TCP_AT + 16..TCP_AT + 18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-        frame
-    };
     // Also if they are the first data of the connection.
     for (has_copy, before) in [(true, 1..5), (false, 1..5), (true, 1..1), (false, 1..1)] {
         let (mut s, frames) = opened();
@@ -747,6 +834,51 @@ fn bytes_behind_holes_and_in_unfinished_messages_are_bounded() {
     }
     assert!(most < 30_000, "{most}");
     assert!(flow.evicted_counts().any(|(what, count)| what == EvictedState::Hole && count > 0));
+}
+
+/// Segments far ahead of all others, and those with wrong checksums.
+#[test]
+fn kept_doubtful_bytes_are_bounded() {
+    for ahead in [2 << 20, 1 << 30, 0] {
+        let limits = FlowLimits { gap_bytes: 10_000, stream_bytes: 20_000, ..FlowLimits::default() };
+        let mut flow = Flow::new(limits);
+        let mut most = 0;
+        for port in 0..40 {
+            let mut s = Stream::new(1000 + port);
+            let mut frames = s.open();
+            frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+            let mut frames = seal_all(&frames);
+            s.next[0] += ahead;
+            let mut kept = seal(&s.send(Client, &[1; 9000]));
+            if ahead == 0 {
+                kept[TCP_AT + 17] ^= 1;
+            }
+            frames.push(kept);
+            for (number, frame) in (1..).zip(&frames) {
+                let number = u64::from(port) * 10 + number;
+                feed(&mut flow, number, number as i64 * 1000, frame, usize::MAX);
+                most = most.max(flow.streams.size().1);
+            }
+        }
+        assert!((9_000..30_000).contains(&most), "{ahead} {most}");
+    }
+}
+
+/// Messages that nobody acknowledges.
+#[test]
+fn unacknowledged_messages_are_counted() {
+    let (mut s, mut frames) = opened();
+    let memory = |frames: &[Vec<u8>]| {
+        let mut flow = Flow::new(FlowLimits::default());
+        for (number, frame) in (1..).zip(frames) {
+            feed(&mut flow, number, number as i64 * 1000, frame, usize::MAX);
+        }
+        flow.streams.memory_bytes()
+    };
+    let before = memory(&frames);
+    frames.extend((0..1000).map(|xid| s.send(Client, &call(xid))));
+    let after = memory(&frames);
+    assert!(after - before > 1000 * size_of::<u64>() * 2, "{before} {after}");
 }
 
 #[test]
