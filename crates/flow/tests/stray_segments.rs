@@ -156,6 +156,11 @@ impl Segment {
         [self.word(0) >> 16, self.word(0) & 0xffff].map(|port| port as u16)
     }
 
+    /// Returns `true` if the checksum is right: its receiver may take the data.
+    fn is_sealed(&self) -> bool {
+        self.clone().sealed().0 == self.0
+    }
+
     /// Computes the checksum. RFC 9293 section 3.1.
     fn sealed(mut self) -> Self {
         self.0[TCP + 16..TCP + 18].fill(0);
@@ -343,7 +348,7 @@ fn facts(transaction: &Transaction) -> (Name, Facts) {
 type Transactions = BTreeMap<Name, Vec<Facts>>;
 
 fn run(frames: &[Captured]) -> Transactions {
-    let mut flow = Flow::new(FlowLimits::default());
+    let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
     let mut found = Transactions::new();
     let mut take = |flow: &mut Flow| {
         while let Some(transaction) = flow.next_transaction() {
@@ -383,6 +388,16 @@ impl Original {
         Self { name, frames, transactions, segments }
     }
 
+    /// Returns the number of transactions that are whole, with other bytes than in the original.
+    fn wrong(&self, found: &Transactions) -> usize {
+        let is_wrong = |name: &Name, facts: &Facts| {
+            let known = self.transactions.get(name).map_or(&[][..], Vec::as_slice);
+            let has_bytes = |known: &Facts| (&known.call, &known.reply) == (&facts.call, &facts.reply);
+            facts.is_whole && facts.call.is_some() && facts.reply.is_some() && !known.iter().any(has_bytes)
+        };
+        found.iter().flat_map(|(name, all)| all.iter().filter(move |facts| is_wrong(name, facts))).count()
+    }
+
     /// Compares the transactions of a changed capture. Returns a description if more are lost than `max_lost`, or one
     /// is there that the original does not have.
     fn fault(&self, changed: &[Captured], max_lost: usize) -> Option<String> {
@@ -401,15 +416,18 @@ impl Original {
         (lost > max_lost || !invented.is_empty()).then(|| format!("{lost} lost, invented {invented:?}"))
     }
 
-    /// Returns the capture with a segment in front of a random place, made from one before or after it.
-    fn with_stray(&self, random: &mut Random, make: Maker) -> Vec<Captured> {
+    /// Returns the capture with a segment in front of a random place, made from one before or after it; and `true` if
+    /// its checksum is right.
+    fn with_stray(&self, random: &mut Random, make: Maker) -> (Vec<Captured>, bool) {
         let place = random.below(self.segments.len() as u64) as usize;
         let model = (place + random.below(6) as usize).saturating_sub(3).min(self.segments.len() - 1);
         let model = if random.below(2) == 0 { place } else { model };
         let segment = Segment::from_frame(&self.frames[self.segments[model]]).unwrap();
         let place = self.segments[place];
-        let stray = Captured { time: self.frames[place].time - 1, bytes: make(random, segment).0 };
-        [&self.frames[..place], &[stray], &self.frames[place..]].concat()
+        let stray = make(random, segment);
+        let is_sealed = stray.is_sealed();
+        let stray = Captured { time: self.frames[place].time - 1, bytes: stray.0 };
+        ([&self.frames[..place], &[stray], &self.frames[place..]].concat(), is_sealed)
     }
 }
 
@@ -418,8 +436,11 @@ fn strays_change_nothing(class: &[(&str, Maker)]) {
     for original in CAPTURES.map(Original::new) {
         for place in 0..PLACES {
             let (what, make) = class[place as usize % class.len()];
-            let changed = original.with_stray(&mut Random(place), make);
+            let (changed, is_sealed) = original.with_stray(&mut Random(place), make);
             let fault = original.fault(&changed, MAX_LOST);
+            // Its receiver takes data with a right checksum, whatever they are.
+            let wrong = if is_sealed { 0 } else { original.wrong(&run(&changed)) };
+            let fault = fault.or_else(|| (wrong > 0).then(|| format!("{wrong} with wrong bytes")));
             faults.extend(fault.map(|fault| format!("{}, place {place}: {what}: {fault}", original.name)));
         }
     }
@@ -488,8 +509,48 @@ fn copies_of_damaged_segment_change_nothing() {
             let at = original.segments[at];
             let stray = Captured { time: original.frames[at].time - 2, bytes: damaged.0 };
             let changed = [&original.frames[..at], &[stray.clone(), stray], &original.frames[at..]].concat();
-            let fault = original.fault(&changed, MAX_LOST);
+            let wrong = original.wrong(&run(&changed));
+            let wrong = (wrong > 0).then(|| format!("{wrong} with wrong bytes"));
+            let fault = original.fault(&changed, MAX_LOST).or(wrong);
             faults.extend(fault.map(|fault| format!("{}, place {place}: {fault}", original.name)));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// RFC 9293 section 3.1: each damaged segment is followed by its copy, at once or after the next ones of its sender.
+#[test]
+fn damaged_data_never_end_in_messages() {
+    let mut faults = Vec::new();
+    for original in CAPTURES.map(Original::new) {
+        for place in 0..PLACES {
+            let mut random = Random(place);
+            let at = 20 + random.below(original.segments.len() as u64 - 30) as usize;
+            let model = |at: usize| Segment::from_frame(&original.frames[original.segments[at]]).unwrap();
+            let Some(at) = (at..original.segments.len() - 5).find(|at| model(*at).payload().len() > 100) else {
+                continue;
+            };
+            let mut damaged = model(at);
+            let (start, end) = (damaged.payload_at(), damaged.0.len());
+            for _ in 0..1 + random.below(20) {
+                damaged.0[start + random.below((end - start) as u64) as usize] ^= 1 + random.below(255) as u8;
+            }
+            if damaged.is_sealed() {
+                continue;
+            }
+            let ports = damaged.ports();
+            let is_next = |next: &usize| model(*next).ports() == ports && !model(*next).payload().is_empty();
+            let later = (at + 1..).take(random.below(3) as usize).take_while(is_next).count();
+            let [from, to] = [original.segments[at], original.segments[at + later]];
+            let mut changed = original.frames.clone();
+            let mut copy = changed[from].clone();
+            copy.time = changed[to].time + 1;
+            changed[from].bytes.splice(..damaged.0.len(), damaged.0);
+            changed.insert(to + 1, copy);
+            let wrong = original.wrong(&run(&changed));
+            let wrong = (wrong > 0).then(|| format!("{wrong} with wrong bytes"));
+            let fault = original.fault(&changed, 0).or(wrong);
+            faults.extend(fault.map(|fault| format!("{}, place {place}, {later} later: {fault}", original.name)));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -562,7 +623,7 @@ fn many_stray_segments_cost_few_transactions() {
             // Each insertion moves the later segments, so that any frame may follow.
             let is_tcp = |at: &usize| Segment::from_frame(&changed.frames[*at]).is_some();
             changed.segments.retain(is_tcp);
-            frames = changed.with_stray(&mut random, *make);
+            (frames, _) = changed.with_stray(&mut random, *make);
         }
         let fault = original.fault(&frames, kinds.len() / 4);
         assert_eq!(fault, None, "{}", original.name);
