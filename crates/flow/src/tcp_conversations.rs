@@ -213,6 +213,24 @@ impl TcpConversation {
         matches!(self.protocol, StreamProtocol::Opening)
     }
 
+    /// Returns `true` if data were searched for the protocol, and it is not known yet.
+    pub(super) fn is_searched(&self) -> bool {
+        matches!(self.protocol, StreamProtocol::MidStream { looked_at: 1.., .. })
+    }
+
+    /// Returns `true` if the SYN of each side was captured.
+    pub(super) fn has_both_syns(&self) -> bool {
+        self.directions.0.iter().all(|direction| direction.captured_syn().is_some())
+    }
+
+    /// Returns the SYN of a side that opened the stream, if it was captured.
+    pub(super) fn opening_syn(&self, side: ConnectionSideAOrB) -> Option<CapturedSyn> {
+        let is_answer = self.opened_by == Some(side.peer());
+        let acknowledgment = self.directions[side.peer()].first_sequence().filter(|_| is_answer);
+        let (sequence, time) = self.directions[side].captured_syn()?;
+        Some(CapturedSyn { sequence, acknowledgment, time })
+    }
+
     /// Handles a SYN that opens the stream.
     pub(super) fn record_syn(&mut self, sender: ConnectionSideAOrB, syn: CapturedSyn) {
         self.opened_by.get_or_insert(if syn.acknowledgment.is_some() { sender.peer() } else { sender });

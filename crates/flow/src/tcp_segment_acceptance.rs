@@ -44,7 +44,20 @@ impl TcpConversation {
             && self.directions[sender].is_next(segment.sequence)
             && self.stray.is_none()
             && !self.has_unconfirmed_syn()
+            && !self.is_opening()
             && !self.directions[sender.peer()].exceeds_captured(segment.acknowledgment)
+    }
+
+    /// Returns `true` if a segment contradicts the SYN that opened the stream, before the other side has answered it or
+    /// data have followed it: one of both is stray.
+    fn contradicts_opening(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
+        let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
+        self.is_opening()
+            && !self.has_both_syns()
+            && segment.flags.ack()
+            && !segment.flags.syn()
+            && !segment.flags.rst()
+            && (own.contradicts_start(segment.sequence) || peer.contradicts_start(segment.acknowledgment))
     }
 
     /// Returns `true` if a segment, the next one in its direction, has nothing that its checksum must confirm: no data,
@@ -143,6 +156,7 @@ impl Flow {
         let is_unusual = is_suspect
             || stream.stray.is_some()
             || stream.has_unconfirmed_syn()
+            || stream.contradicts_opening(sender, segment)
             || stream.place(sender, segment) != SegmentPlace::Near;
         let accepted = match is_unusual {
             true => self.accept_unusual_segment(at, sender, ports, packet_meta, (datagram, segment), is_suspect)?,
@@ -220,6 +234,7 @@ impl Flow {
         if flags.fin() && is_living && !own.may_end_at(segment.sequence.add(segment.payload.length as u32)) {
             segment.flags = flags.without_fin();
         }
+        let sender = self.doubt_opening(at, sender, ports, packet_meta.time, &segment);
         let sender = self.confirm_syn(at, sender, ports, packet_meta.time, &segment);
         self.confirm_stray_segment(at, sender, packet_meta.time, &segment);
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
@@ -299,7 +314,7 @@ impl Flow {
         let is_other = own.starts_other_stream(syn.sequence);
         let is_own = match stream.is_living() {
             _ if stream.is_over() && !is_copy && (is_other || own.has_begun()) => false,
-            true if !own.has_bytes() && own.fits_syn(syn.sequence) => true,
+            true if !stream.is_searched() && !own.has_bytes() && own.fits_syn(syn.sequence) => true,
             true => {
                 let peer_syn = stream.unconfirmed_syn(sender.peer()).filter(|peer_syn| peer_syn.is_pair(syn));
                 // An acknowledgement of the next byte of the stream answers no SYN.
@@ -313,6 +328,14 @@ impl Flow {
                     return None;
                 }
                 return Some(self.begin_stream(at, sender, ports, syn.time, [Some(syn), peer_syn]));
+            }
+            // The answer to the SYN of the other side has its number. Two sides that open at once are not known.
+            false if stream.directions[sender.peer()].captured_syn().is_some() && !own.has_begun() => {
+                if syn.acknowledgment != stream.directions[sender.peer()].first_sequence() {
+                    stream.keep_unconfirmed_syn(sender, syn);
+                    return None;
+                }
+                true
             }
             false => !is_other,
         };
@@ -354,6 +377,32 @@ impl Flow {
             }
         }
         ConnectionSideAOrB::A
+    }
+
+    /// Takes back that a SYN opened the stream if a segment contradicts it: it is to be confirmed, like one within a
+    /// stream. Returns the side of the sender of the segment.
+    fn doubt_opening(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        ports: EndpointPair,
+        now: Timestamp,
+        segment: &TcpSegment<'_>,
+    ) -> ConnectionSideAOrB {
+        let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.contradicts_opening(sender, segment)) else {
+            return sender;
+        };
+        let syns = [sender, sender.peer()].map(|side| stream.opening_syn(side).or(stream.unconfirmed_syn(side)));
+        let sender = self.begin_stream(at, sender, ports, now, [None, None]);
+        if let Some(stream) = self.streams.get_mut(at) {
+            stream.forget_previous();
+            for (side, syn) in [sender, sender.peer()].into_iter().zip(syns) {
+                if let Some(syn) = syn {
+                    stream.keep_unconfirmed_syn(side, syn);
+                }
+            }
+        }
+        sender
     }
 
     /// Begins a new stream if a segment confirms a SYN: it has the first byte, or acknowledges the SYN, and has no

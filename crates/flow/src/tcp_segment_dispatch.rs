@@ -445,12 +445,6 @@ impl Flow {
         let ports = stream.port_numbers();
         let mut is_kept = false;
         let is_opening = matches!(stream.protocol, StreamProtocol::Opening);
-        if is_opening && !stream.is_established() && stream.directions[sender].contradicts_start(first, data.length) {
-            let ports = stream.ports;
-            self.end_stream(at, packet_meta.time);
-            self.streams.begin_incarnation(at, ports);
-            return self.process_stream_bytes(at, sender, packet_meta, (first, acknowledgment), data);
-        }
         let received = acknowledgment.map_or(0, |number| stream.directions[sender.peer()].received(number));
         let verdict = match &mut stream.protocol {
             StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls => {
@@ -471,14 +465,19 @@ impl Flow {
                 return;
             }
             StreamProtocol::Opening => {
+                // Its receiver passes on the data of a SYN when the handshake is complete (RFC 9293 section 3.4).
+                let is_in_syn = !stream.is_established() && acknowledgment.is_none();
                 let own = &mut stream.directions[sender];
-                let first_verdict = match own.is_next(first) {
+                let first_verdict = match own.is_next(first) && !is_in_syn {
                     true => stream_protocol::detect_by_first_bytes(data.bytes, ports),
                     false => StreamProtocolDetection::Undecided,
                 };
                 if first_verdict == StreamProtocolDetection::Undecided {
                     is_kept = true;
                     own.buffer_segment(first, data, packet_meta, received);
+                    if is_in_syn {
+                        return;
+                    }
                     let mut bytes = [0; stream_protocol::MAX_DETECTION_BYTES];
                     let filled = bytes.iter_mut().zip(own.first_bytes());
                     let count = filled.map(|(target, byte)| *target = byte).count();

@@ -192,6 +192,8 @@ pub(crate) struct TcpStreamDirection {
     first_sequence: Option<TcpSequence>,
     /// Time of the first SYN.
     syn_time: Timestamp,
+    /// `true` if its SYN was captured, and not only the answer to it.
+    is_syn_captured: bool,
     /// Position up to which the receiver has acknowledged.
     acknowledged: StreamPosition,
     /// Position after the last segment of its sender, by its sequence number.
@@ -478,15 +480,22 @@ impl TcpStreamDirection {
         self.next_position.unwrap_or(0)
     }
 
-    /// Returns `true` if data before its first bytes contradict the SYN: it was not that of this stream. A keep-alive
-    /// repeats the number before.
-    pub(crate) fn contradicts_start(&self, sequence: TcpSequence, length: u32) -> bool {
-        let Some(next) = self.next_position.filter(|_| !self.has_bytes() && self.out_of_order.is_empty()) else {
-            return false;
-        };
-        let at = self.position_of(sequence);
-        let is_keep_alive = length == 1 && at + 1 == next;
-        self.has_begun() && (at < next && !is_keep_alive || at > next + MAX_BYTES_AHEAD)
+    /// Returns the number of the first byte, from the SYN or the answer to it.
+    pub(crate) fn first_sequence(&self) -> Option<TcpSequence> {
+        self.first_sequence
+    }
+
+    /// Returns the number and the time of its SYN, if that was captured.
+    pub(crate) fn captured_syn(&self) -> Option<(TcpSequence, Timestamp)> {
+        let first = self.first_sequence.filter(|_| self.is_syn_captured)?;
+        Some((first.add(u32::MAX), self.syn_time))
+    }
+
+    /// Returns `true` if a number that its sender or its receiver uses cannot follow the SYN, of which no bytes were
+    /// delivered. A keep-alive repeats the number before the first byte.
+    pub(crate) fn contradicts_start(&self, number: TcpSequence) -> bool {
+        let Some(next) = self.next_position.filter(|_| self.has_begun() && !self.has_bytes()) else { return false };
+        !(next - 1..=self.captured_end() + MAX_BYTES_AHEAD).contains(&self.position_of(number))
     }
 
     /// Returns `true` if its bytes wait for the other direction only.
@@ -599,7 +608,7 @@ impl TcpStreamDirection {
 
     /// Handles a SYN: the next number is that of the first byte.
     pub(crate) fn record_syn(&mut self, syn: TcpSequence, now: Timestamp) {
-        (self.is_captured, self.is_silent) = (true, false);
+        (self.is_captured, self.is_silent, self.is_syn_captured) = (true, false, true);
         if self.first_sequence.is_none() {
             (self.first_sequence, self.syn_time) = (Some(syn.add(1)), now);
         }

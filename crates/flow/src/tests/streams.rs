@@ -473,6 +473,43 @@ fn syn_without_answer_begins_nothing() {
     assert_eq!(outcome.undecoded(), [(UndecodedReason::Stray, 10)]);
 }
 
+/// RFC 9293 section 3.10.7.4: a capture begins within a connection, so that its first SYN is as stray as a later one.
+#[test]
+fn stray_syn_before_first_data_begins_nothing() {
+    for who in [Client, Server] {
+        let other = if who == Client { Server } else { Client };
+        for (flags, data) in [(SYN, vec![]), (SYN, data(150)), (SYN | ACK, vec![])] {
+            for sequence in [0x7000_0000, 0x9000_0000, 6_000_000] {
+                for before in 0..3 {
+                    let mut s = Stream::new(700);
+                    let mut frames = vec![s.flags(other, ACK), s.flags(who, ACK)];
+                    frames.insert(before, s.at(who, sequence, flags, &data));
+                    (7..12).for_each(|xid| frames.extend([s.send(Client, &call(xid)), s.send(Server, &reply(xid))]));
+                    let outcome = run(&frames);
+                    let found = outcome
+                        .transactions
+                        .iter()
+                        .map(|t| (t.xid.0, t.connection.number, t.connection.client.port, t.missing_parts().len()));
+                    let expected = (7..12).map(|xid| (xid, 1, Some(700), 0));
+                    assert!(found.eq(expected), "{who:?} {flags:?} {sequence} {before}: {:?}", outcome.lines());
+                }
+            }
+        }
+    }
+}
+
+/// A stray SYN of the server between the SYN and its answer, and one in place of the answer.
+#[test]
+fn stray_syn_in_handshake_splits_nothing() {
+    for flags in [SYN, SYN | ACK] {
+        let (mut s, mut frames) = opened();
+        frames.insert(1, s.at(Server, 0x7000_0000, flags, &[]));
+        frames.extend([s.send(Client, &call(7)), s.send(Server, &reply(7))]);
+        let outcome = expect(&frames, &["#1 c1 > 7 GETATTR NFS3ERR_STALE call 5 reply 6"]);
+        assert_eq!(outcome.transactions[0].connection.client.port, Some(700));
+    }
+}
+
 /// RFC 9293 section 3.4.1: the same ports may be used again at once. Not all of the handshake needs to be captured, nor
 /// both directions.
 #[test]
