@@ -2,7 +2,7 @@
 //!
 //! By default they end the program at once and leave its unfinished files. With [`watch`], the unfinished files are
 //! removed first. A command that can end gracefully, such as a capture, holds a [`ShutdownSignalRegistration`]: the
-//! first signal sets its flag, and the next one ends the program.
+//! first signal sets its flag, and one that follows later than [`REPEATED_WITHIN`] ends the program.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
@@ -33,6 +34,9 @@ static SHUTDOWN_REQUEST: Mutex<Option<InterruptRequest>> = Mutex::new(None);
 
 /// Maximum number of bytes still read from an input after an interrupt: the content of a pipe.
 const MAX_DRAINED_BYTES: usize = 1 << 20;
+/// Signals that follow the first one within this time repeat it: `timeout` signals its child and then the process
+/// group, and a shell passes the SIGHUP of its terminal on.
+const REPEATED_WITHIN: Duration = Duration::from_secs(1);
 
 fn lock<T>(mutex: &'static Mutex<T>) -> MutexGuard<'static, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -71,10 +75,15 @@ pub(crate) fn watch() -> io::Result<()> {
 }
 
 fn handle_signals(mut signals: Signals) {
+    let mut requested_at: Option<Instant> = None;
     for signal in signals.forever() {
+        if requested_at.is_some_and(|at| at.elapsed() < REPEATED_WITHIN) {
+            continue;
+        }
         if let Some(request) = lock(&SHUTDOWN_REQUEST).as_mut()
             && !request.requested.swap(true, Ordering::Relaxed)
         {
+            requested_at = Some(Instant::now());
             // Wakes a reader that waits for input.
             request.waker = None;
             continue;

@@ -321,7 +321,7 @@ pub(super) fn seed_and_run(
         .reports
         .begin_recording(path, inputs)?
         .map(|recorder| Box::new(recorder) as Box<dyn ReplayMessageRecorder>);
-    // Ctrl-C ends seeding or the replay gracefully; a second one ends the program.
+    // Ctrl-C ends seeding or the replay gracefully; a second one, a second later, ends the program.
     let interrupted = ShutdownSignalRegistration::new().map_err(anyhow::Error::from)?;
     let control = SeedingControl::new(&interrupted);
     let mut ready: Option<PreparedReplay> = None;
