@@ -579,6 +579,7 @@ fn show(
             Err(error) => errors.push(error),
         }
         if is_over {
+            output.partial_calls(&flow);
             flow.finish();
             output.record_events(&flow);
         }

@@ -430,6 +430,13 @@ impl<W: Write> ViewAndSummaryWriter<W> {
         }
     }
 
+    /// Counts the calls of which only a part has arrived. Called before the flow ends.
+    pub fn partial_calls(&mut self, flow: &Flow) {
+        if let SelectedViewLineWriter::Connections(_, open) = &mut self.lines_view {
+            open.set_partial_calls(flow);
+        }
+    }
+
     fn write_closed(&mut self, flow: &mut Flow) -> io::Result<()> {
         let SelectedViewLineWriter::Connections(view, open) = &mut self.lines_view else { return Ok(()) };
         while self.lines < self.settings.max_lines

@@ -695,6 +695,9 @@ impl ReadPassState {
             self.last_tables = Instant::now();
             self.are_tables_stale = false;
             let now = self.table_time(is_last);
+            if !is_last {
+                self.tables_builder.partial_calls(&self.flow);
+            }
             Box::new(self.tables_builder.tables(&self.flow, &self.pending_tally, now))
         });
         let page = std::mem::take(&mut self.page);
@@ -718,6 +721,7 @@ impl ReadPassState {
 
     /// Ends the pass and delivers the last results.
     fn finish(&mut self) {
+        self.tables_builder.partial_calls(&self.flow);
         self.flow.finish();
         self.record_events();
         self.transactions();

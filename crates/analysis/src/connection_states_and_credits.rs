@@ -120,6 +120,12 @@ impl ConnectionStatesAndCredits {
         self.slots.frame(flow);
     }
 
+    /// Counts the slots of the calls of which only a part has arrived. Called before the flow ends, which completes
+    /// them.
+    pub fn set_partial_calls(&mut self, flow: &Flow) {
+        self.slots.set_partial_calls(flow);
+    }
+
     /// Updates the states of the connections in the flow at `now`, when calls without a reply still wait. States that
     /// the flow has evicted remain.
     pub fn update_states(&mut self, flow: &Flow, now: Timestamp) {
@@ -193,6 +199,11 @@ impl OpenConnectionTallies {
     /// Counts the slots of the messages that the last frame of the flow completed.
     pub fn frame(&mut self, flow: &Flow) {
         self.lifetimes.frame(flow);
+    }
+
+    /// Counts the slots of the calls of which only a part has arrived. Called before the flow ends.
+    pub fn set_partial_calls(&mut self, flow: &Flow) {
+        self.lifetimes.set_partial_calls(flow);
     }
 
     /// Removes a connection at its end, or at `now`, and returns its counts, if any.

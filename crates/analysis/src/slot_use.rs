@@ -48,13 +48,15 @@ impl SessionSlots {
 pub(super) struct SlotUse {
     sessions: FxHashMap<SessionId, SessionSlots>,
     calls: FxHashMap<TransactionSlabKey, CallSessionSlot>,
+    /// Slots of the calls of which only a part has arrived, with the times of their first bytes; sorted by time.
+    partial_calls: Vec<(CallSessionSlot, Timestamp)>,
     max_sessions: usize,
 }
 
 impl SlotUse {
     /// Creates an empty table of up to `max_sessions` sessions.
     pub(super) fn new(max_sessions: usize) -> Self {
-        Self { sessions: FxHashMap::default(), calls: FxHashMap::default(), max_sessions }
+        Self { sessions: FxHashMap::default(), calls: FxHashMap::default(), partial_calls: Vec::new(), max_sessions }
     }
 
     /// Counts the messages that the last frame completed.
@@ -70,6 +72,18 @@ impl SlotUse {
         if self.calls.len() > MAX_CALLS {
             self.calls.retain(|key, _| flow.transaction(*key).is_some());
         }
+    }
+
+    /// Counts the calls of which a TCP stream has delivered only a part so far, instead of those counted before.
+    pub(super) fn set_partial_calls(&mut self, flow: &Flow) {
+        let calls = flow.partial_calls().filter(|call| call.direction == CallDirection::Forward);
+        let slots = calls.filter_map(|call| {
+            let transaction = &call.transaction;
+            let used = transaction.with_messages(|messages| call_session_slots::slot(messages, &messages.summary()));
+            Some((used?, call.since))
+        });
+        self.partial_calls = slots.take(MAX_CALLS).collect();
+        self.partial_calls.sort_unstable_by_key(|(_, since)| *since);
     }
 
     fn call(&mut self, key: TransactionSlabKey, transaction: &Transaction) {
@@ -129,13 +143,25 @@ impl SlotUse {
 
     /// Returns the use of the slots of a session at `now`; `None` if no call used one.
     pub(super) fn of_session(&self, id: &SessionId, now: Timestamp) -> Option<CreditSeries> {
-        let session = self.sessions.get(id)?;
+        let unused = SessionSlots::default();
+        let session = self.sessions.get(id).unwrap_or(&unused);
         let mut series = session.series.clone();
+        let mut exhausted_since = session.exhausted_since;
+        let mut in_flight = session.in_flight.len() as u32;
+        series.hold(in_flight, session.limit, session.last_call, now);
+        let partial_calls = self.partial_calls.iter().filter(|(used, _)| used.session == *id);
+        for (_, since) in partial_calls.filter(|(used, _)| !session.in_flight.contains_key(&used.slot)) {
+            in_flight += 1;
+            let since = session.last_call.max(*since);
+            series.hold(in_flight, session.limit, since, now);
+            if session.limit.is_some_and(|limit| in_flight >= limit) {
+                exhausted_since.get_or_insert(since);
+            }
+        }
         if series.most_in_flight().0 == 0 {
             return None;
         }
-        series.hold(session.in_flight.len() as u32, session.limit, session.last_call, now);
-        series.hold_limit(session.exhausted_since, now);
+        series.hold_limit(exhausted_since, now);
         Some(series)
     }
 }
@@ -214,5 +240,26 @@ mod tests {
         let series = slots.of_session(&id, later).unwrap();
         assert_eq!((series.most_in_flight(), series.at_limit_ns()), ((16, 64), None));
         assert_eq!(series.steps.steps().last().map(|step| (step.in_flight, step.limit)), Some((16, 64)));
+    }
+
+    /// RFC 8881 section 2.10.6.1: a call that the client is still sending holds its slot.
+    #[test]
+    fn partial_tcp_call_holds_slot() {
+        let mut source = CaptureFrameSource::open([crate::testing::path("tcp-v42.pcap.gz")]).unwrap();
+        let mut flow = Flow::new(FlowLimits::default());
+        let mut slots = SlotUse::new(100);
+        while slots.partial_calls.is_empty() || !slots.calls.is_empty() {
+            flow.process_frame(&source.next().unwrap().unwrap());
+            slots.frame(&flow);
+            slots.set_partial_calls(&flow);
+        }
+        let [(used, since)] = slots.partial_calls[..] else { panic!("{:?}", slots.partial_calls) };
+        let series = slots.of_session(&used.session, Timestamp(since.0 + 5_000_000_000)).unwrap();
+        let [.., before_last, last] = series.steps.steps() else { panic!() };
+        assert_eq!([before_last, last].map(|step| (step.in_flight, step.limit)), [(1, 64); 2]);
+        // All other calls have their replies.
+        let covered_ns = |series: &CreditSeries| series.steps.width() * series.steps.steps().len() as u64;
+        let others = &slots.sessions[&used.session].series;
+        assert!(covered_ns(&series) >= 5_000_000_000 && covered_ns(others) < 5_000_000_000, "{}", covered_ns(others));
     }
 }

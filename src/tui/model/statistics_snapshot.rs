@@ -222,6 +222,11 @@ impl ViewTablesBuilder {
         self.lifetimes.frame(flow);
     }
 
+    /// Counts the session slots of the calls of which only a part has arrived. Called before the flow ends.
+    pub fn partial_calls(&mut self, flow: &Flow) {
+        self.lifetimes.set_partial_calls(flow);
+    }
+
     /// Makes the tables, which include these pending calls, as of `now`.
     pub fn tables(&mut self, flow: &Flow, pending: &PendingCallTally, now: Timestamp) -> DisplayedStatistics {
         self.is_unused = false;
