@@ -396,7 +396,7 @@ fn session_object(session: &ConnectionSessionSummary, slots: Option<&CreditSerie
         json_object! {
             in_use: in_use,
             limit: Some(limit).filter(|limit| *limit > 0),
-            granted: slots.max_of(|step| step.granted),
+            granted: Some(slots.max_of(|step| step.granted)).filter(|granted| *granted > 0),
             at_limit_ns: slots.at_limit_ns().unwrap_or(0),
             at_limit_since: slots.exhausted_since.map(DisplayAsJsonString),
         }

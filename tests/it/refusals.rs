@@ -10,17 +10,17 @@ fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("captures/cases").join(name).with_extension("pcap")
 }
 
-/// Capture, XID of the transaction, its status, its code, what the summary counts, and the rule that explains it.
+/// Capture, XID of the transaction, its status, its code, how the summary ends, and the rule that explains it.
 const CASES: [(&str, &str, &str, &str, &str, &str); 2] = [
     (
         "reply-refused-by-client",
         "0x00000041",
         "refused",
         "reply:refused",
-        "1 refused message: see lint.",
+        "refused by the receiver). See lint.",
         "transport/nak-invalid-request",
     ),
-    ("false-retry", "0x00000062", "wrong result", "reply:wrong-result", "1 wrong result: see lint.", "nfs/false-retry"),
+    ("false-retry", "0x00000062", "wrong result", "reply:wrong-result", "wrong results). See lint.", "nfs/false-retry"),
 ];
 
 #[test]

@@ -86,16 +86,11 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     text
 }
 
-/// Appends the number of messages that their receivers refused, and of Replies with results of another Call.
+/// Refers to `lint`, if messages were refused by their receivers, or Replies have results of another Call: the counts
+/// are among those of incomplete transactions.
 fn push_faults(missing: IncompleteTransactionTally, text: &mut String) {
-    let IncompleteTransactionTally { refused, wrong_result, .. } = missing;
-    let parts: Vec<String> = [(refused, "refused message"), (wrong_result, "wrong result")]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, noun)| PluralCount(count, noun).to_string())
-        .collect();
-    if !parts.is_empty() {
-        let _ = write!(text, " {}: see lint.", parts.join(", "));
+    if missing.refused + missing.wrong_result > 0 {
+        text.push_str(" See lint.");
     }
 }
 

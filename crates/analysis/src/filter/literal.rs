@@ -2,6 +2,8 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use nfsrdma_text::escape::is_unsafe;
+
 const SECOND: i128 = 1_000_000_000;
 
 /// Parses a number: decimal, `0x`, `0b`, or octal with a leading 0.
@@ -208,14 +210,22 @@ fn days_since_1970((year, month, day): (u64, u64, u64)) -> Option<i64> {
 /// Quotes bytes for a filter; [`Filter::parse`](super::Filter::parse) reads them back.
 pub fn quoted(text: &[u8]) -> String {
     let mut quoted = String::from("\"");
-    for byte in text {
-        match byte {
-            b'"' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
-            0x20..=0x7e => quoted.push(char::from(*byte)),
-            byte => quoted += &format!("\\x{byte:02x}"),
+    for chunk in text.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '"' | '\\' => quoted.extend(['\\', character]),
+                _ if is_unsafe(character) => push_bytes(&mut quoted, character.encode_utf8(&mut [0; 4]).as_bytes()),
+                _ => quoted.push(character),
+            }
         }
+        push_bytes(&mut quoted, chunk.invalid());
     }
     quoted + "\""
+}
+
+/// Appends bytes as `\xe9`.
+fn push_bytes(quoted: &mut String, bytes: &[u8]) {
+    bytes.iter().for_each(|byte| *quoted += &format!("\\x{byte:02x}"));
 }
 
 #[cfg(test)]
@@ -288,8 +298,10 @@ mod tests {
     #[test]
     fn quoted_bytes_are_valid_in_a_filter() {
         assert_eq!(quoted(b"/data/w"), "\"/data/w\"");
-        assert_eq!(quoted("/a \"b\" \\ \u{e9}".as_bytes()), r#""/a \"b\" \\ \xc3\xa9""#);
-        for text in [&b"/data/w"[..], b"a \"b\" \\", "\u{e9}\n".as_bytes(), &[0, 0xff]] {
+        assert_eq!(quoted("/a \"b\" \\ \u{e9}".as_bytes()), r#""/a \"b\" \\ é""#);
+        assert_eq!(quoted(b"\xe2\x80\xa6/file\xff\xe2\x80\xae\n"), "\"…/file\\xff\\xe2\\x80\\xae\\x0a\"");
+        for text in [&b"/data/w"[..], b"a \"b\" \\", "\u{e9}\n".as_bytes(), &[0, 0xff], "\u{2026}/x\u{202e}".as_bytes()]
+        {
             let filter = format!("nfsrdma.path == {}", quoted(text));
             assert!(crate::filter::Filter::parse(&filter).is_ok(), "{filter}");
         }
