@@ -72,7 +72,7 @@ impl CaptureSummary<'_> {
                 transactions: recovery.transactions,
                 ns: recovery.wait_ns,
                 resent: recovery.rpc_copies,
-                suspected: recovery.suspected_transactions,
+                suspected: recovery.suspected_transactions + recovery.refused_answers,
                 lost_copies: recovery.lost_copies,
                 possible_lost_copies: recovery.possible_lost_copies,
             },

@@ -116,6 +116,9 @@ table! {
         phase_reply_ns: Option<u64>,
         /// Time waiting for packets that were lost or refused, and retransmitted.
         phase_recovery_ns: Option<u64>,
+        /// Evidence that `phase_server_ns` may include such time, before the capture point: `nak`, `ack_timeout` or
+        /// `unknown_ack_timeout`.
+        possible_recovery: Option<Cow<'r, str>>,
         /// Number of Read chunks of the call.
         read_chunks: u64,
         /// Bytes that they offer.
@@ -265,6 +268,7 @@ impl<'r> TransactionRow<'r> {
             phase_data_out_ns: phases.map(|phases| phases.data_out_ns),
             phase_reply_ns: phases.map(|phases| phases.reply_ns),
             phase_recovery_ns: phases.map(|phases| phases.recovery_ns),
+            possible_recovery: transaction.possible_recovery().map(|evidence| evidence.key().into()),
             read_chunks: read_chunks.len() as u64,
             read_offered: sum(read_chunks, Chunk::offered_bytes),
             read_moved: sum(read_chunks, Chunk::moved_bytes),

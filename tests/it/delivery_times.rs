@@ -378,6 +378,43 @@ fn recovery_includes_the_silences_before_retransmissions() {
     }
 }
 
+/// With the set-up, its ACK timeout is the evidence of a possible loss before the capture point; without it, the time
+/// alone is. Each output with the time of the server says so.
+#[test]
+fn long_server_time_is_reserved() {
+    let bytes = captures::bytes("rxe-v42-loss");
+    // Of the classic pcap format; the first 299 frames have the set-up.
+    let mut middle = bytes[..24].to_vec();
+    let mut at = 24;
+    for number in 1.. {
+        let Some(length) = bytes.get(at + 8..at + 12) else { break };
+        let end = at + 16 + u32::from_le_bytes(length.try_into().unwrap()) as usize;
+        if number >= 300 {
+            middle.extend_from_slice(&bytes[at..end]);
+        }
+        at = end;
+    }
+    let middle = captures::Temporary::new("loss-middle.pcap", &middle);
+    for (path, evidence, said) in [
+        (captures::path("rxe-v42-loss"), "ack_timeout", "the ACK timeout of 537 ms"),
+        (middle.path().to_owned(), "unknown_ack_timeout", "the ACK timeout, which is unknown without the set-up"),
+    ] {
+        let lines = program::json(&path);
+        let reserved: Vec<_> = lines.transactions.iter().filter(|one| !one.0["possible_recovery"].is_null()).collect();
+        let xids: Vec<_> = reserved.iter().map(|one| one.text("xid").unwrap()).collect();
+        assert_eq!(xids, ["0x8dc00cfc", "0xeac00cfc"]);
+        assert!(reserved.iter().all(|one| one.0["possible_recovery"]["evidence"] == evidence));
+        assert_eq!(lines.summary.unwrap()["recovery"]["suspected"], 2);
+        let filter = format!("nfsrdma.possible_recovery == {evidence}");
+        let tree = program::output(&path, &["-V", "-Y", &filter]);
+        assert_eq!(tree.matches(said).count(), 2, "{tree}");
+        let summary = program::output(&path, &["-q"]).replace('\n', " ");
+        let sentence =
+            if evidence == "ack_timeout" { "at least one ACK timeout" } else { "the ACK timeout is unknown" };
+        assert!(summary.contains("2 transactions waited") && summary.contains(sentence), "{summary}");
+    }
+}
+
 /// A packet lost before the capture point leaves a pause as long as the ACK timeout, 4.096 µs × 2^17 in all captures of
 /// the laboratory, and no other trace.
 #[test]

@@ -152,6 +152,7 @@ fn transaction_row(line: &Value) -> BTreeMap<String, Value> {
     for phase in ["call", "data_in", "server", "data_out", "reply", "recovery"] {
         row.insert(format!("phase_{phase}_ns"), at(line, &format!("phases_ns.{phase}")));
     }
+    row.insert("possible_recovery".into(), at(line, "possible_recovery.evidence"));
     for kind in ["read", "write"] {
         let chunks = chunks(line, &format!("{kind}_chunks"));
         row.insert(format!("{kind}_chunks"), json!(chunks.len()));

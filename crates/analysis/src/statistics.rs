@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 use nfsrdma_flow::Transaction;
 use nfsrdma_flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_flow::transaction::{MissingPart, RpcMessageKind, UncapturedOriginalCallEvidence};
+use nfsrdma_flow::transaction::{MissingPart, PossibleRecovery, RpcMessageKind, UncapturedOriginalCallEvidence};
 use nfsrdma_flow::transaction_message_decoding::{ProcedureOrMainOperation, RpcStatus, RpcSummary};
 use rustc_hash::FxHashMap;
 
@@ -346,10 +346,14 @@ pub struct RetransmissionTally {
     pub transactions: u64,
     /// Sum of their phases `recovery`, in nanoseconds.
     pub wait_ns: u64,
-    /// Number of Transactions whose phase `server` has an ACK timeout or more. A packet may have been lost before the
-    /// capture point: a request, or an RDMA Read of the server, retransmitted with the same PSN. Or a Call was lost
-    /// behind it, and retransmitted.
+    /// Number of Transactions whose phase `server` has an ACK timeout or more, or may have it without a set-up. A packet
+    /// may have been lost before the capture point: a request, or an RDMA Read of the server, retransmitted with the
+    /// same PSN. Or a Call was lost behind it, and retransmitted.
     pub suspected_transactions: u64,
+    /// Number of those on connections without a captured set-up, whose ACK timeout is unknown.
+    pub suspected_without_set_up: u64,
+    /// Number of Transactions that waited for packets of the server that the client refused, and that were not captured.
+    pub refused_answers: u64,
     /// Number of Calls with a copy that was certainly lost before the capture point, which no latency includes.
     pub lost_copies: u64,
     /// Number of Calls with a copy that may have been lost before the capture point, or with an idle client.
@@ -367,19 +371,23 @@ impl RetransmissionTally {
             Some(UncapturedOriginalCallEvidence::Possible { .. }) => self.possible_lost_copies += 1,
             None => {}
         }
-        let timeout = transaction.ack_timeout_ns().unwrap_or(u64::MAX);
-        if transaction.stalls.is_empty() && transaction.latency_ns().is_none_or(|latency| latency < timeout) {
-            return;
+        let possible_recovery = transaction.possible_recovery();
+        match possible_recovery {
+            Some(PossibleRecovery::Nak) => self.refused_answers += 1,
+            Some(evidence) => {
+                self.suspected_transactions += 1;
+                self.suspected_without_set_up += u64::from(evidence == PossibleRecovery::UnknownAckTimeout);
+            }
+            None => {}
         }
-        let Some(phases) = transaction.phases() else { return };
-        self.transactions += u64::from(phases.recovery_ns > 0);
-        self.wait_ns += phases.recovery_ns;
-        self.suspected_transactions += u64::from(phases.server_ns >= timeout);
+        let recovery_ns = transaction.recovery_ns();
+        self.transactions += u64::from(recovery_ns > 0);
+        self.wait_ns += recovery_ns;
     }
 
     /// Returns `true` if packets were lost.
     pub fn has_loss(&self) -> bool {
-        self.copies > 0 || self.wait_ns > 0 || self.lost_copies > 0
+        self.copies > 0 || self.wait_ns > 0 || self.lost_copies > 0 || self.refused_answers > 0
     }
 
     /// Returns the number of copies by the transport: after a NAK, an ACK timeout, or a TCP retransmission timeout.

@@ -133,6 +133,10 @@ impl ReceiverPsnState {
         self.losses.as_ref().and_then(|losses| losses.gap.as_ref())
     }
 
+    pub(super) fn has_gap(&self) -> bool {
+        self.gap().is_some()
+    }
+
     fn end_gap(&mut self) {
         if let Some(losses) = &mut self.losses {
             losses.gap = None;

@@ -284,6 +284,12 @@ impl Flow {
         if is_response {
             if !is_known && peer.requests.is_missing(sequence) {
                 conversation.record_loss(packet_meta.time);
+                let is_refusal = packet.aeth.is_some_and(|aeth| {
+                    matches!(aeth.syndrome, Syndrome::Nak(NakCode::PSN_SEQUENCE_ERROR) | Syndrome::RnrNak { .. })
+                });
+                if is_refusal && !peer.requests.has_gap() {
+                    conversation.record_unseen_refusal(sender, packet_meta.time);
+                }
             }
             return (sequence, None);
         }

@@ -272,6 +272,11 @@ impl RequesterPacketState {
         self.delivery.is_missing(sequence)
     }
 
+    /// Returns `true` if packets behind a gap were captured, and the gap is not closed.
+    pub(super) fn has_gap(&self) -> bool {
+        self.delivery.has_gap()
+    }
+
     /// Returns `true` if a packet of this side with this number is captured after its acknowledgement for the first
     /// time.
     pub(super) fn is_late(&self, sequence: ExtendedPsn) -> bool {

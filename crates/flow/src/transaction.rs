@@ -506,6 +506,49 @@ impl TransactionPhases {
     }
 }
 
+/// Evidence that the phase `server` may include loss recovery: packets of the answer may have been sent before, and lost
+/// before the capture point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PossibleRecovery {
+    /// The Requester refused packets of the Responder, with a NAK, that were not captured.
+    Nak,
+    /// The phase lasted for the ACK timeout of the connection or longer, after which packets are sent again.
+    AckTimeout {
+        /// The ACK timeout in nanoseconds.
+        ns: u64,
+    },
+    /// The phase lasted for the smallest ACK timeout in use or longer. That of the connection is in its set-up, which
+    /// was not captured.
+    UnknownAckTimeout,
+}
+
+impl PossibleRecovery {
+    /// All keys.
+    pub const KEYS: [&str; 3] = ["nak", "ack_timeout", "unknown_ack_timeout"];
+
+    /// Returns the key in JSON and filters.
+    pub fn key(self) -> &'static str {
+        let [nak, ack_timeout, unknown] = Self::KEYS;
+        match self {
+            Self::Nak => nak,
+            Self::AckTimeout { .. } => ack_timeout,
+            Self::UnknownAckTimeout => unknown,
+        }
+    }
+
+    /// Returns the ACK timeout in nanoseconds, if it is the evidence.
+    pub fn ack_timeout_ns(self) -> Option<u64> {
+        match self {
+            Self::AckTimeout { ns } => Some(ns),
+            Self::Nak | Self::UnknownAckTimeout => None,
+        }
+    }
+}
+
+/// Smallest ACK timeout in use, in nanoseconds: 4.096 µs × 2^14 = 67 ms (InfiniBand Architecture Specification volume 1,
+/// section 9.7.6.1.3).
+const MIN_ACK_TIMEOUT_NS: u64 = 4_096 << 14;
+
 /// Maximum number of separate stalls recorded for one Transaction.
 const MAX_STALLS: usize = 64;
 
@@ -639,6 +682,8 @@ pub struct Transaction {
     /// Other connections between the same hosts; [`SiblingConnectionStatus::None`] unless transport events are
     /// recorded.
     pub siblings: SiblingConnectionStatus,
+    /// `true` if the Requester refused packets of the Responder that were not captured, between the Call and the Reply.
+    pub is_answer_refused: bool,
     /// Index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
     /// Periods in which its packets were lost or refused and retransmitted; sorted, without overlap.
@@ -712,11 +757,27 @@ impl Transaction {
         self.set_up.as_ref()?.ack_timeout_ns
     }
 
-    /// Returns the ACK timeout in nanoseconds if the phase `server` is at least as long: a packet may have been lost before
-    /// the capture point, such as the first copy of the Reply, and the retransmission was captured.
-    pub fn loss_before_capture_timeout_ns(&self) -> Option<u64> {
-        let timeout_ns = self.ack_timeout_ns().filter(|timeout_ns| *timeout_ns > 0)?;
-        self.phases().is_some_and(|phases| phases.server_ns >= timeout_ns).then_some(timeout_ns)
+    /// Returns the evidence that the phase `server` may include loss recovery, if any.
+    pub fn possible_recovery(&self) -> Option<PossibleRecovery> {
+        let has_ack_timeout = !matches!(
+            self.connection.transport,
+            ConnectionTransport::Iwarp | ConnectionTransport::Tcp | ConnectionTransport::Udp
+        );
+        let evidence = match self.set_up.as_deref().filter(|set_up| !set_up.is_cut) {
+            _ if self.is_answer_refused => PossibleRecovery::Nak,
+            Some(set_up) => PossibleRecovery::AckTimeout { ns: set_up.ack_timeout_ns? },
+            None if has_ack_timeout => PossibleRecovery::UnknownAckTimeout,
+            None => return None,
+        };
+        let min_ns = match evidence {
+            PossibleRecovery::Nak => 1,
+            PossibleRecovery::AckTimeout { ns } => ns,
+            PossibleRecovery::UnknownAckTimeout => MIN_ACK_TIMEOUT_NS,
+        };
+        let is_as_long = |ns: u64| (ns >= min_ns).then_some(evidence);
+        // Most transactions are not, and need no phases.
+        is_as_long(self.latency_ns()?)?;
+        is_as_long(self.phases()?.server_ns)
     }
 
     /// Returns the evidence that a copy of the Call was lost before the capture point, if any.

@@ -115,6 +115,17 @@ pub(super) fn line_object<'t>(
         done: transaction.is_done.then(|| json_object! { done: true }),
         latency_ns: transaction.latency_ns(),
         phases_ns: transaction.phases().map(phases_object),
+        #[serde(flatten)]
+        possible_recovery: transaction.possible_recovery().map(|evidence| {
+            let ack_timeout = evidence.ack_timeout_ns().map(|ns| json_object! { ack_timeout_ns: ns });
+            json_object! {
+                possible_recovery: json_object! {
+                    evidence: evidence.key(),
+                    #[serde(flatten)]
+                    ack_timeout: ack_timeout,
+                }
+            }
+        }),
         complete: missing.is_empty(),
         missing: missing.into_iter().map(DisplayAsJsonString).collect::<Vec<_>>(),
         findings: JsonArray(|| findings.iter().map(finding_object)),

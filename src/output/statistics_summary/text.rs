@@ -160,11 +160,28 @@ fn push_recovery(tally: RetransmissionTally, text: &mut String) {
         let _ = write!(text, " {count} spent {waited} in loss recovery.");
     }
     // A slow server alone is not a sign of loss.
-    if tally.suspected_transactions > 0 && tally.has_loss() {
-        let count = PluralCount(tally.suspected_transactions, "transaction");
+    let timeouts = tally.suspected_transactions - tally.suspected_without_set_up;
+    if timeouts > 0 && tally.has_loss() {
+        let count = PluralCount(timeouts, "transaction");
         let _ = write!(
             text,
             " {count} waited at least one ACK timeout for the server, possibly because packets were lost."
+        );
+    }
+    if tally.suspected_without_set_up > 0 && tally.has_loss() {
+        let count = PluralCount(tally.suspected_without_set_up, "transaction");
+        let _ = write!(
+            text,
+            " {count} waited so long for the server that packets may have been lost before the capture point: without \
+             the set-up, the ACK timeout is unknown."
+        );
+    }
+    if tally.refused_answers > 0 {
+        let count = PluralCount(tally.refused_answers, "transaction");
+        let _ = write!(
+            text,
+            " {count} waited for packets of the server that were lost before the capture point: the client refused them \
+             or those behind them."
         );
     }
     if tally.lost_copies > 0 {

@@ -15,8 +15,8 @@ use nfsrdma_dissectors::xdr::XdrError;
 use nfsrdma_flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_flow::read_list::ReadList;
 use nfsrdma_flow::transaction::{
-    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, RpcMessageKind, Transaction,
-    TransactionConnection, UncapturedOriginalCallEvidence,
+    CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, PossibleRecovery, RpcMessageKind,
+    Transaction, TransactionConnection, UncapturedOriginalCallEvidence,
 };
 use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
@@ -29,7 +29,7 @@ use super::value;
 use crate::output::info_column::InfoColumnFormatter;
 use crate::output::json::line;
 use crate::output::pending_call_progress::responder;
-use crate::output::style::{Style, TerminalProfile};
+use crate::output::style::{Glyphs, Style, TerminalProfile};
 use crate::output::transaction_list;
 use crate::output::units::{CalendarTime, DateTimeUtc, HumanDuration};
 
@@ -264,12 +264,8 @@ impl FieldTreeTextWriter {
             let phases: Vec<String> = phases.map(|(phase, ns)| format!("{} {}", name(phase), time(ns))).collect();
             let phases = format!("{}: {}", time(latency), phases.join(", "));
             self.lines.push(fact_line(&styles, 1, "latency", phases));
-            if let Some(timeout_ns) = transaction.loss_before_capture_timeout_ns() {
-                let text = format!(
-                    "or a packet, such as the reply, was lost before the capture point and sent again after the ACK \
-                     timeout of {}",
-                    time(timeout_ns)
-                );
+            if let Some(evidence) = transaction.possible_recovery() {
+                let text = possible_recovery_text(evidence, *glyphs);
                 self.lines.push(styled_fact_line(&styles, 1, responder, styles.mark, text));
             }
         }
@@ -477,6 +473,17 @@ impl FieldTreeTextWriter {
             line.origin = rpc;
             self.lines.push(line);
         }
+    }
+}
+
+/// Says why the time of the responder may include loss recovery.
+pub(crate) fn possible_recovery_text(evidence: PossibleRecovery, glyphs: Glyphs) -> String {
+    let (lost, timeout) =
+        ("or a packet, such as the reply, was lost before the capture point", "sent again after the ACK timeout");
+    match evidence {
+        PossibleRecovery::Nak => format!("{lost}: a NAK before the reply refuses packets that were not captured"),
+        PossibleRecovery::AckTimeout { ns } => format!("{lost} and {timeout} of {}", HumanDuration(ns, glyphs)),
+        PossibleRecovery::UnknownAckTimeout => format!("{lost} and {timeout}, which is unknown without the set-up"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_flow::chunk::{Chunk, ChunkKind};
-use nfsrdma_flow::transaction::{CapturedMessage, RpcMessageKind, Transaction};
+use nfsrdma_flow::transaction::{CallDirection, CapturedMessage, PossibleRecovery, RpcMessageKind, Transaction};
 use nfsrdma_flow::{FrameRole, TransactionFrame};
 use rustc_hash::FxHashMap;
 
@@ -23,6 +23,8 @@ impl WaterfallBar {
 pub struct TransactionWaterfall {
     /// The bars.
     pub bars: Vec<WaterfallBar>,
+    /// Direction of the Call, and evidence that the time of its responder may include loss recovery.
+    pub possible_recovery: Option<(CallDirection, PossibleRecovery)>,
 }
 
 impl TransactionWaterfall {
@@ -51,7 +53,8 @@ impl TransactionWaterfall {
         rdma_acknowledgements::add_acknowledgements(&mut bars, &transaction.connection, &frames, packets);
         bars.extend(recovery_bars(transaction, packets));
         bars.sort_by_key(|bar| (bar.from, bar.frames.0));
-        Self { bars }
+        let possible_recovery = transaction.possible_recovery().map(|evidence| (transaction.direction, evidence));
+        Self { bars, possible_recovery }
     }
 
     /// Returns the time from the first bar to the end of the Reply, because later retransmissions are not part of the

@@ -75,6 +75,17 @@ fn latency_charts_have_the_part_in_recovery() {
     }
 }
 
+/// The LOOKUP with XID 0x8dc00cfc: 561 ms of the server, longer than the ACK timeout of 537 ms.
+#[test]
+fn waterfall_reserves_long_server_time() {
+    let mut screen = Screen::open(LOSS, 120, 60);
+    let shown = screen.ask('g', "0x8dc00cfc").keys("w").text();
+    let note = "server: or a packet, such as the reply, was lost before the capture point and sent again after the ACK";
+    assert!(shown.contains(note) && shown.contains("timeout of 537 ms"), "{shown}");
+    let shown = screen.ask('g', "0x53c00cfc").text();
+    assert!(!shown.contains("server: or"), "{shown}");
+}
+
 /// The READ of 256 KiB with XID 0x53c00cfc: its recovery is 718 ms of 732 ms, as `-V` and JSON say.
 #[test]
 fn the_waterfall_has_bars_for_recovery() {

@@ -9,7 +9,10 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::drawing_primitives::{cut_bottom, cut_top, draw_text, pane_title, set_line_style};
+use super::line_wrap::wrapped;
+use crate::output::pending_call_progress::responder;
 use crate::output::style::{Glyphs, columns as width_of};
+use crate::output::tree::transaction::possible_recovery_text;
 use crate::output::units::{HumanDuration, HumanSize};
 use crate::tui::app::application_state::{App, FocusPane};
 use crate::tui::app::transaction_list::scrolled;
@@ -40,6 +43,15 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     let axis = columns.axis;
     let (scale, lines) = cut_top(lines, 1);
     let (lines, below) = cut_bottom(lines, u16::from(lines.height >= MIN_LEGEND_LINES));
+    let notes = waterfall.possible_recovery.map(|(direction, evidence)| {
+        let text = possible_recovery_text(evidence, app.tui_glyphs.glyphs);
+        wrapped(&format!("{}: {text}", responder(direction)), width)
+    });
+    let notes = notes.unwrap_or_default();
+    let (lines, notes_area) = cut_bottom(lines, (lines.height / 2).min(notes.len() as u16));
+    for (line, note) in notes.into_iter().take(usize::from(notes_area.height)).enumerate() {
+        draw_text(buffer, notes_area, line, &Line::styled(note, app.theme.notice));
+    }
     let recovered = waterfall.bars.iter().filter(|bar| bar.kind == WaterfallBarKind::Recovery);
     let recovery_ns = recovered.map(|bar| bar.to.nanoseconds_since(bar.from).unwrap_or(0)).sum();
     draw_text(buffer, below, 0, &legend(app, width, recovery_ns));

@@ -30,8 +30,8 @@ fn timeless(mut value: Value) -> Value {
             _ => {}
         }
     }
-    // A lost copy is possible after a pause as long as an ACK timeout.
-    let times = ["time", "end_time", "latency_ns", "phases_ns", "lost_copy"];
+    // A lost copy is possible after a pause as long as an ACK timeout, and recovery in a server phase as long.
+    let times = ["time", "end_time", "latency_ns", "phases_ns", "possible_recovery", "lost_copy"];
     strip(&mut value, &times);
     // The frame of a finding.
     strip(&mut value, &["frame"]);

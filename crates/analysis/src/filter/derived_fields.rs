@@ -105,6 +105,7 @@ facts! { GeneratedField;
     PhaseCall "nfsrdma.phase.call" Duration, "First to last frame of the call", LINES;
     PhaseDataIn "nfsrdma.phase.data_in" Duration, "First RDMA Read request to last Read response", LINES;
     PhaseServer "nfsrdma.phase.server" Duration, "Time in no other phase: the server at work, and the network", LINES;
+    PossibleRecovery "nfsrdma.possible_recovery" Text, "Evidence that nfsrdma.phase.server may include loss recovery: nak, ack_timeout or unknown_ack_timeout", LINES;
     PhaseDataOut "nfsrdma.phase.data_out" Duration, "First to last RDMA Write", LINES;
     PhaseReply "nfsrdma.phase.reply" Duration, "First to last frame of the reply", LINES;
     PhaseRecovery "nfsrdma.phase.recovery" Duration, "Time waiting for retransmission of lost or refused packets", LINES;

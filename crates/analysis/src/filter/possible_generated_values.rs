@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
 use nfsrdma_dissectors::rpcrdma::{Dialect, RpcRdma1ErrCode, version2};
 use nfsrdma_dissectors::xdr::Xdr;
-use nfsrdma_flow::transaction::ConnectionTransport;
+use nfsrdma_flow::transaction::{ConnectionTransport, PossibleRecovery};
 
 use super::catalog::FilterFieldCatalog;
 use super::derived_fields::GeneratedField;
@@ -60,6 +60,7 @@ pub(super) fn possible_values(field: GeneratedField, catalog: &FilterFieldCatalo
         GeneratedField::FindingSeverity => to_strings(&ReportedFindingSeverity::ALL.map(ReportedFindingSeverity::name)),
         GeneratedField::FindingSide => to_strings(&["client", "server"]),
         GeneratedField::CallLostCopy => to_strings(&["certain", "possible"]),
+        GeneratedField::PossibleRecovery => to_strings(&PossibleRecovery::KEYS),
         GeneratedField::MpaCrc => to_strings(&["good", "bad", "absent", "unknown"]),
         _ => return None,
     };
@@ -81,7 +82,7 @@ mod tests {
     fn each_generated_field_of_words_has_possible_values() {
         let words = |field: &GeneratedField| possible_values(*field, FilterFieldCatalog::shared());
         let all: Vec<_> = GeneratedField::ALL.iter().filter_map(words).collect();
-        assert_eq!(all.len(), 16);
+        assert_eq!(all.len(), 17);
         for words in all {
             let is_capital = words.iter().any(|word| *word != word.to_ascii_lowercase());
             let as_written = |word: &String| {

@@ -256,6 +256,7 @@ pub(super) fn transaction(to: &mut FieldExtractor, transaction: &Transaction, is
         to.add_generated(GeneratedField::PhaseReply, || duration(phases.reply_ns));
         to.add_generated(GeneratedField::PhaseRecovery, || duration(phases.recovery_ns));
     }
+    text(to, GeneratedField::PossibleRecovery, || Some(transaction.possible_recovery()?.key().to_owned()));
     let messages = [
         (
             call,

@@ -298,6 +298,8 @@ impl ConnectionRpcState {
         let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
         let call_time = transaction.call.as_ref().map(|call| call.time);
         transaction.has_suspected_access |= call_time.is_some_and(|sent| self.suspects.may_concern(sent));
+        let refused = self.unseen_refusals[requester];
+        transaction.is_answer_refused = refused.zip(call_time).is_some_and(|(refused, sent)| refused > sent);
         // A Call after a gap of a stream is decoded late: a loss in the other direction may be counted already.
         let is_loss_later = self.last_loss.zip(call_time).is_some_and(|(loss, sent)| loss > sent);
         let is_gap_later = self.last_gap.zip(call_time).is_some_and(|(gap, sent)| gap > sent);

@@ -90,6 +90,8 @@ pub(crate) struct ConnectionRpcState {
     pub(super) last_loss: Option<Timestamp>,
     /// Time of the last of those in which something is missing.
     pub(super) last_gap: Option<Timestamp>,
+    /// When side A, and side B, last refused packets of the other side that were not captured.
+    pub(super) unseen_refusals: ConnectionSidePair<Option<Timestamp>>,
     /// `true` if a packet was captured after its acknowledgement: the order of the two directions is unknown.
     pub(crate) is_misordered: bool,
     /// `true` if the set-up of the connection was captured.
@@ -140,6 +142,8 @@ impl ConnectionRpcState {
         self.continuations.adopt(other.continuations, side);
         for other_side in ConnectionSideAOrB::BOTH {
             let own_side = side(other_side);
+            let refusal = &mut self.unseen_refusals[own_side];
+            *refusal = (*refusal).max(other.unseen_refusals[other_side]);
             self.properties[own_side] = self.properties[own_side].or(other.properties[other_side]);
             self.message_credits[own_side] = self.message_credits[own_side].merge(other.message_credits[other_side]);
             let in_use = &mut self.credits[own_side].in_use;
@@ -237,6 +241,12 @@ impl ConnectionRpcState {
     pub(crate) fn record_repeat(&mut self, now: Timestamp) {
         self.count_loss(now);
         self.repeats += 1;
+    }
+
+    /// Records that `receiver` refuses packets of the other side that were not captured.
+    #[cold]
+    pub(crate) fn record_unseen_refusal(&mut self, receiver: ConnectionSideAOrB, now: Timestamp) {
+        self.unseen_refusals[receiver] = Some(now);
     }
 
     fn count_loss(&mut self, now: Timestamp) {

@@ -2,7 +2,7 @@
 //! sequence numbers that wrap. InfiniBand Architecture Specification volume 1, section 9.7.
 
 use super::*;
-use crate::transaction::{DeliveryEvidence, TransactionPhases, UncapturedOriginalCallEvidence};
+use crate::transaction::{DeliveryEvidence, PossibleRecovery, TransactionPhases, UncapturedOriginalCallEvidence};
 
 const SINK: Memory = Memory { handle: 0xb1, offset: 0x1000, length: 4096 };
 const SOURCE: Memory = Memory { handle: 0xa1, offset: 0x1000, length: 4096 };
@@ -469,6 +469,64 @@ fn infiniband_9_7_6_1_3_a_pause_of_an_ack_timeout_may_be_a_lost_call() {
         let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
         assert_eq!(transactions.iter().map(Transaction::lost_copy).collect::<Vec<_>>(), [None, expected]);
     }
+}
+
+/// InfiniBand volume 1, section 9.7.6.1.3: the first copy of a Reply may be lost before the capture point, and the next
+/// one sent after the ACK timeout. Without the set-up, that may be as short as 4.096 µs × 2^14.
+#[test]
+fn slow_reply_may_be_sent_again() {
+    const TIMEOUT_NS: u64 = 4_096 << 17;
+    const MIN_NS: u64 = 4_096 << 14;
+    let known = Some(PossibleRecovery::AckTimeout { ns: TIMEOUT_NS });
+    let cases = [
+        (true, TIMEOUT_NS - 1, None),
+        (true, TIMEOUT_NS, known),
+        (false, MIN_NS - 1, None),
+        (false, MIN_NS, Some(PossibleRecovery::UnknownAckTimeout)),
+    ];
+    for (has_set_up, server_ns, expected) in cases {
+        let mut link = Link::new(17);
+        let mut frames = if has_set_up { link.connect(1) } else { Vec::new() };
+        let before = frames.len() + 3;
+        frames.extend([getattr(&mut link, 5), getattr(&mut link, 6)].concat());
+        let mut flow = Flow::new(FlowLimits::default());
+        for (number, bytes) in (1..).zip(&frames) {
+            // The Call before ends with frame `before`.
+            let late = if number > before as i64 { server_ns as i64 - 1000 } else { 0 };
+            feed(&mut flow, number as u64, number * 1000 + late, bytes, usize::MAX);
+        }
+        flow.finish();
+        let transactions: Vec<_> = std::iter::from_fn(|| flow.next_transaction()).collect();
+        let found: Vec<_> = transactions.iter().map(Transaction::possible_recovery).collect();
+        assert_eq!(found, [None, expected], "{has_set_up} {server_ns}");
+    }
+}
+
+/// InfiniBand volume 1, section 9.7.5: a NAK for packets that were not captured shows that some were sent, and lost
+/// before the capture point. A NAK behind a captured gap begins a recovery instead.
+#[test]
+fn refusal_of_uncaptured_packets_is_possible_recovery() {
+    for (has_set_up, is_rnr) in [(false, false), (true, false), (false, true)] {
+        let mut link = Link::new(17);
+        let mut frames = if has_set_up { link.connect(1) } else { Vec::new() };
+        frames.extend([getattr(&mut link, 5), link.send(Client, &getattr_call(6))].concat());
+        let psn = link.server.psn;
+        frames.extend(if is_rnr { link.rnr_nak(Client, psn) } else { link.nak(Client, psn) });
+        frames.extend([link.send(Server, &getattr_reply(6)), getattr(&mut link, 7)].concat());
+        let outcome = run(&frames);
+        let found: Vec<_> = outcome.transactions.iter().map(Transaction::possible_recovery).collect();
+        assert_eq!(found, [None, Some(PossibleRecovery::Nak), None], "{has_set_up} {is_rnr}");
+    }
+    let mut link = Link::new(17);
+    let mut frames =
+        [getattr(&mut link, 5), link.send(Client, &getattr_call(6)), link.send(Client, &null_call(7))].concat();
+    let psn = link.server.psn;
+    let replies = [link.send(Server, &getattr_reply(6)), link.send(Server, &null_reply(7))];
+    frames.extend([replies[1].clone(), link.nak(Client, psn), replies.concat()].concat());
+    let outcome = run(&frames);
+    let found: Vec<_> = outcome.transactions.iter().map(Transaction::possible_recovery).collect();
+    assert_eq!(found, [None, None, None]);
+    assert!(outcome.transactions[2].recovery_ns() > 0);
 }
 
 /// End time of the delivered copy of a message, evidence of the delivery, number of copies, and number of

@@ -152,6 +152,7 @@ impl ReconstructedWireTransaction {
             credit_use: CallCreditUse::default(),
             has_suspected_access: false,
             is_misframed: false,
+            is_answer_refused: false,
             shares_memory: false,
         }
     }
