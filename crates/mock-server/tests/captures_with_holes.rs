@@ -361,9 +361,9 @@ fn holes(name: &'static str, version: u32) {
     // At least these percentages of the steps with replies are compared, and of the bytes of the whole run (of a cut
     // one, of its own bytes) checked.
     let sets = [
-        ("cut", &cuts, [90, 95]),
-        ("without a reply", &removed, [95, 95]),
-        ("without two replies", &pairs, [93, 95]),
+        ("cut", &cuts, [90, 75]),
+        ("without a reply", &removed, [95, 75]),
+        ("without two replies", &pairs, [93, 75]),
         ("without several replies", &several, [85, 50]),
     ];
     let mut faults: Vec<String> = Vec::new();

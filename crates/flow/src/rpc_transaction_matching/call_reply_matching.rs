@@ -187,9 +187,9 @@ impl ConnectionRpcState {
                     ..CallCreditUse::default()
                 };
             }
-            if let Some(slot) = self.last_calls.get_mut(self.oldest_call) {
-                *slot = Some(MisorderedReplyDetectionCall { key, frame: context.packet_meta.last_frame(), time });
-                self.oldest_call = (self.oldest_call + 1) % MAX_CALLS_BEFORE_REPLY;
+            if let Some(slot) = self.last_calls.get_mut(usize::from(self.oldest_call)) {
+                *slot = MisorderedReplyDetectionCall { key, frame: context.packet_meta.last_frame(), time };
+                self.oldest_call = (self.oldest_call + 1) % MAX_CALLS_BEFORE_REPLY as u8;
             }
         }
         key
@@ -298,7 +298,7 @@ impl ConnectionRpcState {
         let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
         let call_time = transaction.call.as_ref().map(|call| call.time);
         transaction.has_suspected_access |= call_time.is_some_and(|sent| self.suspects.may_concern(sent));
-        let refused = self.unseen_refusals[requester];
+        let refused = self.last_unseen_refusal(requester);
         transaction.is_answer_refused = refused.zip(call_time).is_some_and(|(refused, sent)| refused > sent);
         // A Call after a gap of a stream is decoded late: a loss in the other direction may be counted already.
         let is_loss_later = self.last_loss.zip(call_time).is_some_and(|(loss, sent)| loss > sent);
@@ -354,12 +354,12 @@ impl ConnectionRpcState {
             // The senders of these Calls had not received the Reply.
             return;
         }
-        for slot in &mut self.last_calls {
-            let Some(MisorderedReplyDetectionCall { key, frame, time }) = *slot else { continue };
+        for call in self.last_calls.iter_mut().filter(|call| call.key != TransactionSlabKey::NONE) {
+            let MisorderedReplyDetectionCall { key, frame, time } = *call;
             let is_near =
                 packet_meta.last_frame().0 <= frame.0 + 1 || packet_meta.time.abs_diff_ns(time) <= MAX_REPLY_SKEW_NS;
             if !is_near {
-                *slot = None;
+                *call = MisorderedReplyDetectionCall::default();
             } else if answered_call.is_some_and(|call| call != key)
                 && let Some(entry) = context.transaction_table.get_mut(key)
             {

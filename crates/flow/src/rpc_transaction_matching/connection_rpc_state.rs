@@ -24,9 +24,16 @@ use crate::transaction_table::TrackedTransactionTable;
 /// A captured Call, to detect a Reply that was captured in the wrong order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MisorderedReplyDetectionCall {
+    /// [`TransactionSlabKey::NONE`] for no Call, which takes less memory than an `Option`.
     pub(super) key: TransactionSlabKey,
     pub(super) frame: FrameNumber,
     pub(super) time: Timestamp,
+}
+
+impl Default for MisorderedReplyDetectionCall {
+    fn default() -> Self {
+        Self { key: TransactionSlabKey::NONE, frame: FrameNumber::default(), time: Timestamp::default() }
+    }
 }
 
 /// The first frame of a captured Reply, to detect a Call that was captured in the wrong order.
@@ -90,8 +97,8 @@ pub(crate) struct ConnectionRpcState {
     pub(super) last_loss: Option<Timestamp>,
     /// Time of the last of those in which something is missing.
     pub(super) last_gap: Option<Timestamp>,
-    /// When side A, and side B, last refused packets of the other side that were not captured.
-    pub(super) unseen_refusals: ConnectionSidePair<Option<Timestamp>>,
+    /// When side A, and side B, last refused packets of the other side that were not captured. Allocated at the first.
+    unseen_refusals: Option<Box<ConnectionSidePair<Option<Timestamp>>>>,
     /// `true` if a packet was captured after its acknowledgement: the order of the two directions is unknown.
     pub(crate) is_misordered: bool,
     /// `true` if the set-up of the connection was captured.
@@ -105,9 +112,9 @@ pub(crate) struct ConnectionRpcState {
     /// What was examined, if transport events are recorded.
     examined: Option<Box<ExaminedPackets>>,
     /// The Calls captured last, in a ring.
-    pub(super) last_calls: [Option<MisorderedReplyDetectionCall>; MAX_CALLS_BEFORE_REPLY],
+    pub(super) last_calls: [MisorderedReplyDetectionCall; MAX_CALLS_BEFORE_REPLY],
     /// Index of the oldest of them.
-    pub(super) oldest_call: usize,
+    pub(super) oldest_call: u8,
     /// The Reply captured last.
     pub(super) last_reply: Option<ReplyFirstFrame>,
     /// End time of the last captured message.
@@ -142,8 +149,10 @@ impl ConnectionRpcState {
         self.continuations.adopt(other.continuations, side);
         for other_side in ConnectionSideAOrB::BOTH {
             let own_side = side(other_side);
-            let refusal = &mut self.unseen_refusals[own_side];
-            *refusal = (*refusal).max(other.unseen_refusals[other_side]);
+            if let Some(refused) = other.unseen_refusals.as_ref().and_then(|refusals| refusals[other_side]) {
+                let refusal = &mut self.unseen_refusals.get_or_insert_default()[own_side];
+                *refusal = (*refusal).max(Some(refused));
+            }
             self.properties[own_side] = self.properties[own_side].or(other.properties[other_side]);
             self.message_credits[own_side] = self.message_credits[own_side].merge(other.message_credits[other_side]);
             let in_use = &mut self.credits[own_side].in_use;
@@ -246,7 +255,12 @@ impl ConnectionRpcState {
     /// Records that `receiver` refuses packets of the other side that were not captured.
     #[cold]
     pub(crate) fn record_unseen_refusal(&mut self, receiver: ConnectionSideAOrB, now: Timestamp) {
-        self.unseen_refusals[receiver] = Some(now);
+        self.unseen_refusals.get_or_insert_default()[receiver] = Some(now);
+    }
+
+    /// Returns when a side last refused packets of the other side that were not captured.
+    pub(super) fn last_unseen_refusal(&self, receiver: ConnectionSideAOrB) -> Option<Timestamp> {
+        self.unseen_refusals.as_ref().and_then(|refusals| refusals[receiver])
     }
 
     fn count_loss(&mut self, now: Timestamp) {
