@@ -4,9 +4,10 @@
 //! temporary name, which engines ignore, and renamed when it is closed. The number of its row groups is limited,
 //! because their metadata stays in memory until then.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::marker::PhantomData;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,10 +63,10 @@ pub(super) struct ParquetTableWriter<R> {
 pub(super) struct CreatedOutputFolders(Vec<PathBuf>);
 
 impl CreatedOutputFolders {
-    /// Creates a folder, and those above it.
+    /// Creates a folder, and those above it, for their owner only, like the files in them.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         let new_folders = folder.ancestors().take_while(|at| !at.exists()).map(Path::to_owned).collect();
-        fs::create_dir_all(folder)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         Ok(Self(new_folders))
     }
 }

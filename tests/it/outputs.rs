@@ -673,6 +673,13 @@ fn new_files_are_private() {
             for name in new {
                 let mode = access(&cell.path(name)).mode;
                 column.note(output, (mode != 0o600).then(|| format!("umask {umask:o}: {name}: mode {mode:o}")));
+                let path = cell.path(name);
+                for folder in path.ancestors().skip(1).take_while(|folder| **folder != cell.folder) {
+                    let mode = access(folder).mode;
+                    // Some were there before.
+                    let is_open = mode & 0o022 != 0;
+                    column.note(output, is_open.then(|| format!("umask {umask:o}: {folder:?}: mode {mode:o}")));
+                }
             }
         }
     }

@@ -42,6 +42,8 @@ fn calls_and_replies_are_lower_case() {
     let mut texts: Vec<_> =
         paths.iter().map(|path| (path.display().to_string(), fs::read_to_string(path).unwrap())).collect();
     help(&cli::command(), &[], &mut texts);
+    let fields = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect")).arg("fields").output().unwrap();
+    texts.push(("fields".to_owned(), String::from_utf8(fields.stdout).unwrap()));
     assert!(texts.len() > 200, "{}", texts.len());
     // A word or a number before it on the line, so that it begins no sentence, title or cell.
     let word =

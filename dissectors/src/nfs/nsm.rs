@@ -43,7 +43,7 @@ crate::xdr! { "stat";
 }
 
 crate::xdr! { "statnotify";
-    /// status: the notification to a requester, in a Call of the procedure named in SM_MON. XNFS section 11, SM_NOTIFY.
+    /// status: the notification to a requester, in a call of the procedure named in SM_MON. XNFS section 11, SM_NOTIFY.
     struct SmStatus<'a> { mon_name: NsmHostname<'a> => "statnotify.name", state: i32, r#priv: [u8; 16] => "statnotify.priv" }
 }
 

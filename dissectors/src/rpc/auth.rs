@@ -41,14 +41,14 @@ crate::xdr! { "rpc.auth";
         gids: XdrArray<'a, u32, 16> => "rpc.auth.gid",
     }
 
-    /// The credential of a Call. RFC 5531 section 8.2.
+    /// The credential of a call. RFC 5531 section 8.2.
     union Credential<'a> switch (flavor: Flavor) {
         AUTH_SYS => Sys(FlavorSpecificAuthBody<'a, AuthSys<'a>>),
         RPCSEC_GSS => Gss(FlavorSpecificAuthBody<'a, GssCredential<'a>>),
         default => Other(UndecodedAuthBody<'a>),
     }
 
-    /// The verifier of a Call or a Reply. RFC 5531 section 8.2.
+    /// The verifier of a call or a reply. RFC 5531 section 8.2.
     union Verifier<'a> switch (flavor: Flavor) {
         AUTH_NONE => None(AuthNoneVerifier<'a>),
         RPCSEC_GSS => Gss(GssVerifier<'a>),

@@ -145,7 +145,7 @@ crate::xdr! { "rpcordma";
         RDMA2_CONNPROP_FINAL => ConnpropFinal(Properties<'a>),
         /// The Call is in a Call chunk.
         RDMA2_CALL_EXTERNAL => CallExternal(RpcRdma2CallExternalHeader<'a>),
-        /// A part of a Call follows, not the last.
+        /// A part of a call follows, not the last.
         RDMA2_CALL_MIDDLE => CallMiddle(RpcRdma2MiddleHeader),
         /// A Call follows, or the last part of one.
         RDMA2_CALL_INLINE => CallInline(RpcRdma2CallInlineHeader<'a>),

@@ -575,11 +575,11 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpcrdma/empty-for-one",
         severity: Severity::Info,
         section: "RFC 8166 section 4.3.2.3",
-        requirement: "Observation: a Requester offers an empty Write chunk for the only data item of a reply.",
+        requirement: "Observation: a Requester offers a Write chunk without bytes for the only data item of a reply.",
         explanation: "To have a single item inline, a Requester leaves the Write list empty: an empty chunk is for one of \
-            several items. It costs eight bytes in call and reply, and a \
-            Responder may not expect it. A chunk whose segments have no bytes requests the same (RFC 5667 section 5). Example: a call with one READ, and a Write list of one chunk without segments: \"an \
-            empty Write chunk for the only data item\".",
+            several items. It costs eight bytes in call and reply, and a Responder may not expect it. A chunk whose \
+            segments have no bytes requests the same (RFC 5667 section 5). Example: a call with one READ, and a Write list \
+            of one chunk without segments: \"an empty Write chunk for the only data item\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::WriteChunks],
         needs: &[RequiredCaptureEvidence::ChunkLists],
         check: RuleCheck::Message(|message| {
@@ -588,7 +588,8 @@ pub(crate) const RULES: &[Rule] = &[
             let [only] = chunks.as_slice() else { return None };
             let reads = message.transaction.eligible_reads()?;
             let is_meant = !(requests_inline(only) && reads.len() == 1);
-            Some(RuleVerdict::from_condition(is_meant, || "an empty Write chunk for the only data item".to_owned()))
+            let kind = if only.segments.is_empty() { "an empty Write chunk" } else { "a Write chunk without bytes" };
+            Some(RuleVerdict::from_condition(is_meant, || format!("{kind} for the only data item")))
         }),
         ..Rule::PER_CONNECTION
     },

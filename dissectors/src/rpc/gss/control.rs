@@ -20,7 +20,7 @@ crate::xdr! { "rpc.authgss";
         gss_token: Opaque<'a> => "rpc.authgss.token",
     }
 
-    /// rgss2_bind_chan_verf_args: the verifier of a Call that binds a context to a channel. RFC 5403 section 3.3.
+    /// rgss2_bind_chan_verf_args: the verifier of a call that binds a context to a channel. RFC 5403 section 3.3.
     struct Rgss2BindChanVerfArgs<'a> {
         rbcva_chan_bind_prefix: Text<'a>,
         rbcva_chan_bind_oid_hash: Opaque<'a>,
