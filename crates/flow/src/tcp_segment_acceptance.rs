@@ -330,12 +330,9 @@ impl Flow {
                 return Some(self.begin_stream(at, sender, ports, syn.time, [Some(syn), peer_syn]));
             }
             // The answer to the SYN of the other side has its number. Two sides that open at once are not known.
-            false if stream.directions[sender.peer()].captured_syn().is_some() && !own.has_begun() => {
-                if syn.acknowledgment != stream.directions[sender.peer()].first_sequence() {
-                    stream.keep_unconfirmed_syn(sender, syn);
-                    return None;
-                }
-                true
+            false if !own.has_begun() && stream.opening_syn(sender.peer()).is_some_and(|peer| !peer.is_pair(syn)) => {
+                stream.keep_unconfirmed_syn(sender, syn);
+                return None;
             }
             false => !is_other,
         };

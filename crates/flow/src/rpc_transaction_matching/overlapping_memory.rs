@@ -108,7 +108,7 @@ impl ConnectionRpcState {
                     continue;
                 }
                 let Some(entry) = context.transaction_table.get(other) else { continue };
-                // Memory is offered anew after a Reply, and bytes before the Call are not its own.
+                // Memory is offered again after a Reply, and bytes before the Call are not its own.
                 let is_over = entry.transaction.reply.as_ref().is_some_and(|reply| reply.time <= sent);
                 let is_since = entry.chunk_at(at).and_then(|chunk| chunk.times).is_some_and(|(_, last)| last >= sent);
                 let segment = entry.segment_at(at).filter(|segment| segment.handle == missing.handle);
