@@ -348,7 +348,11 @@ fn facts(transaction: &Transaction) -> (Name, Facts) {
 type Transactions = BTreeMap<Name, Vec<Facts>>;
 
 fn run(frames: &[Captured]) -> Transactions {
-    let mut flow = Flow::new(FlowLimits { keep_file_data: true, ..FlowLimits::default() });
+    run_with(frames, FlowLimits { keep_file_data: true, ..FlowLimits::default() })
+}
+
+fn run_with(frames: &[Captured], limits: FlowLimits) -> Transactions {
+    let mut flow = Flow::new(limits);
     let mut found = Transactions::new();
     let mut take = |flow: &mut Flow| {
         while let Some(transaction) = flow.next_transaction() {
@@ -694,5 +698,35 @@ fn late_one_way_frames_count_each() {
         }
         flow.finish();
         assert_eq!(flow.stats().undecoded_counts().map(|(_, count)| count).sum::<u64>(), expected, "10.9.0.{sender}");
+    }
+}
+
+/// RFC 5044 section 4.1: FPDUs whose ULPDU_Length is wrong, without and with CRCs.
+#[test]
+fn recorded_events_change_no_transaction() {
+    let mut random = Random(44);
+    for name in ["siw-v3.pcap.gz", "siw-v42.pcap.gz", "siw-v42-crc.pcap.gz"] {
+        let frames = frames(name);
+        let whole_fpdu = |frame: &Captured| {
+            let segment = Segment::from_frame(frame)?;
+            let announced = u16::from_be_bytes(*segment.payload().first_chunk()?);
+            let length = (2 + usize::from(announced)).next_multiple_of(4) + 4;
+            (length == segment.payload().len()).then_some((segment, announced))
+        };
+        let fpdus: Vec<_> = { (0..).zip(&frames) }.filter_map(|(at, frame)| Some((at, whole_fpdu(frame)?))).collect();
+        let fpdus = &fpdus[5..fpdus.len() - 5];
+        for change in [-40_i16, -4, -1, 1, 4, 100] {
+            for _ in 0..4 {
+                let (at, (segment, announced)): &(usize, _) = &fpdus[random.below(fpdus.len() as u64) as usize];
+                let length = announced.wrapping_add_signed(change).to_be_bytes();
+                let payload = [&length[..], &segment.payload()[2..]].concat();
+                let mut changed = frames.clone();
+                changed[*at].bytes = segment.clone().with_payload(&payload).sealed().0;
+                let [unrecorded, recorded] = [false, true].map(|record_transport_events| {
+                    run_with(&changed, FlowLimits { record_transport_events, ..FlowLimits::default() })
+                });
+                assert!(unrecorded == recorded, "{name}: frame {}, ULPDU_Length {announced} {change:+}", at + 1);
+            }
+        }
     }
 }

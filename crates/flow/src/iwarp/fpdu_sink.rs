@@ -85,37 +85,30 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
             self.sink.event(payload.meta, IwarpEvent::Fpdu(properties));
         }
         let Some(fault) = fault.filter(|_| payload.was_captured()) else { return };
-        match &mut self.own.last_fpdu {
+        if self.own.last_fpdu.is_some() && !has_crcs && fault.is_of_response() {
             // Its length may be wrong instead: the FPDU behind it shows that.
-            Some(last) if !has_crcs && fault.is_of_response() => {
-                last.unconfirmed_fault = Some((fault, payload.meta.last_frame(), payload.meta.time));
-            }
-            _ => self.fault(fault, payload.meta),
+            let fault = (fault, payload.meta.last_frame(), payload.meta.time);
+            self.own.unconfirmed_fault = Some(Box::new(fault));
+        } else {
+            self.fault(fault, payload.meta);
         }
     }
 
     /// Handles the beginning of an FPDU, which shows that the length of the FPDU before is right.
     #[inline]
     pub(super) fn confirm_fpdu_before(&mut self) {
-        if let Some((fault, frame, time)) = self.own.last_fpdu.as_mut().and_then(|last| last.unconfirmed_fault.take()) {
+        if let Some(fault) = self.own.unconfirmed_fault.take() {
+            let (fault, frame, time) = *fault;
             self.fault(fault, PacketMeta::new(&[frame], time));
         }
     }
 
     /// Records an FPDU whose headers were decoded.
+    #[inline]
     pub(super) fn record_fpdu(&mut self, segment: &DdpSegment, start: StreamPosition, packet_meta: &PacketMeta<'_>) {
         self.confirm_fpdu_before();
-        let last = DecodedFpdu {
-            opcode: segment.opcode,
-            start,
-            frame: packet_meta.last_frame(),
-            time: packet_meta.time,
-            unconfirmed_fault: None,
-        };
-        match &mut self.own.last_fpdu {
-            Some(place) => **place = last,
-            place => *place = Some(Box::new(last)),
-        }
+        let (frame, time) = (packet_meta.last_frame(), packet_meta.time);
+        self.own.last_fpdu = Some(DecodedFpdu { opcode: segment.opcode, start, frame, time });
     }
 
     /// Handles an FPDU of a wrong length, and reports it if it is certain. Its content shows nothing else.
@@ -123,6 +116,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     pub(super) fn misframed_fpdu(&mut self, fpdu: DecodedFpdu, fault: Option<RdmapFault>) {
         let frames = [fpdu.frame];
         let packet_meta = PacketMeta::new(&frames, fpdu.time);
+        self.own.unconfirmed_fault = None;
         if let Some(fault) = fault {
             self.fault(fault, packet_meta);
         }
@@ -131,12 +125,12 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         }
     }
 
-    /// Returns `true` if this side is expected to send this segment next.
-    pub(super) fn expects(&self, segment: &DdpSegment) -> bool {
+    /// Returns `true` if this side is expected to send this segment next. `current`: the one whose FPDU has not ended.
+    pub(super) fn expects(&self, segment: &DdpSegment, current: Option<&DdpSegment>) -> bool {
         match segment.target {
             DdpSegmentDestination::Tagged { stag, .. } => self.knows_memory(stag),
             DdpSegmentDestination::Untagged { queue, number, offset } => {
-                self.own.order.as_ref().is_some_and(|order| order.expects(queue, number, offset))
+                self.own.expects(queue, number, offset, current)
             }
         }
     }
@@ -152,6 +146,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
 
     pub(super) fn startup(&mut self, startup: MpaStartupFrame, packet_meta: PacketMeta<'_>) {
         self.startup = Some((startup, SetUpFrame::from(&packet_meta)));
+        self.own.last_numbers = Default::default();
         if self.sink.records_events() {
             self.own.order = Some(Box::new(DdpSegmentOrder::at_start(startup.kind)));
         }

@@ -74,6 +74,8 @@ pub(super) struct MpaStreamDeframer {
     /// `true` if the positions of FPDUs follow from the start-up frame or from a correct CRC: only then does a wrong
     /// CRC prove damage.
     is_proven: bool,
+    /// `true` if a fault was reported since: what follows from it is not reported.
+    is_blamed: bool,
     /// Budget of the FPDU search in the current bytes.
     search_budget: FpduSearchBudget,
     /// Number of FPDUs in the current bytes whose ULPDU_Length was examined.
@@ -149,9 +151,7 @@ impl MpaStreamDeframer {
         self.search_budget = FpduSearchBudget::for_segment(cursor.bytes.len());
         self.length_checks = 0;
         self.recheck_tentative_fpdu(&cursor, out);
-        if out.records_events() {
-            self.recheck_fpdu_length(&cursor, out);
-        }
+        self.recheck_fpdu_length(&cursor, out);
         let tcp_segment = cursor;
         while cursor.length > 0 {
             match self.state {
@@ -200,8 +200,18 @@ impl MpaStreamDeframer {
                 MpaFramingState::Refused { .. } => return,
             }
         }
-        if out.records_events() {
-            self.recheck_cut_header(tcp_segment.meta, out);
+        self.recheck_cut_header(tcp_segment.meta, out);
+    }
+
+    /// Returns `true` if a fault at the current position is certain, and not what follows from an earlier one.
+    fn reports_faults(&self) -> bool {
+        self.is_proven && !self.is_blamed
+    }
+
+    /// Handles a CRC: a correct one proves the positions of FPDUs.
+    fn record_crc(&mut self, is_right: bool) {
+        if is_right {
+            (self.is_proven, self.is_blamed) = (true, false);
         }
     }
 
@@ -214,12 +224,17 @@ impl MpaStreamDeframer {
     #[inline]
     fn recheck_fpdu_length(&mut self, cursor: &StreamByteCursor<'_>, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         if let MpaFramingState::Fpdu(PartialFpdu {
-            confidence: FpduConfidence::Certain, header, captured_bytes, ..
+            confidence: FpduConfidence::Certain,
+            header,
+            captured_bytes,
+            segment: current,
+            ..
         }) = self.state
             && self.is_proven
             && !matches!(out.shared.crc_use, CrcUse::Unknown { .. })
             && self.markers == Some(MpaMarkerPositions::Off)
-            && segment_faults::first_segment(cursor.bytes).is_some_and(|segment| out.expects(&segment))
+            && segment_faults::first_segment(cursor.bytes)
+                .is_some_and(|segment| out.expects(&segment, current.as_ref()))
             && let (Some(start), Some(last)) = (self.last_fpdu_start, out.own.last_fpdu.take())
         {
             let overhead = FpduHeader::LENGTH + RunningFpduCrc::LENGTH;
@@ -229,7 +244,7 @@ impl MpaStreamDeframer {
                 announced: header.ulpdu_length,
                 length,
             });
-            out.misframed_fpdu(*last, Some(fault));
+            out.misframed_fpdu(last, self.reports_faults().then_some(fault));
             out.shared.counts.skipped_bytes += captured_bytes;
             self.payload_buffer.clear();
             out.lost_bytes(UndecodedReason::Framing, cursor.meta.time);
@@ -268,12 +283,12 @@ impl MpaStreamDeframer {
         packet_meta: PacketMeta<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
-        let is_proven = self.is_proven;
+        let reports_faults = self.reports_faults();
         match out.own.last_fpdu.take_if(|_| !is_aligned) {
-            Some(last) => out.misframed_fpdu(*last, is_proven.then_some(RdmapFault::NoFpduBehind)),
+            Some(last) => out.misframed_fpdu(last, reports_faults.then_some(RdmapFault::NoFpduBehind)),
             None => {
                 out.confirm_fpdu_before();
-                if is_proven {
+                if reports_faults {
                     out.fault(RdmapFault::NoFpdu, packet_meta);
                 }
             }
@@ -292,19 +307,6 @@ impl MpaStreamDeframer {
         out.shared.counts.skipped_bytes += captured_bytes;
         out.undecoded(UndecodedReason::Framing, packet_meta);
         self.lose_sync(out.shared);
-    }
-
-    /// Records an FPDU whose headers were decoded.
-    #[inline]
-    fn record_fpdu(
-        &mut self,
-        segment: &DdpSegment,
-        packet_meta: &PacketMeta<'_>,
-        out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
-    ) {
-        if out.records_events() {
-            out.record_fpdu(segment, self.last_fpdu_start.unwrap_or_default(), packet_meta);
-        }
     }
 
     /// Returns `true` if the last FPDU has not ended.
@@ -356,13 +358,10 @@ impl MpaStreamDeframer {
         };
         let (length, ulpdu_length) = (header.fpdu_length(), usize::from(header.ulpdu_length));
         if length > cursor.length as usize {
-            self.check_request_length(cursor, out);
-            if let Some(end) = self.check_ulpdu_length(cursor, header, out) {
-                let fpdu = cursor.take(end as u32);
-                out.shared.counts.refused_bytes += fpdu.bytes.len() as u64;
-                out.refused_fpdu(false, fpdu.meta);
-                out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
-                return true;
+            // The next TCP segment shows where it ends.
+            if out.records_events() {
+                self.check_request_length(cursor, out);
+                self.is_blamed |= self.check_ulpdu_length(cursor, header, out).is_some();
             }
             return false;
         }
@@ -370,11 +369,11 @@ impl MpaStreamDeframer {
             .skip_bytes(FpduHeader::LENGTH)
             .with_length(ulpdu_length);
         let Some((segment, payload)) = DdpSegment::decode(ulpdu, &mut NullFieldObserver) else {
-            if out.records_events() && self.is_proven {
+            if out.records_events() && self.reports_faults() {
                 let rest = cursor.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
                 if let Some(fault) = segment_faults::length_fault(header, rest) {
                     out.fault(fault, cursor.meta);
-                    self.is_proven = false;
+                    self.is_blamed = true;
                 }
             }
             return false;
@@ -384,12 +383,14 @@ impl MpaStreamDeframer {
             let fault =
                 is_start.then(|| segment_faults::fault_of_fpdu(cursor.bytes, header, out.shared.crc_use)).flatten();
             if let Some(kind) = fault
-                && out.records_events()
+                && self.reports_faults()
             {
                 out.transport_event(kind, cursor.meta);
             }
             if fault.is_none() {
-                self.check_request_length(cursor, out);
+                if out.records_events() {
+                    self.check_request_length(cursor, out);
+                }
                 return false;
             }
             if !segment.is_acceptable(ulpdu_length) {
@@ -397,14 +398,13 @@ impl MpaStreamDeframer {
                 return false;
             }
         }
-        if out.records_events()
-            && self.lacks_proof_of_length(out.shared)
+        if self.lacks_proof_of_length(out.shared)
             && self.state.is_at_certain_fpdu()
-            && !may_continue_with(&mut cursor.clone(), length)
+            && !may_continue_with(cursor, length)
         {
             let fpdu = cursor.take(length as u32);
             self.last_fpdu_start = Some(fpdu.at);
-            self.record_fpdu(&segment, &fpdu.meta, out);
+            out.record_fpdu(&segment, fpdu.at, &fpdu.meta);
             self.lose_fpdu(false, fpdu.bytes.len() as u64, fpdu.meta, out);
             return true;
         }
@@ -416,7 +416,7 @@ impl MpaStreamDeframer {
             }
             (_, Some(covered), Some(field)) => {
                 let is_right = RunningFpduCrc::compute(covered).to_wire_bytes() == field;
-                self.is_proven |= is_right;
+                self.record_crc(is_right);
                 out.shared.record_crc_result(is_right)
             }
             _ => {
@@ -426,17 +426,17 @@ impl MpaStreamDeframer {
         };
         self.last_fpdu_start = Some(cursor.at);
         self.resolve_unconfirmed_fpdu(true, out);
-        self.record_fpdu(&segment, &cursor.meta, out);
+        out.record_fpdu(&segment, cursor.at, &cursor.meta);
         let end = if is_accepted { None } else { self.check_ulpdu_length(cursor, header, out) };
         let fpdu = cursor.take(end.unwrap_or(length) as u32);
         if !is_accepted {
             out.shared.counts.refused_bytes += fpdu.bytes.len() as u64;
-            out.refused_fpdu(self.is_proven && end.is_none(), fpdu.meta);
+            out.refused_fpdu(self.reports_faults() && end.is_none(), fpdu.meta);
             out.undecoded(UndecodedReason::BadCrc, fpdu.meta);
             return true;
         }
         let pad = fpdu.bytes.get(FpduHeader::LENGTH + ulpdu_length..covered).unwrap_or_default();
-        if self.is_proven && pad.iter().any(|byte| *byte != 0) && may_end_fpdu(cursor) {
+        if self.reports_faults() && pad.iter().any(|byte| *byte != 0) && may_end_fpdu(cursor) {
             out.fault(RdmapFault::Pad(segment_faults::pad_value(pad)), fpdu.meta);
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
@@ -463,30 +463,30 @@ impl MpaStreamDeframer {
     ) -> Option<usize> {
         let is_certain =
             self.is_proven && out.shared.crc_use == CrcUse::Yes && !cursor.is_cut() && self.state.is_at_certain_fpdu();
-        if !is_certain || !out.records_events() || self.length_checks >= MAX_LENGTH_CHECKS {
+        if !is_certain || self.length_checks >= MAX_LENGTH_CHECKS {
             return None;
         }
         self.length_checks += 1;
         let (fault, end) = segment_faults::ulpdu_length_fault(cursor.bytes, header)?;
-        out.fault(fault, cursor.meta);
+        if self.reports_faults() {
+            out.fault(fault, cursor.meta);
+        }
         Some(end)
     }
 
-    /// Reports an RDMA Read Request whose ULPDU_Length is wrong: its other bytes show where it ends. The position of
-    /// the next FPDU is then unknown.
-    #[inline]
+    /// Reports an RDMA Read Request whose ULPDU_Length is wrong: its other bytes show where it ends.
+    #[cold]
     fn check_request_length(
         &mut self,
         cursor: &StreamByteCursor<'_>,
         out: &mut IwarpFpduSink<'_, impl IwarpEventSink>,
     ) {
-        if self.is_proven
-            && out.records_events()
-            && let MpaFramingState::AtFpduStart(FpduConfidence::Certain) = self.state
+        if self.reports_faults()
+            && self.state.is_at_certain_fpdu()
             && let Some(fault) = segment_faults::fault_of_request_length(cursor, out.shared.crc_use)
         {
             out.transport_event(fault, cursor.meta);
-            self.is_proven = false;
+            self.is_blamed = true;
         }
     }
 
@@ -702,7 +702,7 @@ impl MpaStreamDeframer {
         let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
         let at = data.at + u64::from(data.length);
         self.resolve_unconfirmed_fpdu(true, out);
-        self.record_fpdu(&segment, &data.meta, out);
+        out.record_fpdu(&segment, self.last_fpdu_start.unwrap_or_default(), &data.meta);
         if payload_length == 0 {
             let payload = DdpSegmentPayload {
                 segment: &segment,
@@ -753,7 +753,7 @@ impl MpaStreamDeframer {
             }
             FpduCrcCheckState::Running(crc) => {
                 let is_right = crc.to_wire_bytes() == fpdu.crc_field;
-                self.is_proven |= is_right;
+                self.record_crc(is_right);
                 let is_believed = out.shared.record_crc_result(is_right);
                 Some((is_right, is_believed))
             }
@@ -761,14 +761,14 @@ impl MpaStreamDeframer {
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         let is_accepted = !matches!(crc_result, Some((_, false)));
-        let is_certain = self.is_proven && fpdu.confidence == FpduConfidence::Certain;
+        let is_certain = self.reports_faults() && fpdu.confidence == FpduConfidence::Certain;
         if fpdu.pad != 0 && is_accepted && is_certain && may_end_fpdu(rest) {
             out.fault(RdmapFault::Pad(fpdu.pad), packet_meta);
         }
         match crc_result {
             Some((_, false)) => {
                 out.shared.counts.refused_bytes += fpdu.captured_bytes;
-                out.refused_fpdu(self.is_proven && fpdu.confidence == FpduConfidence::Certain, packet_meta);
+                out.refused_fpdu(is_certain, packet_meta);
                 if fpdu.is_buffered {
                     self.payload_buffer.reject(UndecodedReason::BadCrc, out);
                 } else {
@@ -883,7 +883,7 @@ impl MpaStreamDeframer {
     /// Expects the first FPDU at this position, behind the start-up frame.
     fn begin_fpdus(&mut self, at: StreamPosition) {
         (self.last_fpdu_start, self.startup_end) = (Some(at), Some(at));
-        self.is_proven = true;
+        (self.is_proven, self.is_blamed) = (true, false);
         self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
     }
 
@@ -902,9 +902,19 @@ impl MpaStreamDeframer {
 }
 
 /// Returns `false` if the bytes behind an FPDU of this length in bytes are no FPDU, not even one with a deviation.
-fn may_continue_with(cursor: &mut StreamByteCursor<'_>, fpdu_length: usize) -> bool {
+#[inline]
+fn may_continue_with(cursor: &StreamByteCursor<'_>, fpdu_length: usize) -> bool {
+    let rest = cursor.bytes.get(fpdu_length..).unwrap_or_default();
+    // The usual ends, from few bytes.
+    cursor.length as usize == fpdu_length
+        || (rest.len() >= segment_faults::CONTROL_BYTES && segment_faults::may_begin_fpdu(rest))
+        || may_continue_at(*cursor, fpdu_length)
+}
+
+#[cold]
+fn may_continue_at(mut cursor: StreamByteCursor<'_>, fpdu_length: usize) -> bool {
     cursor.take(fpdu_length as u32);
-    if may_end_fpdu(cursor) {
+    if may_end_fpdu(&cursor) {
         return true;
     }
     let Some((header, rest)) = FpduHeader::decode(cursor.bytes, 0, &mut NullFieldObserver) else {
@@ -913,7 +923,7 @@ fn may_continue_with(cursor: &mut StreamByteCursor<'_>, fpdu_length: usize) -> b
     (cursor.length < MIN_FPDU_BYTES && segment_faults::may_begin_fpdu(cursor.bytes))
         || segment_faults::fault_of_fpdu(cursor.bytes, header, CrcUse::No).is_some()
         || segment_faults::length_fault(header, rest).is_some()
-        || segment_faults::fault_of_request_length(cursor, CrcUse::No).is_some()
+        || segment_faults::fault_of_request_length(&cursor, CrcUse::No).is_some()
 }
 
 /// Returns `true` if an FPDU may end before these bytes, the rest of its TCP segment.

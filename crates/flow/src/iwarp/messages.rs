@@ -19,7 +19,7 @@ use nfsrdma_dissectors::xdr::roundup;
 use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::{IwarpEvent, IwarpEventSink};
 use super::outstanding_rdma_read::OutstandingRdmaRead;
-use super::segment_faults::DdpSegmentOrder;
+use super::segment_faults::{DdpSegmentOrder, QUEUES};
 use crate::count_categories::UndecodedReason;
 use crate::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use crate::missing_byte_ranges::add_gap;
@@ -179,8 +179,6 @@ pub(super) struct DecodedFpdu {
     /// Frame of its header.
     pub(super) frame: FrameNumber,
     pub(super) time: Timestamp,
-    /// Deviation that counts if the length of the FPDU is right, with its frame and time.
-    pub(super) unconfirmed_fault: Option<(RdmapFault, FrameNumber, Timestamp)>,
 }
 
 /// State of the messages of one direction.
@@ -204,14 +202,50 @@ pub(super) struct IwarpMessageReassembler {
     pub(super) has_cut_segments: bool,
     /// Order of the segments of this side; `None` after lost FPDUs, and if transport events are not recorded.
     pub(super) order: Option<Box<DdpSegmentOrder>>,
-    /// The last FPDU whose headers were decoded, if transport events are recorded.
-    pub(super) last_fpdu: Option<Box<DecodedFpdu>>,
+    /// The last FPDU whose headers were decoded.
+    pub(super) last_fpdu: Option<DecodedFpdu>,
+    /// Deviation that counts if the length of that FPDU is right, with its frame and time.
+    pub(super) unconfirmed_fault: Option<Box<(RdmapFault, FrameNumber, Timestamp)>>,
+    /// Number of the last message of each queue; 0 before the first (RFC 5041 section 4.3).
+    pub(super) last_numbers: [DdpMessageSequenceNumber; QUEUES],
 }
 
 impl IwarpMessageReassembler {
     /// Returns `true` if the response to a Read of this side is placed in this memory.
     pub(super) fn has_outstanding_read_into(&self, stag: Handle) -> bool {
         self.outstanding_reads.iter().any(|read| read.sink_stag == stag)
+    }
+
+    /// Returns `true` if this untagged segment continues the message of `current`, a segment that has not ended, or the
+    /// open message, or begins the next one of its queue.
+    pub(super) fn expects(
+        &self,
+        queue: DdpQueueNumber,
+        number: DdpMessageSequenceNumber,
+        offset: u32,
+        current: Option<&DdpSegment>,
+    ) -> bool {
+        let open = match current {
+            Some(DdpSegment {
+                is_last: true,
+                target: DdpSegmentDestination::Untagged { queue: last, number: ended, .. },
+                ..
+            }) if *last == queue => {
+                return offset == 0 && number.0 == ended.0.wrapping_add(1);
+            }
+            Some(DdpSegment { is_last: false, target, .. }) => match target {
+                DdpSegmentDestination::Untagged { queue, number, .. } => Some((*queue, *number)),
+                DdpSegmentDestination::Tagged { .. } => return false,
+            },
+            _ => self.send_reassembly.is_open.then_some((DdpQueueNumber(0), self.send_reassembly.message_number)),
+        };
+        match open {
+            Some(open) => offset > 0 && open == (queue, number),
+            None => {
+                let last = self.last_numbers.get(queue.0 as usize);
+                offset == 0 && last.is_some_and(|last| number.0 == last.0.wrapping_add(1))
+            }
+        }
     }
 
     /// Returns the RDMA Reads without their complete responses, if all requests since the start-up frame are known.
@@ -288,7 +322,13 @@ impl IwarpMessageReassembler {
                     self.record_chunk_data(&payload, owner);
                 }
             }
-            DdpSegmentDestination::Untagged { number, offset, .. } => {
+            DdpSegmentDestination::Untagged { queue, number, offset } => {
+                if payload.offset == 0
+                    && payload.segment.is_last
+                    && let Some(last) = self.last_numbers.get_mut(queue.0 as usize)
+                {
+                    *last = number;
+                }
                 if self.send_reassembly.is_open && (self.send_reassembly.message_number != number || !opcode.is_send())
                 {
                     self.deliver_incomplete(sink);

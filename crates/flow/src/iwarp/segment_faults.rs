@@ -152,6 +152,9 @@ pub(super) fn first_segment(bytes: &[u8]) -> Option<DdpSegment> {
     segment.is_plausible(length).then_some(segment)
 }
 
+/// Bytes of an FPDU up to the control fields of DDP and RDMAP.
+pub(super) const CONTROL_BYTES: usize = 4;
+
 /// Returns `false` if no FPDU begins with these bytes, of which there are too few for its headers: ULPDU_Length, and
 /// control fields of DDP (RFC 5041 section 4.1) and of RDMAP (RFC 5040 section 4.1).
 pub(super) fn may_begin_fpdu(bytes: &[u8]) -> bool {
@@ -236,7 +239,7 @@ enum DdpMessageTarget {
 }
 
 /// Number of queues with consecutive message numbers: Sends, RDMA Read Requests, Terminates.
-const QUEUES: usize = 3;
+pub(super) const QUEUES: usize = 3;
 
 /// Order of the segments of one direction.
 #[derive(Debug, Default)]
@@ -280,14 +283,6 @@ impl DdpSegmentOrder {
     /// Returns `true` if no FPDU followed the start-up frame yet.
     pub(super) fn awaits_first_fpdu(&self) -> bool {
         self.first_of.is_some()
-    }
-
-    /// Returns `true` if this untagged segment continues the open message, or begins the next one of its queue.
-    pub(super) fn expects(&self, queue: DdpQueueNumber, number: DdpMessageSequenceNumber, offset: u32) -> bool {
-        match self.open {
-            Some(open) => open.target == DdpMessageTarget::Untagged(queue, number),
-            None => offset == 0 && self.next_numbers.get(queue.0 as usize).copied().flatten() == Some(number),
-        }
     }
 
     /// Returns the deviation of a segment, at the first part of its payload. `reads` are the RDMA Reads of the
