@@ -54,8 +54,6 @@ const COLUMNS_WITH_FINDINGS: &[TableColumn; COLUMNS.len() + 1] = &{
 /// Returns the cells of a connection.
 pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     let ConnectionTally { name, dialect, transactions, incomplete, bytes, .. } = row.tally;
-    let granted = row.granted_credits();
-    let granted = if granted > 0 { granted.to_string() } else { String::new() };
     let used = row.in_use().filter(|_| row.has_credits()).map_or(String::new(), |used| used.to_string());
     [
         format_endpoints(&name, glyphs),
@@ -66,11 +64,21 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
         HumanSize(bytes).to_string(),
         if incomplete > 0 { HumanCount(incomplete).to_string() } else { String::new() },
         row.state_name().to_owned(),
-        granted,
+        grants_text(row.grants()),
         used,
         at_limit_text(row.time_at_limit(), glyphs),
         recovery_text(row.tally.recovery_ns, glyphs),
     ]
+}
+
+/// Formats the credit grants, the smallest that limited calls and the largest: `16-64`, or `64` if they are the same; blank
+/// without any.
+pub fn grants_text((smallest, largest): (u32, u32)) -> String {
+    match largest {
+        0 => String::new(),
+        _ if smallest == largest => largest.to_string(),
+        _ => format!("{smallest}-{largest}"),
+    }
 }
 
 /// Formats the time at a limit: `1.50 s`, `never`, or blank if the limit is unknown.
@@ -438,6 +446,7 @@ fn credits_object(row: &ConnectionStats) -> impl Serialize {
         asked: tally.requested_credits,
         granted: row.granted_credits(),
         in_use: row.in_use(),
+        limit: row.credits.as_ref().map(|credits| credits.most_in_flight().1).filter(|limit| *limit > 0),
         at_limit_ns: row.at_limit_ns(),
         at_limit_since: row.credits.as_ref().and_then(|credits| credits.exhausted_since).map(DisplayAsJsonString),
         reverse_asked: tally.reverse_requested_credits,
@@ -523,6 +532,7 @@ const CSV_KEYS: &[&str] = &[
     "credits.asked",
     "credits.granted",
     "credits.in_use",
+    "credits.limit",
     "credits.at_limit_ns",
     "credits.reverse_asked",
     "credits.reverse_granted",

@@ -63,6 +63,13 @@ impl ConnectionStats {
         granted.max(self.tally.granted_credits)
     }
 
+    /// Returns the smallest credit grant that limited the calls in flight, and the largest of all.
+    pub fn grants(&self) -> (u32, u32) {
+        let largest = self.granted_credits();
+        let smallest = self.credits.as_ref().map_or(0, CreditSeries::smallest_limit);
+        (if smallest > 0 { smallest.min(largest) } else { largest }, largest)
+    }
+
     /// Returns the time with as many calls in flight as granted, in nanoseconds; `None` if it was not kept.
     pub fn at_limit_ns(&self) -> Option<u64> {
         Some(self.credits.as_ref()?.at_limit_ns().unwrap_or(0))
@@ -234,6 +241,8 @@ impl OpenConnectionTallies {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::captured_frame::Frame;
+
     use super::*;
 
     #[test]
@@ -266,11 +275,18 @@ mod tests {
 
     /// Returns the only connection of a capture, at its end.
     fn connection(name: &str) -> ConnectionStats {
+        changed_connection(name, |_| {})
+    }
+
+    /// Returns the only connection of a capture whose frames were changed, at its end.
+    fn changed_connection(name: &str, mut change: impl FnMut(&mut Vec<u8>)) -> ConnectionStats {
         let mut source = nfsrdma_capture_file::CaptureFrameSource::open([crate::testing::path(name)]).unwrap();
         let mut flow = Flow::new(nfsrdma_flow::FlowLimits::default());
         let mut open = OpenConnectionTallies::new(1 << 20);
         while let Some(frame) = source.next().unwrap() {
-            flow.process_frame(&frame);
+            let mut bytes = frame.bytes.to_vec();
+            change(&mut bytes);
+            flow.process_frame(&Frame { bytes: &bytes, ..frame });
             open.frame(&flow);
         }
         flow.finish();
@@ -284,12 +300,31 @@ mod tests {
         row.clone()
     }
 
+    /// RFC 8166 section 3.3.1: the limit is that of the latest reply. The server grants 64 credits, and 16 from its reply
+    /// number 200 on.
+    #[test]
+    fn lowered_grant_is_the_limit_reached() {
+        const GRANTS: std::ops::Range<usize> = 62..66;
+        let mut replies = 0;
+        let row = changed_connection("cases/all-credits-hang.pcap.gz", |bytes| {
+            // Sends of the server: its address, RC Send Only, and rdma_credit behind rdma_xid and rdma_vers.
+            if bytes.len() > GRANTS.end && bytes[26..30] == [10, 0, 0, 2] && bytes[42] == 4 {
+                let granted: u32 = if replies < 200 { 64 } else { 16 };
+                bytes[GRANTS].copy_from_slice(&granted.to_be_bytes());
+                replies += 1;
+            }
+        });
+        assert!(replies > 290, "{replies}");
+        assert_eq!((row.in_use(), row.grants(), row.time_at_limit()), (Some(16), (16, 64), TimeAtLimit::Ns(15_000)));
+        assert_eq!(row.credits.map(|credits| credits.most_in_flight()), Some((16, 16)));
+    }
+
     /// RFC 8166 section 3.3.1: each call without a reply takes a credit.
     #[test]
     fn hung_calls_use_up_credits() {
         let row = connection("cases/all-credits-hang.pcap.gz");
         // From the last call, at 3.024999 s, to the end, 15 µs later.
-        assert_eq!((row.in_use(), row.granted_credits(), row.time_at_limit()), (Some(16), 16, TimeAtLimit::Ns(15_000)));
+        assert_eq!((row.in_use(), row.grants(), row.time_at_limit()), (Some(16), (16, 16), TimeAtLimit::Ns(15_000)));
         let since = row.credits.unwrap().exhausted_since;
         assert_eq!(since.map(|since| since.to_string()), Some("1003.014999999".to_owned()));
         let row = connection("cases/server-dead.pcap");

@@ -1,7 +1,7 @@
 use nfsrdma_analysis::load_over_time::CreditSeries;
 
 use super::transactions;
-use crate::output::connections::describe_use;
+use crate::output::connections::{describe_use, grants_text};
 use crate::output::style::Glyphs;
 
 /// As elsewhere, the unit of microseconds is that of the screen.
@@ -16,5 +16,12 @@ fn time_at_limit_has_the_screen_unit() {
     for (glyphs, time) in [(Glyphs::UNICODE, "15.0 µs"), (Glyphs::ASCII, "15.0 us")] {
         let text = describe_use("credits", &series, glyphs);
         assert_eq!(text, format!("credits: at most 16 in use of 16 granted, at the limit for {time}"));
+    }
+}
+
+#[test]
+fn grants_that_limited_calls_are_a_range() {
+    for (grants, text) in [((0, 0), ""), ((64, 64), "64"), ((16, 64), "16-64")] {
+        assert_eq!(grants_text(grants), text);
     }
 }

@@ -55,7 +55,10 @@ impl TableRows for ConnectionsView {
         number("BYTES", 8, 3, PLAIN, |_, row| TableCell::Bytes(row.tally.bytes)),
         number("INCOMPLETE", 10, 1, NOTICE, |_, row| TableCell::nonzero_count(row.tally.incomplete)),
         text("STATE", STATE_COLUMNS, 2, DIM, |_, row| TableCell::Text(short_state(row.state_name()).to_owned())),
-        number("GRANTED", 7, 2, PLAIN, |_, row| TableCell::nonzero_count(row.granted_credits().into())),
+        number("GRANTED", 7, 2, PLAIN, |_, row| {
+            let (smallest, largest) = row.grants();
+            TableCell::Grants(smallest, largest)
+        }),
         number("IN USE", 6, 2, PLAIN, |_, row| TableCell::Count(in_use(row))),
         number("AT LIMIT", 8, 4, ERROR, |_, row| TableCell::AtLimit(row.time_at_limit())),
         number("RECOVERY", 8, 5, ERROR, |_, row| TableCell::nonzero_time_ns(row.tally.recovery_ns)),

@@ -58,6 +58,8 @@ pub(in crate::tui) enum TableCell {
     Rate(Option<f64>),
     /// Bytes per second; `-` if unknown.
     ByteRate(Option<f64>),
+    /// The smallest and the largest credit grant.
+    Grants(u32, u32),
 }
 
 impl TableCell {
@@ -94,6 +96,7 @@ impl TableCell {
             Self::Count(count) => count.map(grouped).unwrap_or_default(),
             Self::Bytes(bytes) => HumanSize(bytes).to_string(),
             Self::TimeNs(ns) => ns.map(|ns| HumanDuration(ns, glyphs).to_string()).unwrap_or_default(),
+            Self::Grants(smallest, largest) => connections::grants_text((smallest, largest)),
             Self::AtLimit(time) => connections::at_limit_text(time, glyphs),
             Self::Percentage(percent) => format!("{percent:.1}"),
             Self::Rate(rate) => rate.map_or(UNKNOWN.to_owned(), |rate| EventRateText(rate).to_string()),
@@ -108,6 +111,7 @@ impl TableCell {
             Self::Path(path) => return (Reverse(0), path),
             Self::Identifier(number) => -i128::from(number),
             Self::Count(number) | Self::TimeNs(number) => number.unwrap_or(0).into(),
+            Self::Grants(_, largest) => largest.into(),
             Self::AtLimit(TimeAtLimit::Unknown) => -2,
             Self::AtLimit(TimeAtLimit::Never) => -1,
             Self::Bytes(number) | Self::AtLimit(TimeAtLimit::Ns(number)) => number.into(),
