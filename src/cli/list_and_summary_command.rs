@@ -542,6 +542,7 @@ fn show(
     let flush_each = args.may_pause();
     let flush_often = io::stdout().is_terminal();
     let max_lines = args.max_lines();
+    let has_frame_lines = args.view == OutputLineUnit::Frames;
     let mut pending = args.pending_watch();
     if pending.is_some() && !limits.emit_on_acknowledgment {
         output = output.with_early_names();
@@ -558,6 +559,8 @@ fn show(
                 is_over = stop_condition.frame(frame.time);
                 let is_known = frame.link.is_known();
                 let is_shown = output.frame(&frame, &mut flow).map_err(write_error)?;
+                // The transactions of the frames shown count.
+                is_over |= has_frame_lines && output.lines() >= max_lines;
                 if let Some(frame_file) = &mut frame_file {
                     frame_file.frame(source, &flow, is_shown)?;
                     frame_file.pending(&mut output, &flow);
@@ -583,7 +586,7 @@ fn show(
             flow.finish();
             output.record_events(&flow);
         }
-        while output.lines() < max_lines
+        while (has_frame_lines || output.lines() < max_lines)
             && let Some((key, transaction)) = flow.next_with_key()
         {
             let is_shown = output.transaction(key, &transaction).map_err(write_error)?;
