@@ -108,7 +108,7 @@ pub(super) struct BaselineCheckArgs {
     #[arg(long, requires = "server")]
     allow_source_server: bool,
 
-    /// With --server, timeout of connecting and of each reply in seconds [default: 30]
+    /// With --server, time limit for connecting and for each reply, in seconds [default: 30]
     #[arg(long, value_name = "SECONDS", requires = "server", value_parser = parse_seconds)]
     timeout: Option<f64>,
 

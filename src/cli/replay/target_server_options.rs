@@ -35,7 +35,7 @@ pub(in crate::cli) struct ReplayServerArgs {
     #[arg(long)]
     pub(in crate::cli) allow_source_server: bool,
 
-    /// Timeout of connecting and of each reply in seconds
+    /// Time limit for connecting and for each reply, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TIMEOUT_SECONDS, value_parser = parse_seconds)]
     pub(in crate::cli) timeout: f64,
 
@@ -54,7 +54,7 @@ pub(in crate::cli) struct ReplayServerArgs {
     pub(in crate::cli) inline: u32,
 }
 
-/// Default timeout of connecting and of each Reply in seconds.
+/// Default time limit for connecting and for each Reply, in seconds.
 pub(in crate::cli) const DEFAULT_TIMEOUT_SECONDS: f64 = 30.0;
 
 pub(in crate::cli) fn parse_seconds(text: &str) -> Result<f64, String> {

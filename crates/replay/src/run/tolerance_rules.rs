@@ -66,7 +66,7 @@ rules! {
     /// Mode of a file that was created exclusively.
     EXCLUSIVE_CREATE = "exclusive-create", "a file that is created exclusively has the server's mode until one is set";
     /// Rights of root to change an object.
-    READ_ONLY_EXPORT = "read-only-export", "the capture's root could change nothing there (a read-only export, or a squashed root), and the run's can";
+    READ_ONLY_EXPORT = "read-only-export", "root was read-only or squashed in the capture, but not here";
     /// sr_status_flags.
     STATUS_FLAGS = "status-flags", "status flags report callback paths, moved leases and, after a restart, lost state";
     /// Mode of COPY.
