@@ -118,7 +118,8 @@ pub const COLUMNS: &str = "  TIME       time of the call, in the format of -t
   STATUS     ok, or the status without its common prefix, then anomalies:
              reply\u{d7}2: the reply was sent twice
              no call, no reply: the message was not captured
-             refused: by the receiver of the reply; wrong result: of another call (see lint)
+             refused: by the receiver of the message; wrong result: the reply has the results of
+             another call, or malformed ones; lint says why
              600 B missing, or missing call:46-195: bytes that were not captured
 Narrow terminals show fewer columns.
 ";

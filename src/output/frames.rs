@@ -398,9 +398,9 @@ impl FrameListWriter {
                         self.line.push(styles.operation, name);
                         self.line.text.push(' ');
                     }
-                    let is_ok = match transaction_list::fault(transaction, &summary) {
+                    let is_ok = match summary.fault(transaction) {
                         Some(fault) => {
-                            self.line.text.push_str(fault);
+                            self.line.text.push_str(fault.name());
                             false
                         }
                         None => transaction_list::status(&summary, &mut self.line.text),

@@ -30,7 +30,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::info_column::InfoColumnFormatter;
 use super::settings::OutputLineUnit;
 use super::style::Glyphs;
-use super::transaction_list;
 use queued_frame::{
     BufferedExportFrame, FindingCommentText, FrameMembership, TransactionCommentText, TransactionFrameRole,
 };
@@ -549,7 +548,7 @@ impl<W: Write> FrameFileWriter<W> {
             }
             _ => String::new(),
         };
-        let fault = transaction_list::fault(transaction, summary).map(|fault| format!(", {fault}"));
+        let fault = summary.fault(transaction).map(|fault| format!(", {}", fault.name()));
         TransactionCommentText {
             index: transaction.index,
             connection: transaction.connection.number,

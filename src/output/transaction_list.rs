@@ -16,7 +16,7 @@ use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_flow::chunk::Chunk;
 use nfsrdma_flow::chunk::ChunkKind;
 use nfsrdma_flow::transaction::{
-    CallDirection, CapturedMessage, ChunkListCompleteness, MissingPart, RpcMessageKind, Transaction,
+    CallDirection, CapturedMessage, ChunkListCompleteness, MissingPart, RpcMessageKind, Transaction, TransactionFault,
 };
 use nfsrdma_flow::transaction_message_decoding::{
     ProcedureOrMainOperation, RpcStatus, RpcSummary, TransactionMessages,
@@ -398,11 +398,10 @@ pub(crate) fn status_and_marks(
     let missing = summary.missing(transaction);
     let bytes: u64 = missing.iter().map(missing_bytes).sum();
     let mut is_ok = status(summary, cell);
-    let fault = fault(transaction, summary);
+    let fault = summary.fault(transaction);
     if let Some(fault) = fault {
-        // The status in a Reply that is refused or wrong says nothing about the Call.
         cell.clear();
-        cell.push_str(fault);
+        cell.push_str(fault.name());
         is_ok = false;
     }
     let is_undecoded = missing.iter().any(|part| matches!(part, MissingPart::Undecoded(RpcMessageKind::Reply, _)));
@@ -438,7 +437,7 @@ pub(crate) fn status_and_marks(
             MissingPart::Header(RpcMessageKind::Reply) => push_mark(cell, format_args!("reply cut")),
             MissingPart::Undecoded(RpcMessageKind::Call, _) => push_mark(cell, format_args!("call undecoded")),
             // That it is wrong says why it is not decoded.
-            MissingPart::Undecoded(RpcMessageKind::Reply, _) if fault == Some(WRONG_RESULT) => {}
+            MissingPart::Undecoded(RpcMessageKind::Reply, _) if fault == Some(TransactionFault::WrongResult) => {}
             MissingPart::Undecoded(RpcMessageKind::Reply, _) => push_mark(cell, format_args!("reply undecoded")),
             MissingPart::Bytes(..) | MissingPart::Chunk(..) | MissingPart::ReplyRead(..) => {}
             // They are the status.
@@ -461,18 +460,6 @@ pub(crate) fn status_and_marks(
         }
     }
     (is_ok, split)
-}
-
-/// Status of a Transaction whose Reply has the results of another Call, or of none.
-const WRONG_RESULT: &str = "wrong result";
-
-/// Returns what makes the status of a Transaction worthless: its receiver refused the Reply, or the Call if there is no
-/// Reply, or the Reply has the results of another Call.
-pub(crate) fn fault(transaction: &Transaction, summary: &RpcSummary) -> Option<&'static str> {
-    match transaction.refused_message() {
-        Some(_) => Some("refused"),
-        None => summary.has_wrong_result(transaction).then_some(WRONG_RESULT),
-    }
 }
 
 /// Appends the version: `4.2` for NFS and its callbacks, else with a prefix for the program.

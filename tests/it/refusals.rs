@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::lint::lint;
 use crate::{program, schema};
 
@@ -10,27 +12,88 @@ fn case(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("captures/cases").join(name).with_extension("pcap")
 }
 
-/// Capture, XID of the transaction, its status, its code, how the summary ends, and the rule that explains it.
-const CASES: [(&str, &str, &str, &str, &str, &str); 2] = [
-    (
-        "reply-refused-by-client",
-        "0x00000041",
-        "refused",
-        "reply:refused",
-        "refused by the receiver). See lint.",
-        "transport/nak-invalid-request",
-    ),
-    ("false-retry", "0x00000062", "wrong result", "reply:wrong-result", "wrong results). See lint.", "nfs/false-retry"),
+/// A capture with one transaction whose reply is refused or wrong.
+struct Case {
+    capture: &'static str,
+    xid: &'static str,
+    status: &'static str,
+    /// Its codes of missing parts.
+    missing: &'static [&'static str],
+    /// End of the count in the summary.
+    count: &'static str,
+    /// Severity, side and rule of the finding that explains it.
+    finding: [&'static str; 3],
+}
+
+const UNDECODED_RESULTS: &str = "not fully decoded, wrong results; see lint)";
+
+const CASES: [Case; 5] = [
+    Case {
+        capture: "reply-refused-by-client",
+        xid: "0x00000041",
+        status: "refused",
+        missing: &["reply:refused"],
+        count: "refused by the receiver; see lint)",
+        finding: ["error", "server", "rpcrdma/send-too-long"],
+    },
+    Case {
+        capture: "false-retry",
+        xid: "0x00000062",
+        status: "wrong result",
+        missing: &["reply:wrong-result"],
+        count: "wrong results; see lint)",
+        finding: ["error", "client", "nfs/false-retry"],
+    },
+    Case {
+        capture: "too-few-results",
+        xid: "0x00000001",
+        status: "wrong result",
+        missing: &["undecoded:reply:44-", "reply:wrong-result"],
+        count: UNDECODED_RESULTS,
+        finding: ["error", "server", "rpc/wrong-result"],
+    },
+    Case {
+        capture: "short-results",
+        xid: "0x00000001",
+        status: "wrong result",
+        missing: &["undecoded:reply:44-", "reply:wrong-result"],
+        count: UNDECODED_RESULTS,
+        finding: ["error", "server", "rpc/wrong-result"],
+    },
+    Case {
+        capture: "gss-reduced-reply",
+        xid: "0x00000001",
+        status: "wrong result",
+        missing: &["undecoded:reply:72-", "reply:wrong-result"],
+        count: UNDECODED_RESULTS,
+        finding: ["error", "server", "rpc/wrong-result"],
+    },
 ];
+
+/// Returns the JSON Lines of a view.
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Returns severity, side and rule of each finding.
+fn findings(capture: &Path) -> Vec<[String; 3]> {
+    let text = String::from_utf8(lint(&["-T", "json"], Some(capture)).stdout).unwrap();
+    let word = |line: &Value, key: &str| line[key].as_str().unwrap_or_default().to_owned();
+    json_lines(&text).iter().map(|line| ["severity", "side", "rule"].map(|key| word(line, key))).collect()
+}
 
 #[test]
 fn refused_or_wrong_reply_is_incomplete_everywhere() {
-    for (name, xid, status, code, count, rule) in CASES {
+    for Case { capture: name, xid, status, missing, count, finding } in CASES {
         let capture = case(name);
         let list = program::output(&capture, &[]);
         let line = list.lines().find(|line| line.contains(xid)).unwrap();
         assert!(line.ends_with(&format!("  {status}")), "{name}: {line}");
-        for arguments in [&[][..], &["-q"]] {
+        let frames = program::output(&capture, &["--view", "frames"]);
+        // The refusal comes behind the frame.
+        let is_known = status == "refused" || frames.contains(&format!(" {status} xid {xid}"));
+        assert!(is_known, "{name}: {frames}");
+        for arguments in [&[][..], &["-q"], &["--view", "frames"], &["--view", "operations"]] {
             let text = program::output(&capture, arguments).replace('\n', " ");
             assert!(text.contains(", 1 incomplete (") && text.contains(count), "{name} {arguments:?}: {text}");
             assert!(!text.contains("all complete"), "{name} {arguments:?}: {text}");
@@ -41,28 +104,63 @@ fn refused_or_wrong_reply_is_incomplete_everywhere() {
             schema::assert_keeps(&validator, &transaction.0, name);
             let is_wrong = transaction.text("xid") == Some(xid);
             assert_eq!(transaction.0["complete"], !is_wrong, "{name}");
-            let missing = if is_wrong { serde_json::json!([code]) } else { serde_json::json!([]) };
-            assert_eq!(transaction.0["missing"], missing, "{name}");
+            let missing = if is_wrong { missing } else { &[] };
+            assert_eq!(transaction.0["missing"], serde_json::json!(missing), "{name}");
         }
         let summary = lines.summary.unwrap();
         schema::assert_keeps(&schema::validator("summary.schema.json"), &summary, name);
         let counts = ["refused", "wrong_result"].map(|key| summary["missing"][key].as_u64().unwrap());
         assert_eq!(counts, if status == "refused" { [1, 0] } else { [0, 1] }, "{name}");
+        let operations = program::output(&capture, &["--view", "operations", "-T", "json", "--summary", "none"]);
+        let errors: u64 = json_lines(&operations).iter().map(|line| line["errors"].as_u64().unwrap()).sum();
+        assert_eq!(errors, 1, "{name}: {operations}");
         let fields = ["-T", "csv", "-e", "nfsrdma.xid", "-e", "nfsrdma.complete", "-e", "nfsrdma.missing"];
         let csv = program::output(&capture, &[&fields[..], &["--summary", "none"]].concat());
-        assert!(csv.lines().any(|line| line == format!("{xid},0,{code}")), "{name}: {csv}");
-        for filter in ["nfsrdma.complete == 0", &format!("nfsrdma.missing == \"{code}\"")] {
+        let codes = missing.join(",");
+        let cell = if missing.len() > 1 { format!("\"{codes}\"") } else { codes };
+        assert!(csv.lines().any(|line| line == format!("{xid},0,{cell}")), "{name}: {csv}");
+        let by_code = format!("nfsrdma.missing == \"{}\"", missing[missing.len() - 1]);
+        for filter in ["nfsrdma.complete == 0", &by_code] {
             let selected = program::output(&capture, &["-Y", filter, "--summary", "none"]);
             assert!(selected.contains(xid) && selected.matches("0x000000").count() == 1, "{name} {filter}: {selected}");
         }
         let tree = program::output(&capture, &["-V", "-Y", "nfsrdma.complete == 0"]);
+        let codes = missing.join(", ");
         assert!(
-            tree.contains(&format!(", {status}\n")) && tree.contains(&format!("missing: {code}")),
+            tree.contains(&format!(", {status}\n")) && tree.contains(&format!("missing: {codes}")),
             "{name}: {tree}"
         );
-        let said = String::from_utf8(lint(&[], Some(&capture)).stdout).unwrap();
-        assert!(said.contains(rule), "{name}: {said}");
+        let found = findings(&capture);
+        assert!(found.contains(&finding.map(str::to_owned)), "{name}: {found:?}");
     }
+}
+
+/// RFC 5044 section 4.1: the bytes of an FPDU whose ULPDU_Length is wrong are no reply, whether or not rules are applied.
+#[test]
+fn reply_of_wrong_ulpdu_length_is_missing() {
+    let capture = case("reply-fpdu-too-short");
+    let list = program::output(&capture, &[]);
+    assert!(list.lines().any(|line| line.contains("0xdc6a7385") && line.ends_with("  no reply")), "{list}");
+    for arguments in [&["-q"][..], &["--view", "frames"], &["-V"], &["--findings"]] {
+        let text = program::output(&capture, arguments).replace('\n', " ");
+        assert!(text.contains(", 1 incomplete (no reply captured)"), "{arguments:?}: {text}");
+    }
+    for transaction in program::json(&capture).transactions {
+        let missing: &[&str] = if transaction.text("xid") == Some("0xdc6a7385") { &["reply"] } else { &[] };
+        assert_eq!(transaction.0["missing"], serde_json::json!(missing));
+    }
+    let found = findings(&capture);
+    assert!(found.contains(&["error", "server", "rdmap/framing"].map(str::to_owned)), "{found:?}");
+}
+
+/// `-c` counts frames: the transactions of those that are shown are in the summary.
+#[test]
+fn count_of_frames_keeps_their_transactions() {
+    let text = program::output(&case("short-results"), &["--view", "frames", "-c", "4"]);
+    assert!(text.contains(" NULL xid 0x00000800"), "{text}");
+    assert!(text.contains("1 transaction on 1 connection, 1 incomplete (no reply captured)."), "{text}");
+    let text = program::output(&case("short-results"), &["--view", "frames", "-c", "3"]);
+    assert!(text.contains("No RPC in it"), "{text}");
 }
 
 /// Calls of which the last was refused: they have no Reply.
@@ -79,12 +177,14 @@ fn refused_call_has_no_reply() {
 /// The side with the finding is the one that departs from the RFCs.
 #[test]
 fn cases_blame_the_right_side() {
-    let expected: [(&str, &[&str]); 6] = [
+    let expected: [(&str, &[&str]); 8] = [
         ("zero-length-chunk", &[]),
         ("second-read-chunk-ignored", &["client rpcrdma/position-no-item"]),
         ("krb5i-with-write-list", &["client gss/reduced"]),
         ("credits-exceeded-then-end", &["client rpcrdma/credit-exceeded", "server transport/receiver-not-ready"]),
         ("false-retry", &["client nfs/false-retry"]),
+        ("too-few-results", &["server rpc/wrong-result"]),
+        ("gss-reduced-reply", &["client gss/reduced", "server gss/reduced", "server rpc/wrong-result"]),
         ("reply-refused-by-client", &["client transport/nak-invalid-request", "server rpcrdma/send-too-long"]),
     ];
     for (name, findings) in expected {

@@ -318,7 +318,7 @@ pub struct IncompleteTransactionTally {
     pub undecoded: u64,
     /// The acceptance of a message, which its receiver refused.
     pub refused: u64,
-    /// The results of the Call: the Reply has others.
+    /// The results of the Call: the Reply has others, or malformed ones.
     pub wrong_result: u64,
 }
 
@@ -477,7 +477,8 @@ impl FrameAndTransactionStatistics {
         };
         tally.truncated_calls += u64::from(summary.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
-        tally.errors += u64::from(has_failed(summary));
+        let has_fault = transaction.reply.is_some() && summary.fault(transaction).is_some();
+        tally.errors += u64::from(has_fault || has_failed(summary));
         tally.recovery_ns += transaction.recovery_ns();
         tally.call_bytes += call_bytes;
         tally.reply_bytes += reply_bytes;

@@ -445,8 +445,27 @@ pub enum MissingPart {
     Undecoded(RpcMessageKind, u64),
     /// Nothing is missing from the message, but its receiver refused it: its sender's part alone was done.
     Refused(RpcMessageKind),
-    /// The results of the Call: the Reply has others.
+    /// The results of the Call: the Reply has others, or malformed ones.
     WrongResult,
+}
+
+/// Why the status in a Reply says nothing about its Call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransactionFault {
+    /// Its receiver refused the Reply, or the Call if there is no Reply.
+    Refused,
+    /// The Reply does not have the results of the Call.
+    WrongResult,
+}
+
+impl TransactionFault {
+    /// Returns the status of the Transaction in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::WrongResult => "wrong result",
+        }
+    }
 }
 
 /// Formats the code: `call`, `call:header`, `reply:176-227`, `read:0:1024-2047`, `replychunk:0-4095`,

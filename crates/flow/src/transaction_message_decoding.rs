@@ -20,7 +20,7 @@ use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError
 
 use super::chunk::{Chunk, ChunkSegment};
 use super::read_list::{self, MessageTail, PositionChunks, ReadList};
-use super::transaction::{CapturedMessage, MissingPart, Transaction};
+use super::transaction::{CapturedMessage, MissingPart, Transaction, TransactionFault};
 use call_header::{CallBodyDecodeParameters, PartialCallHeader};
 use compound_results::CallOperations;
 
@@ -137,10 +137,18 @@ impl RpcSummary {
                 missing.push(MissingPart::Undecoded(kind, error.at() as u64));
             }
         }
-        if self.has_wrong_result(transaction) {
+        if self.fault(transaction) == Some(TransactionFault::WrongResult) {
             missing.push(MissingPart::WrongResult);
         }
         missing
+    }
+
+    /// Returns what makes the status of a Transaction worthless. All output about a status has it from here.
+    pub fn fault(&self, transaction: &Transaction) -> Option<TransactionFault> {
+        match transaction.refused_message() {
+            Some(_) => Some(TransactionFault::Refused),
+            None => self.has_wrong_result(transaction).then_some(TransactionFault::WrongResult),
+        }
     }
 }
 

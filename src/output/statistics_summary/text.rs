@@ -5,8 +5,7 @@ use std::io::{self, Write};
 
 use nfsrdma_analysis::conformance::run::FindingCounts;
 use nfsrdma_analysis::statistics::{
-    ChunkTally, Completeness, FrameAndTransactionStatistics, IncompleteTransactionTally, OperationKey, OperationTally,
-    RetransmissionTally,
+    ChunkTally, Completeness, FrameAndTransactionStatistics, OperationKey, OperationTally, RetransmissionTally,
 };
 use nfsrdma_capture_file::CapturePacketCounters;
 use nfsrdma_conformance::ReportedFindingSeverity;
@@ -82,16 +81,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     } else if let Some(dropped) = summary.dropped.filter(|dropped| *dropped > 0) {
         let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
     }
-    push_faults(statistics.missing(), &mut text);
     text
-}
-
-/// Refers to `lint`, if messages were refused by their receivers, or Replies have results of another Call: the counts
-/// are among those of incomplete transactions.
-fn push_faults(missing: IncompleteTransactionTally, text: &mut String) {
-    if missing.refused + missing.wrong_result > 0 {
-        text.push_str(" See lint.");
-    }
 }
 
 fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
@@ -284,7 +274,9 @@ fn push_transactions(statistics: &FrameAndTransactionStatistics, unknown_frames:
                     false => format!("{} {preposition}{problem}", HumanCount(count)),
                 })
                 .collect();
-            let _ = write!(text, ", {} incomplete ({}).", HumanCount(incomplete), parts.join(", "));
+            // It says whose fault that is.
+            let see = if missing.refused + missing.wrong_result > 0 { "; see lint" } else { "" };
+            let _ = write!(text, ", {} incomplete ({}{see}).", HumanCount(incomplete), parts.join(", "));
         }
     }
 }

@@ -16,7 +16,7 @@ use nfsrdma_flow::chunk::{Chunk, ChunkKind, ChunkSegment};
 use nfsrdma_flow::read_list::ReadList;
 use nfsrdma_flow::transaction::{
     CallDirection, CapturedMessage, ConnectionTransport, DeliveryEvidence, Endpoint, PossibleRecovery, RpcMessageKind,
-    Transaction, TransactionConnection, UncapturedOriginalCallEvidence,
+    Transaction, TransactionConnection, TransactionFault, UncapturedOriginalCallEvidence,
 };
 use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
 use nfsrdma_flow::{Flow, FrameContentKind, MpaCounts, RpcRdmaControlMessage, observe_segment};
@@ -248,7 +248,7 @@ impl FieldTreeTextWriter {
             let text = format_args!("{program} version {number}{minor}{procedure}");
             self.lines.push(fact_line(&styles, 1, "program", text));
         }
-        let fault = transaction_list::fault(transaction, facts);
+        let fault = facts.fault(transaction).map(TransactionFault::name);
         if !status.is_empty() || fault.is_some() {
             let style = if is_ok && fault.is_none() { styles.ok } else { styles.error };
             let name = facts.status.and_then(|status| status.name).unwrap_or(&status);

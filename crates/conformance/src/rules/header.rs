@@ -144,6 +144,15 @@ fn offered_versions<'t>(message: &ConformanceMessage<'t>) -> Option<&'t RpcRdmaE
     }
 }
 
+/// Returns `true` if another rule says why a message cannot be decoded.
+pub(super) fn is_decode_error_explained(message: &ConformanceMessage<'_>) -> bool {
+    super::read_chunks::explains_decode_error(message)
+        // A server may answer it with the results of another Call.
+        || (!message.is_call() && super::sessions::is_false_retry(message.transaction))
+        // See rpcrdma/nomsg-without-chunk.
+        || matches!(placement(message), Some(RuleVerdict::Broken(_)))
+}
+
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/xid-mismatch",
@@ -520,8 +529,8 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 4506, RFC 5531",
         requirement: "A message of RPC version 2 is decodable to its end.",
         explanation: "The message is malformed, or this program has an error. The text has the byte offset and the reason; \
-            -V shows the message up to there. Example: a reply of GETATTR is a word longer than its attributes: \"4 bytes \
-            follow the last item\".",
+            -V shows the message up to there. For a reply with results of a wrong form, see rpc/wrong-result. Example: a \
+            call of GETATTR is a word longer than its filehandle: \"4 bytes follow the last item\".",
         subjects: &[RequiredMessageProperty::Version1],
         needs: &[RequiredCaptureEvidence::WholeMessage],
         suspects: &[RequiredMessageProperty::Undecodable],
@@ -534,11 +543,11 @@ pub(crate) const RULES: &[Rule] = &[
                 None => {
                     RuleVerdict::from_condition(rpc_version == RPC_VERSION, || format!("RPC version {rpc_version}"))
                 }
-                Some(_) if super::read_chunks::explains_decode_error(message) => return None,
-                // A server may answer it with the results of another Call.
-                Some(_) if !message.is_call() && super::sessions::is_false_retry(transaction) => return None,
-                // See rpcrdma/nomsg-without-chunk.
-                Some(_) if matches!(placement(message), Some(RuleVerdict::Broken(_))) => return None,
+                // See rpc/wrong-result.
+                Some(_) if !message.is_call() && transaction.summary.has_wrong_result(transaction.transaction) => {
+                    return None;
+                }
+                Some(_) if is_decode_error_explained(message) => return None,
                 Some(error) => RuleVerdict::broken(format!("byte {}: {}", error.at(), error.reason())),
             })
         }),

@@ -128,7 +128,7 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "A COMPOUND or CB_COMPOUND has no more results than operations, and none with \
             NFS4ERR_MINOR_VERS_MISMATCH.",
         explanation: "The reply belongs to another call, or the Responder adds results: its peer cannot decode them. Too few \
-            results of a successful COMPOUND break rpcrdma/undecodable. Example: a call with PUTROOTFH alone gets the \
+            results of a successful COMPOUND break rpc/wrong-result. Example: a call with PUTROOTFH alone gets the \
             results of two operations: \"2 results of 1 operation\".",
         subjects: &[RequiredMessageProperty::Compound],
         suspects: &[RequiredMessageProperty::UnusualCompound],

@@ -46,6 +46,39 @@ pub(crate) const RULES: &[Rule] = &[
         ..Rule::DEFAULT
     },
     Rule {
+        id: "rpc/wrong-result",
+        section: "RFC 5531 section 9, RFC 4506",
+        requirement: "A successful reply has the results that its procedure defines, to their end.",
+        explanation: "The client cannot use the reply: it returns an I/O error, or waits for ever. The status of the \
+            transaction is \"wrong result\". The reply belongs to another call, or the server cut its results off, or added \
+            to them. Results of other operations, of another slot or with another XID break nfs/result-operation, \
+            nfs/result-count, nfs/sequence-echo or rpcrdma/xid-mismatch instead. Example: a reply of GETATTR ends before its \
+            status: \"the results have an error at byte 24: the message ends before the 4 bytes that belong here\".",
+        subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reply],
+        needs: &[RequiredCaptureEvidence::BothMessages],
+        suspects: &[RequiredMessageProperty::Undecodable],
+        check: RuleCheck::Transaction(|transaction| {
+            transaction.call()?;
+            transaction.reply()?;
+            let summary = transaction.summary;
+            let Some(error) = summary.reply_error else { return Some(RuleVerdict::Kept) };
+            let is_success = matches!(summary.rpc_status, Some(RpcStatus::Rpc(status)) if status.is_success());
+            if !is_success || summary.has_contradiction {
+                return None;
+            }
+            if !summary.has_wrong_result(transaction.transaction) {
+                return Some(RuleVerdict::Unknown);
+            }
+            let is_explained = match transaction.message(RpcMessageKind::Reply) {
+                Some(reply) => super::header::is_decode_error_explained(&reply),
+                None => super::sessions::is_false_retry(transaction),
+            };
+            let text = || format!("the results have an error at byte {}: {}", error.at(), error.reason());
+            (!is_explained).then(|| RuleVerdict::broken(text()))
+        }),
+        ..Rule::DEFAULT
+    },
+    Rule {
         id: "rpc/reply-elsewhere",
         section: "RFC 8881 section 2.9.2",
         requirement: "A reply is sent on the connection of its call.",

@@ -326,7 +326,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             let mut exchange = Exchange::getattr3(scene.xid());
             if broken {
-                exchange.reply.rpc.extend([0; 4]);
+                exchange.call.rpc.extend([0; 4]);
             }
             scene.exchange(&exchange);
         },

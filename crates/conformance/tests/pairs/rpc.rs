@@ -67,6 +67,30 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "rpc/wrong-result",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::getattr3(scene.xid());
+            if broken {
+                exchange.reply.rpc.truncate(exchange.reply.rpc.len() - 4);
+            }
+            scene.exchange(&exchange);
+        },
+    },
+    // NFS4_OK with the first of two results. RFC 7530 section 15.2.4.
+    Pair {
+        rule: "rpc/wrong-result",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let operations = [Operation::putrootfh(), Operation::access(1)];
+            let mut exchange = Compound::new(0, &operations).exchange(scene.xid());
+            if broken {
+                exchange.reply = Compound::new(0, &operations[..1]).exchange(exchange.call.xid).reply;
+            }
+            scene.exchange(&exchange);
+        },
+    },
+    Pair {
         rule: "rpc/reply-elsewhere",
         kinds: BOTH,
         conversation: |scene, broken| {
