@@ -215,7 +215,7 @@ pub struct OperationTally {
     pub truncated_calls: u64,
     /// Number of Replies, each XID once.
     pub replies: u64,
-    /// Number of Replies that report a failure.
+    /// Number of failed Transactions: see [`has_failed`].
     pub errors: u64,
     /// Latencies.
     pub latencies: Latencies,
@@ -477,8 +477,7 @@ impl FrameAndTransactionStatistics {
         };
         tally.truncated_calls += u64::from(summary.program.is_none() && missing.iter().any(is_cut));
         tally.replies += u64::from(transaction.reply.is_some());
-        let has_fault = transaction.reply.is_some() && summary.fault(transaction).is_some();
-        tally.errors += u64::from(has_fault || has_failed(summary));
+        tally.errors += u64::from(has_failed(transaction, summary));
         tally.recovery_ns += transaction.recovery_ns();
         tally.call_bytes += call_bytes;
         tally.reply_bytes += reply_bytes;
@@ -589,8 +588,12 @@ impl FrameAndTransactionStatistics {
     }
 }
 
-/// Returns `true` if a Reply reports a failure.
-pub fn has_failed(summary: &RpcSummary) -> bool {
+/// Returns `true` if a Reply reports a failure, or the status of the Transaction is a fault.
+pub fn has_failed(transaction: &Transaction, summary: &RpcSummary) -> bool {
+    summary.fault(transaction).is_some() || reports_failure(summary)
+}
+
+fn reports_failure(summary: &RpcSummary) -> bool {
     let by_rpc = summary.rpc_status.is_some_and(|status| match status {
         RpcStatus::Rpc(status) => !status.is_success(),
         RpcStatus::RdmaError(_) => true,
@@ -670,9 +673,9 @@ mod tests {
             status: Some(ProcedureStatus { number, name: Some(name), is_ok }),
             ..RpcSummary::default()
         };
-        assert!(!has_failed(&summary(0, "NFS3_OK", true)) && has_failed(&summary(2, "NFS3ERR_NOENT", false)));
-        assert!(!has_failed(&summary(1, "Q_OK", true)) && has_failed(&summary(2, "Q_NOQUOTA", false)));
-        assert!(!has_failed(&RpcSummary::default()));
+        assert!(!reports_failure(&summary(0, "NFS3_OK", true)) && reports_failure(&summary(2, "NFS3ERR_NOENT", false)));
+        assert!(!reports_failure(&summary(1, "Q_OK", true)) && reports_failure(&summary(2, "Q_NOQUOTA", false)));
+        assert!(!reports_failure(&RpcSummary::default()));
     }
 
     #[test]

@@ -192,7 +192,7 @@ impl ViewTablesBuilder {
         self.statistics.transaction(transaction, summary);
         let length = |kind| transaction.rpc_length(kind).unwrap_or(0);
         let bytes = length(RpcMessageKind::Call) + length(RpcMessageKind::Reply);
-        let failed = has_failed(summary);
+        let failed = has_failed(transaction, summary);
         if let Some(path) = paths.path {
             self.files.transaction(path, transaction, bytes, failed);
         }
