@@ -14,15 +14,20 @@ use std::time::Duration;
 
 use nfsrdma_capture_file::CaptureFrameSource;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
+use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_flow::transaction::CallDirection;
 use nfsrdma_flow::{Flow, FlowLimits, Transaction};
-use nfsrdma_mock_server::server::{MockReply, MockServer};
+use nfsrdma_mock_server::server::fault_injection::{
+    MockFaultInjector, MockFieldMutation, MockFieldPath, MockServerFault, MockServerFaultKind,
+};
+use nfsrdma_mock_server::server::{MockListingPolicy, MockReply, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::auxiliary_programs::ConfiguredAuxiliaryPorts;
 use nfsrdma_replay::compile::TraceCompiler;
 use nfsrdma_replay::containment::{Containment, ContainmentCheckedRpcClient};
+use nfsrdma_replay::run::report::StepMismatch;
 use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayReport, run};
 use nfsrdma_replay::seed::file_server_client::VersionIndependentNfsClient;
 use nfsrdma_replay::seed::v3::Nfs3Client;
@@ -533,6 +538,93 @@ fn listing_at_end_of_capture_may_continue() {
         let (difference, _) = with_hole(name, 4, |number| number >= frame);
         assert_eq!(difference, None, "{name} before frame {frame}");
     }
+}
+
+/// A captured listing without an end, and a live one in smaller parts: RFC 8881 section 18.23.3, RFC 1813 section
+/// 3.3.17. A server that leaves out the last name of each directory is found.
+#[test]
+fn names_of_partial_listing_are_found() {
+    const LAST_WORD: usize = 4;
+    for (name, version, end) in
+        [("rxe-v40", 4, 1235), ("rxe-v41", 4, 1219), ("rxe-v42", 4, 1217), ("tcp-v42", 4, 867), ("tcp-v3", 3, 894)]
+    {
+        let mut frames = frames(name);
+        frames.truncate(end - 1);
+        if version == 3 {
+            let last = frames.last_mut().unwrap();
+            let at = last.bytes.len() - LAST_WORD;
+            assert_eq!(last.bytes[at..], [0, 0, 0, 1], "eof");
+            replace(&mut last.bytes, at, &[0; LAST_WORD]);
+        }
+        let mut work = Work::new(version, compiled((1..).zip(&frames), |_| {}));
+        for (max_entries, drops_last) in [(4096, false), (100, false), (7, false), (4096, true), (100, true), (7, true)]
+        {
+            work.server.listing = MockListingPolicy { max_entries, drops_last };
+            let (report, _, _) = replayed(&work, false);
+            let is_listing = |mismatch: &&StepMismatch| mismatch.operation.contains("READDIR");
+            let found = report.steps.mismatches.iter().find(is_listing).map(|mismatch| &mismatch.differences[..]);
+            let values = found.map(|found| {
+                found.iter().map(|found| [&found.a, &found.b].map(|side| side.value.as_deref())).collect::<Vec<_>>()
+            });
+            let last = format!("\"file-with-a-longer-name-{}\"", if version == 3 { 300 } else { 286 });
+            let expected = drops_last.then(|| vec![[Some(&*last), None]]);
+            assert_eq!((values, report.uncompared()), (expected, 0), "{name}, parts of {max_entries}");
+        }
+    }
+}
+
+/// Operations whose first mismatch is about a path.
+type MismatchPaths = &'static [(&'static [&'static str], &'static str)];
+
+/// The server executes an operation, and says that it failed.
+#[test]
+fn mismatch_names_file_or_directory() {
+    const IO: u32 = 5;
+    const V3: MismatchPaths = &[
+        (&["GETATTR", "ACCESS"], "/"),
+        (&["LOOKUP"], "/data"),
+        (&["READDIRPLUS"], "/data/many300"),
+        (&["MKDIR"], "/data/w"),
+        (&["RENAME"], "/data/w/hard"),
+        (&["READ", "WRITE", "CREATE", "LINK", "REMOVE"], "/data/w/s100"),
+        (&["SETATTR"], "/data/w/s8k"),
+        (&["SYMLINK", "READLINK"], "/data/w/sl"),
+        (&["COMMIT"], "/data/w/sparse"),
+    ];
+    const V42: MismatchPaths = &[
+        (&["GETATTR", "ACCESS"], "/"),
+        (&["LOOKUP"], "/data"),
+        (&["READDIR"], "/data/many300"),
+        (&["CREATE"], "/data/w"),
+        (&["LINK", "RENAME"], "/data/w/hard"),
+        (&["READ", "WRITE", "OPEN", "CLOSE", "LOCK", "REMOVE"], "/data/w/s100"),
+        (&["SETATTR"], "/data/w/s8k"),
+        (&["READLINK"], "/data/w/sl"),
+    ];
+    for (name, version, paths) in [("tcp-v3", 3, V3), ("rxe-v42", 4, V42)] {
+        let mut work = Work::new(version, compiled((1..).zip(&frames(name)), |_| {}));
+        for (operation, path) in paths.iter().flat_map(|(all, path)| all.iter().map(move |one| (*one, *path))) {
+            let fault = MockServerFault { version, operation, kind: MockServerFaultKind::WrongStatus(IO) };
+            work.server.fault_injector = Some(MockFaultInjector::new(fault));
+            let (report, _, _) = replayed(&work, false);
+            let found = report.steps.mismatches.iter().find(|one| one.operation.ends_with(&format!(" {operation}")));
+            assert_eq!(found.and_then(|one| one.file.as_deref()), Some(path), "{name} {operation}");
+        }
+    }
+}
+
+/// RFC 1813 section 3.3.3: LOOKUP also returns the attributes of the directory.
+#[test]
+fn difference_of_directory_names_it() {
+    const MODE: MockFieldPath = &[field_labels::DIR_ATTRIBUTES, field_labels::MODE];
+    let mut work = Work::new(3, compiled((1..).zip(&frames("tcp-v3")), |_| {}));
+    let kind = MockServerFaultKind::WrongResult(MODE, MockFieldMutation::Flipped);
+    let injector = MockFaultInjector::new(MockServerFault { version: 3, operation: "LOOKUP", kind });
+    work.server.fault_injector = Some(injector.with_skips(1));
+    let (report, _, _) = replayed(&work, false);
+    let found = &report.steps.mismatches[0];
+    assert_eq!((&*found.operation, found.file.as_deref()), ("NFS 3 LOOKUP", Some("/data")));
+    assert_eq!(found.differences[0].path, "LOOKUP.dir_attributes.mode");
 }
 
 /// Replaces bytes of a TCP segment, and corrects its checksum. RFC 1624 section 3.

@@ -18,7 +18,7 @@
 //!   clients;
 //! - [`trace_recording`]: trace of the messages of a run;
 //! - [`expected_final_tree`], [`final_tree_check`]: the tree that the steps must have left, and its comparison with the
-//!   files at the end;
+//!   files at the end; [`difference_path`]: the file that a difference is about;
 //! - [`removable_names`]: names that a trace can create, which the removal of a run's directory may remove.
 //!
 //! At most [`ReplayOptions::window`] steps of the trace are in memory.
@@ -27,6 +27,7 @@ mod call_operations_and_files;
 mod callback_responder;
 mod captured_open_grants;
 mod dependencies;
+mod difference_path;
 mod engine;
 mod expected_final_tree;
 mod file_divergence;

@@ -221,13 +221,13 @@ impl ReplayReport {
         self.steps.states.replayed().saturating_sub(self.uncompared())
     }
 
-    /// Returns the number of steps that were sent, but have no recorded or no live Reply to compare.
+    /// Returns the number of steps that were sent, but have no recorded or no live Reply to compare, or not all of it.
     pub fn uncompared(&self) -> u64 {
         self.uncompared_counts().map(|count| count.steps).sum()
     }
 
     fn uncompared_counts(&self) -> impl Iterator<Item = &StepOutcomeReasonCount> {
-        let codes = [PlanReason::ReplyLost.code(), recovery::REPLY_UNKNOWN.code];
+        let codes = [PlanReason::ReplyLost.code(), recovery::REPLY_UNKNOWN.code, recovery::UNLISTED.code];
         codes.into_iter().filter_map(|code| self.steps.reasons.get(&(FinalStepState::Substituted, code.to_owned())))
     }
 

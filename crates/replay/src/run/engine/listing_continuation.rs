@@ -9,6 +9,7 @@ use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, XdrLinkedList};
 use nfsrdma_rpc::TransportReply;
+use rustc_hash::FxHashSet;
 
 use super::super::rpc_header_splitting::{split_header, successful_results};
 
@@ -20,6 +21,9 @@ pub(super) struct ListingContinuation {
     /// Replies so far.
     pub(super) parts: Vec<Vec<u8>>,
     pub(super) first_sent: Instant,
+    /// Names that the captured listing has and the live one not yet; `None` if the captured one has ended, so that all
+    /// names are wanted.
+    pub(super) missing_names: Option<FxHashSet<Box<[u8]>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -28,19 +32,29 @@ pub(super) struct ListingPosition {
     pub(super) verifier: [u8; 8],
 }
 
-/// End of a listing, from a reply.
-pub(super) struct ListingEnd {
+/// Names of a listing in a reply, and its end.
+pub(super) struct ListingPart<'a> {
+    pub(super) names: Vec<&'a [u8]>,
     pub(super) is_end: bool,
     /// Position after its last entry, if it has any.
     pub(super) position: Option<ListingPosition>,
 }
 
-/// Returns the end of the listing in a reply; `None` if there is none, or if anything in the reply failed.
-pub(super) fn listing_end(procedure: Option<Procedure>, cursor: Cursor<'_>) -> Option<ListingEnd> {
+impl<'a> ListingPart<'a> {
+    fn new(entries: impl Iterator<Item = (&'a [u8], u64)>, verifier: [u8; 8], is_end: bool) -> Self {
+        let mut last = None;
+        let names = entries.map(|(name, cookie)| {
+            last = Some(cookie);
+            name
+        });
+        let names = names.collect();
+        Self { names, is_end, position: last.map(|cookie| ListingPosition { cookie, verifier }) }
+    }
+}
+
+/// Returns the listing in a reply; `None` if there is none, or if anything in the reply failed.
+pub(super) fn listing_part(procedure: Option<Procedure>, cursor: Cursor<'_>) -> Option<ListingPart<'_>> {
     let mut cursor = successful_results(cursor)?;
-    let end = |last: Option<u64>, verifier, is_end| {
-        Some(ListingEnd { is_end, position: last.map(|cookie| ListingPosition { cookie, verifier }) })
-    };
     match procedure? {
         Procedure::Compound => {
             let reply = v4::CompoundReply::decode(&mut cursor, &mut NullFieldObserver).ok()?;
@@ -49,17 +63,20 @@ pub(super) fn listing_end(procedure: Option<Procedure>, cursor: Cursor<'_>) -> O
             }
             reply.operations().map_while(Result::ok).find_map(|results| match results {
                 Results::READDIR(StatusUnion::Ok(ok)) => {
-                    end(ok.reply.entries.iter().last().map(|entry| entry.cookie), ok.cookieverf, ok.reply.eof)
+                    let entries = ok.reply.entries.iter().map(|entry| (entry.name.0, entry.cookie));
+                    Some(ListingPart::new(entries, ok.cookieverf, ok.reply.eof))
                 }
                 _ => None,
             })
         }
         Procedure::V3(procedure) => match v3::Results::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()? {
             v3::Results::READDIR(StatusUnion::Ok(ok)) => {
-                end(ok.reply.entries.iter().last().map(|entry| entry.cookie), ok.cookieverf, ok.reply.eof)
+                let entries = ok.reply.entries.iter().map(|entry| (entry.name.0, entry.cookie));
+                Some(ListingPart::new(entries, ok.cookieverf, ok.reply.eof))
             }
             v3::Results::READDIRPLUS(StatusUnion::Ok(ok)) => {
-                end(ok.reply.entries.iter().last().map(|entry| entry.cookie), ok.cookieverf, ok.reply.eof)
+                let entries = ok.reply.entries.iter().map(|entry| (entry.name.0, entry.cookie));
+                Some(ListingPart::new(entries, ok.cookieverf, ok.reply.eof))
             }
             _ => None,
         },

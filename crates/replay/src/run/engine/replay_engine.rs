@@ -114,13 +114,22 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.scheduler.release(window_index, entry);
     }
 
-    /// Counts a step in its final state. A mismatch gets the path of the file of its last operation that has one.
+    /// Counts a step in its final state.
     pub(super) fn count_step(&mut self, entry: &StepWindowEntry, outcome: StepOutcome) {
         let is_mismatch = matches!(outcome, StepOutcome::Mismatched(_));
         self.report.steps.count(entry.id, entry.description.title(), outcome);
-        if is_mismatch && let Some(tree) = &self.verification.expected_tree {
-            let file = entry.description.files.iter().rev().find_map(|file| tree.path(*file));
-            self.report.steps.name_file(entry.id, file);
+        if is_mismatch {
+            self.name_file(entry);
+        }
+    }
+
+    /// Gives the mismatch of a step the path that its first difference is about, if it is the first of its group.
+    pub(super) fn name_file(&mut self, entry: &StepWindowEntry) {
+        if let Some(mismatch) = self.report.steps.unnamed_mismatch(entry.id)
+            && let Some(step) = entry.step.trace_step()
+        {
+            let field = mismatch.differences.first().map_or("", |difference| &difference.path);
+            mismatch.file = self.verification.path_of_difference(&step, &entry.description, field, self.contents);
         }
     }
 

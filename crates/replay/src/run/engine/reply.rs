@@ -210,7 +210,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         mut completed: CompletedStep,
         reply: &TransportReply<'_>,
     ) -> Result<(), ReplayRunError> {
-        let progress = self.handle_listing_reply(&mut completed.window_step, completed.sent, reply);
+        let progress = self.handle_listing_reply(&mut completed.window_step, completed.sent, reply)?;
         if let Some(listing) = &completed.window_step.rewrites.listing {
             completed.sent = listing.first_sent;
         }

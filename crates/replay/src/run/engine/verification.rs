@@ -15,11 +15,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::dependencies::effects::OperationEffect;
+use super::super::difference_path::{TracePaths, path_of_difference};
 use super::super::expected_final_tree::{ExecutedStepFidelity, ExpectedFinalTree};
 use super::super::file_divergence::{FileDivergence, MAX_DIVERGENT_FILES, record_divergence};
 use super::super::options::ReplayOptions;
-use super::super::reply_check::ReplyChecker;
 use super::super::reply_check::reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
+use super::super::reply_check::{ReplyChecker, UNLISTED};
 use super::super::step_outcome::StepOutcome;
 use super::super::{recovery, root_and_attribute_rewriting, tolerance_rules};
 use super::changes_by_uncaptured_clients::{detect_outside_change, is_data_unchanged_except};
@@ -54,6 +55,8 @@ pub(super) struct LiveReplyVerificationState<'r> {
     /// Variables given by Replies that are not processed yet.
     pub(super) pending_variables: FxHashSet<u32>,
     pub(super) expected_tree: Option<ExpectedFinalTree>,
+    /// Paths of the whole capture, read for the first mismatch whose file the tree does not know.
+    trace_paths: Option<TracePaths>,
     pub(super) locks: LiveLockStateidChangeDetector,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
     pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
@@ -83,6 +86,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             unchecked_replies: ReplyCheckQueue::default(),
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),
+            trace_paths: None,
             locks: LiveLockStateidChangeDetector::default(),
             divergent_files: FxHashMap::default(),
             unmodified_directories: seeded.parents_of_refused.clone(),
@@ -105,6 +109,25 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
     }
 
+    /// Returns the path of the file that a difference of a step is about, below the captured root.
+    pub(super) fn path_of_difference<R: Read + Seek>(
+        &mut self,
+        step: &TraceStep<'_>,
+        parts: &CallOperationsAndFiles,
+        field: &str,
+        contents: &mut ReplayTraceReader<R>,
+    ) -> Option<String> {
+        let tree = self.expected_tree.as_ref();
+        let live = |file: u32| tree.and_then(|tree| tree.path(file));
+        let is_unknown = |file: u32| live(file).is_none();
+        if self.trace_paths.is_none() && step.filehandles().any(is_unknown) {
+            // A trace that cannot be read ends the run elsewhere.
+            self.trace_paths = Some(TracePaths::read(contents).unwrap_or_default());
+        }
+        let captured = |file: u32| self.trace_paths.as_ref().and_then(|paths| paths.path(file));
+        path_of_difference(step, parts, field, &|file| live(file).or_else(|| captured(file)))
+    }
+
     /// Returns the files of a step other than the directories from before it.
     fn files_of_step(&self, step: &TraceStep<'_>) -> Vec<u32> {
         let directories = &self.seeded.directories;
@@ -118,9 +141,34 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
     }
 
+    /// Returns the names of a part of a captured listing that the live one does not have so far.
+    pub(super) fn unlisted_names(
+        &self,
+        step: &TraceStep<'_>,
+        parts: &CallOperationsAndFiles,
+        names: &[&[u8]],
+    ) -> FxHashSet<Box<[u8]>> {
+        listed_directory(step, parts)
+            .map_or_else(FxHashSet::default, |listing| self.checker.unlisted_names(listing, names))
+    }
+
+    /// Records the names that a step changes, or would have changed, in directories that are being listed.
+    fn record_name_changes(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
+        // The directory may be one that was looked up.
+        let is_anywhere =
+            parts.has_root() || parts.effects.iter().any(|effect| matches!(effect, OperationEffect::Lookup(_)));
+        for effect in parts.effects.iter().filter(|effect| effect.changes_names()) {
+            for name in effect.names() {
+                let is_affected = |directory| is_anywhere || step.filehandles().any(|file| file == directory);
+                self.checker.record_name_change(name, is_affected);
+            }
+        }
+    }
+
     /// Records that the effects of a step on its files did not take place.
     pub(super) fn record_undone_effects(&mut self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) {
         self.forget_listing(step, parts);
+        self.record_name_changes(step, parts);
         let files = self.files_of_step(step);
         record_operation_divergence(&mut self.divergent_files, step, parts, &files, 0);
         if parts.effects.iter().any(|effect| effect.changes_names()) {
@@ -173,6 +221,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         findings: &UncheckedLiveReplyFacts,
         contents: &mut ReplayTraceReader<R>,
     ) -> Result<StepOutcome, TraceError> {
+        self.record_name_changes(step, &entry.description);
         let (mut state, fidelity) = match findings.is_echo {
             true => self.compare_reply(entry, step, live, findings, contents)?,
             // A Reply whose SEQUENCE has another slot than its Call. RFC 8881 section 18.46.3.
@@ -479,6 +528,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             ReplyCheckResult::Tolerated(
                 rule @ (tolerance_rules::ROOM | tolerance_rules::CREDENTIALS | tolerance_rules::DELAYED),
             ) => StepOutcome::Tolerated(rule),
+            ReplyCheckResult::Tolerated(UNLISTED) => StepOutcome::Substituted(recovery::UNLISTED.code),
             ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_) if entry.reason.is_some() => {
                 StepOutcome::Substituted(entry.reason.map_or("", PlanReason::code))
             }

@@ -13,11 +13,15 @@ use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::run::tolerance_rules::{self, BuiltInToleranceRule};
+use crate::tree::inferred_object::name_hash;
 
 /// Maximum number of directories being listed.
 const MAX_LISTINGS: usize = 32;
 /// Maximum number of names that only one side has returned so far, and of names that both have.
 const MAX_NAMES: usize = 1 << 16;
+
+/// Pseudo rule: names of the recorded listing were not seen in the live one, which may have them.
+pub(crate) const UNLISTED: BuiltInToleranceRule = BuiltInToleranceRule { name: "", reason: "" };
 
 /// Names that one side has returned and the other has not yet.
 #[derive(Debug, Default)]
@@ -27,6 +31,8 @@ struct ReplayListingCheck {
     /// Hashes of names that both sides have returned. A server may return one again, as the cookie of the same name has
     /// another position in its own order.
     common: FxHashSet<u128>,
+    /// Hashes of names that steps changed since the first part: either server may have listed them before or after.
+    changed: FxHashSet<u64>,
     is_over_limit: bool,
     /// `true` if the live listing has ended, and no name was created since.
     has_ended: bool,
@@ -49,6 +55,32 @@ impl DirectoryListingChecks {
     /// Notes the creation of a name: completed listings may grow.
     pub(super) fn reopen_all(&mut self) {
         self.by_directory.values_mut().for_each(|listing| listing.has_ended = false);
+    }
+
+    /// Notes the change of a name in the listings in progress that `is_affected` selects.
+    pub(super) fn record_change(&mut self, name: u64, is_affected: impl Fn(u32) -> bool) {
+        for (_, listing) in self.by_directory.iter_mut().filter(|(directory, _)| is_affected(**directory)) {
+            if listing.changed.len() >= MAX_NAMES {
+                listing.is_over_limit = true;
+            } else if listing.changed.insert(name) {
+                listing.recorded.retain(|other| name_hash(other) != name);
+                listing.live.retain(|other| name_hash(other) != name);
+            }
+        }
+    }
+
+    /// Returns the names of a recorded part that the live listing does not have so far; none if its beginning is
+    /// unknown.
+    pub(super) fn unlisted(&self, (directory, is_first): (u32, bool), names: &[&[u8]]) -> FxHashSet<Box<[u8]>> {
+        let listing = self.by_directory.get(&directory).filter(|_| !is_first);
+        if !is_first && listing.is_none_or(|listing| listing.is_over_limit) || names.len() > MAX_NAMES {
+            return FxHashSet::default();
+        }
+        let is_unlisted = |name: &&&[u8]| match listing {
+            None => !is_dots(name),
+            Some(listing) => listing.is_new(name) && !listing.changed.contains(&name_hash(name)),
+        };
+        names.iter().filter(is_unlisted).map(|name| (*name).into()).collect()
     }
 
     /// Sorts the entries of two listings. Names of only one side are remembered and reported at the end of the listing;
@@ -119,14 +151,24 @@ impl DirectoryListingChecks {
         for section in [a, b] {
             section.entries.retain(|entry| entry.path.leaf() != field_labels::EOF);
         }
-        let is_missing = ends[1] && !listing.recorded.is_empty();
-        if is_missing || ends[0] && (ends[1] || !listing.live.is_empty()) || is_strict {
+        if !listing.is_over_limit && !is_strict && ends == [false, true] {
+            // The recorded part may end before other names.
+            let missing: Vec<_> = listing.recorded.drain().collect();
+            let mut values: Vec<_> = missing.iter().map(|name| [quoted_name(name), None]).collect();
+            if !values.is_empty() {
+                values.sort();
+                return values.into_iter().map(name_difference).collect();
+            }
+        }
+        if ends[0] && (ends[1] || !listing.live.is_empty()) || is_strict {
             let listing = self.by_directory.remove(&directory).unwrap_or_default();
             if !listing.is_over_limit {
                 return listing.remaining_differences();
             }
+            needed.push(if listing.recorded.is_empty() { tolerance_rules::LISTING } else { UNLISTED });
+            return Vec::new();
         }
-        needed.push(tolerance_rules::LISTING);
+        needed.push(if listing.recorded.is_empty() { tolerance_rules::LISTING } else { UNLISTED });
         Vec::new()
     }
 }
@@ -144,8 +186,7 @@ impl ReplayListingCheck {
 
     /// Records a name that only one side has in this part.
     fn record_name(&mut self, name: Box<[u8]>, is_recorded: bool) {
-        // NFSv3 may list these two, and NFSv4 does not (RFC 8881 section 18.23.3).
-        if matches!(&*name, b"." | b"..") {
+        if is_dots(&name) || self.changed.contains(&name_hash(&name)) {
             return;
         }
         let (own_names, other_names) = match is_recorded {
@@ -164,7 +205,7 @@ impl ReplayListingCheck {
     /// Returns `true` if the live side has not returned the name before.
     fn is_new(&self, name: &[u8]) -> bool {
         let is_known = self.live.contains(name) || self.common.contains(&hash(name));
-        !self.is_over_limit && !is_known && !matches!(name, b"." | b"..")
+        !self.is_over_limit && !is_known && !is_dots(name)
     }
 
     fn remaining_differences(&self) -> Vec<ListingFieldDifference> {
@@ -174,6 +215,11 @@ impl ReplayListingCheck {
         values.sort();
         values.into_iter().map(name_difference).collect()
     }
+}
+
+/// Returns `true` for two names that NFSv3 may list, and NFSv4 does not. RFC 8881 section 18.23.3.
+fn is_dots(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
 }
 
 fn quoted_name(name: &[u8]) -> Option<String> {

@@ -44,6 +44,7 @@ use rustc_hash::FxHashSet;
 use attribute_relations::violations::AttributeRelationViolation;
 use attribute_relations::{AttributeRelationCheckState, FinalAttributeDifference, reply_attribute_values};
 use directory_listing::DirectoryListingChecks;
+pub(super) use directory_listing::UNLISTED;
 use mandatory_server_operations::{lacks_required, missing_attributes, unrequested_attributes};
 use reply_check_result_cache::{CheckedReplyPairPattern, ReplyCheckResultCache};
 pub use reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
@@ -440,13 +441,10 @@ impl ReplyChecker {
         failing: Option<&str>,
         is_delayed_in_capture: bool,
     ) -> (ReplyCheckResult, Option<Difference>) {
-        if let Some(rule) = self.remove_tolerated(&mut differences)
-            && differences.is_empty()
-        {
-            return (ReplyCheckResult::Tolerated(rule), None);
-        }
+        let removed = self.remove_tolerated(&mut differences);
         if differences.is_empty() {
-            let rule = tolerated.first().copied();
+            let unlisted = tolerated.iter().find(|rule| **rule == UNLISTED);
+            let rule = unlisted.copied().or(removed).or_else(|| tolerated.first().copied());
             return (rule.map_or(ReplyCheckResult::Matched, ReplyCheckResult::Tolerated), None);
         }
         let statuses = || differences.iter().filter(|difference| difference.kind == DifferenceKind::Status);
@@ -541,6 +539,16 @@ impl ReplyChecker {
     /// Records that a part of the listing of a directory is not compared.
     pub fn forget_listing(&mut self, directory: u32) {
         self.listings.forget(directory);
+    }
+
+    /// Returns the names of a part of a recorded listing that the live one does not have so far.
+    pub fn unlisted_names(&self, listing: (u32, bool), names: &[&[u8]]) -> FxHashSet<Box<[u8]>> {
+        self.listings.unlisted(listing, names)
+    }
+
+    /// Records the change of a name, by its hash, in the directories that `is_affected` selects.
+    pub fn record_name_change(&mut self, name: u64, is_affected: impl Fn(u32) -> bool) {
+        self.listings.record_change(name, is_affected);
     }
 
     fn record_capabilities(&mut self, live: &ComparableMessage) {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 use super::*;
 use crate::run::call_operations_and_files::CallOperationsAndFiles;
 use crate::run::dependencies::effects::OperationEffect;
+use crate::tree::inferred_object::name_hash;
 
 /// Variable of the file of the tests.
 const FILE: u32 = 7;
@@ -350,4 +351,48 @@ fn rest_of_unknown_listing_differs_nowhere() {
     checker.forget_listing(FILE);
     let verdict = check_listing(&mut checker, false, [(&[b"dddd"], true), (&[b"cccc", b"dddd"], true)]);
     assert_eq!(verdict, ReplyCheckResult::Tolerated(tolerance_rules::LISTING));
+}
+
+/// The captured part may end before other names, which are no difference; a name that it has is one. RFC 8881 section
+/// 18.23.3.
+#[test]
+fn only_recorded_names_of_part_differ() {
+    let mut checker = checker();
+    let more: &[&[u8; 4]] = &[b"aaaa", b"bbbb", b"dddd", b"eeee"];
+    let verdict = check_listing(&mut checker, true, [(&[b"aaaa", b"cccc"], false), (more, true)]);
+    assert_eq!(values(&verdict), [[Some("\"cccc\""), None]]);
+    // The recorded listing ends without names that the live one had.
+    let verdict = check_listing(&mut checker, false, [(&[b"dddd"], true), (&[], true)]);
+    assert_eq!(values(&verdict), [[None, Some("\"bbbb\"")], [None, Some("\"eeee\"")]]);
+}
+
+/// Returns the values of the differences of a verdict.
+fn values(verdict: &ReplyCheckResult) -> Vec<[Option<&str>; 2]> {
+    let ReplyCheckResult::Mismatched(differences) = verdict else { return Vec::new() };
+    differences.iter().map(|difference| [&difference.a, &difference.b].map(|side| side.value.as_deref())).collect()
+}
+
+#[test]
+fn names_of_unfinished_listing_stay_unchecked() {
+    let mut checker = checker();
+    let recorded: &[&[u8; 4]] = &[b"aaaa", b"cccc"];
+    let names: Vec<_> = recorded.iter().map(|name| &name[..]).collect();
+    assert_eq!(checker.unlisted_names((FILE, true), &names).len(), 2);
+    let verdict = check_listing(&mut checker, true, [(recorded, false), (&[b"aaaa", b"bbbb"], false)]);
+    assert_eq!(verdict, ReplyCheckResult::Tolerated(UNLISTED));
+    let unlisted = checker.unlisted_names((FILE, false), &names);
+    assert_eq!(unlisted.into_iter().collect::<Vec<_>>(), [(*b"cccc").into()]);
+    assert!(checker.unlisted_names((FILE + 1, false), &names).is_empty(), "its beginning is unknown");
+}
+
+/// A name that is removed during a listing is in one part or in none.
+#[test]
+fn changed_name_of_listing_differs_nowhere() {
+    let mut checker = checker();
+    check_listing(&mut checker, true, [(&[b"aaaa", b"cccc"], false), (&[b"aaaa", b"bbbb"], false)]);
+    checker.record_name_change(name_hash(b"cccc"), |directory| directory == FILE);
+    checker.record_name_change(name_hash(b"bbbb"), |directory| directory != FILE);
+    assert!(checker.unlisted_names((FILE, false), &[b"cccc"]).is_empty());
+    let verdict = check_listing(&mut checker, false, [(&[b"dddd"], true), (&[b"dddd"], true)]);
+    assert_eq!(values(&verdict), [[None, Some("\"bbbb\"")]]);
 }

@@ -139,11 +139,9 @@ impl StepResultsOfRun {
         }
     }
 
-    /// Stores the path of the file of a mismatched step, if that is the first of its group.
-    pub fn name_file(&mut self, step: StepIdWithFrames, file: Option<String>) {
-        if let Some(mismatch) = self.mismatches.iter_mut().rev().find(|mismatch| mismatch.step == step) {
-            mismatch.file = file;
-        }
+    /// Returns the mismatch of a step, if it has no path yet and is the first of its group.
+    pub fn unnamed_mismatch(&mut self, step: StepIdWithFrames) -> Option<&mut StepMismatch> {
+        self.mismatches.iter_mut().rev().find(|mismatch| mismatch.step == step && mismatch.file.is_none())
     }
 
     /// Counts a step with a reason. Returns the number of the reason.

@@ -1,0 +1,198 @@
+//! The path of the file, directory or name that a difference is about.
+
+use std::borrow::Cow;
+use std::io::{Read, Seek};
+
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4::{self, Args, OpenClaim4, Operation};
+use nfsrdma_dissectors::nfs::{Procedure, field_labels, mount, v3};
+use rustc_hash::FxHashMap;
+
+use super::call_operations_and_files::CallOperationsAndFiles;
+use super::expected_final_tree::MAX_PATH_NAMES;
+use crate::trace::error::TraceError;
+use crate::trace::file_format::TraceObjectOrigin;
+use crate::trace::reader::ReplayTraceReader;
+use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
+
+/// Maximum number of objects of a trace whose names are remembered.
+const MAX_OBJECTS: usize = 1 << 20;
+
+/// The first name of each object of a trace, as the whole capture shows it.
+#[derive(Debug, Default)]
+pub(super) struct TracePaths {
+    /// Directory and name, by number; no directory for a root.
+    names: FxHashMap<u32, (Option<u32>, Box<[u8]>)>,
+    by_handle: FxHashMap<u32, u32>,
+}
+
+impl TracePaths {
+    pub(super) fn read<R: Read + Seek>(trace: &mut ReplayTraceReader<R>) -> Result<Self, TraceError> {
+        let mut paths = Self::default();
+        trace.for_each_object(|object| {
+            if paths.names.len() >= MAX_OBJECTS {
+                return;
+            }
+            let first = object.names.iter().next();
+            let name = match object.existence {
+                TraceObjectOrigin::ROOT => Some((None, Box::default())),
+                _ => first.filter(|first| first.parent != NONE).map(|first| (Some(first.parent), first.name.0.into())),
+            };
+            if let Some(name) = name {
+                paths.names.insert(object.number, name);
+                paths.by_handle.extend(object.handles.iter().map(|handle| (handle, object.number)));
+            }
+        })?;
+        Ok(paths)
+    }
+
+    /// Returns the path of a filehandle's object below the captured root, for display.
+    pub(super) fn path(&self, file: u32) -> Option<String> {
+        let mut at = *self.by_handle.get(&file)?;
+        let mut path = String::new();
+        for _ in 0..MAX_PATH_NAMES {
+            let (parent, name) = self.names.get(&at)?;
+            let Some(parent) = parent else { break };
+            path = format!("/{}{path}", String::from_utf8_lossy(name));
+            at = *parent;
+        }
+        Some(if path.is_empty() { "/".to_owned() } else { path })
+    }
+}
+
+/// Returns the path that a difference of a step is about. `path_of` is the path of a filehandle's object.
+pub(super) fn path_of_difference(
+    step: &TraceStep<'_>,
+    parts: &CallOperationsAndFiles,
+    field: &str,
+    path_of: &dyn Fn(u32) -> Option<String>,
+) -> Option<String> {
+    let items = step.call.items();
+    let mut cursor = step.call.body_cursor().with_chunks(&items);
+    let named = match step.procedure.find_description() {
+        Some(Procedure::Compound) => {
+            let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok();
+            call.and_then(|call| {
+                let operations = call.operations().map_while(Result::ok).take(parts.operations.len()).collect();
+                CompoundPaths { operations, files: &parts.files, path_of }.of_field(field)
+            })
+        }
+        Some(Procedure::V3(procedure)) => {
+            let arguments = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver).ok();
+            arguments.and_then(|arguments| path_of_v3(step, &arguments, field, path_of))
+        }
+        Some(Procedure::Mount3(procedure)) => {
+            match mount::v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) {
+                Ok(mount::v3::Args::MNT(args) | mount::v3::Args::UMNT(args)) => Some(text(args.dirpath.0).into_owned()),
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    named.or_else(|| step.filehandles().find_map(path_of))
+}
+
+fn path_of_v3(
+    step: &TraceStep<'_>,
+    arguments: &v3::Args<'_>,
+    field: &str,
+    path_of: &dyn Fn(u32) -> Option<String>,
+) -> Option<String> {
+    let mut handles = step.call.variables(TraceSlotValueKind::FILEHANDLE);
+    let object = handles.next().and_then(path_of);
+    let has_label = |labels: &[&str]| field.split('.').any(|label| labels.contains(&label));
+    if has_label(&[field_labels::TODIR_WCC, field_labels::LINKDIR_WCC]) {
+        return handles.next().and_then(path_of);
+    } else if has_label(&[field_labels::DIR_ATTRIBUTES, field_labels::DIR_WCC, field_labels::FROMDIR_WCC]) {
+        return object;
+    }
+    let name = match arguments {
+        v3::Args::LOOKUP(args) => args.what.name.0,
+        v3::Args::CREATE(args) => args.r#where.name.0,
+        v3::Args::MKDIR(args) => args.r#where.name.0,
+        v3::Args::SYMLINK(args) => args.r#where.name.0,
+        v3::Args::MKNOD(args) => args.r#where.name.0,
+        v3::Args::REMOVE(args) | v3::Args::RMDIR(args) => args.object.name.0,
+        v3::Args::RENAME(args) => args.from.name.0,
+        v3::Args::LINK(args) if object.is_none() => {
+            return Some(joined(handles.next().and_then(path_of), args.link.name.0));
+        }
+        _ => return object,
+    };
+    Some(joined(object, name))
+}
+
+/// The operations of a COMPOUND, and the variable of the file of each.
+struct CompoundPaths<'a> {
+    operations: Vec<Args<'a>>,
+    files: &'a [u32],
+    path_of: &'a dyn Fn(u32) -> Option<String>,
+}
+
+impl CompoundPaths<'_> {
+    /// Returns the path that the operation of a field is about; without one, the last operation that has a path.
+    fn of_field(&self, field: &str) -> Option<String> {
+        let label = field.split('.').next();
+        let at = self.operations.iter().rposition(|operation| operation.number().name() == label);
+        match at {
+            Some(at) => self.of_operation(at),
+            None => (0..self.operations.len()).rev().find_map(|at| self.of_operation(at)),
+        }
+    }
+
+    fn of_operation(&self, at: usize) -> Option<String> {
+        match self.operations.get(at)? {
+            Args::REMOVE(args) => Some(joined(self.current(at), args.target.0)),
+            Args::LINK(args) => Some(joined(self.current(at), args.newname.0)),
+            Args::RENAME(args) => Some(joined(self.saved(at), args.oldname.0)),
+            Args::SECINFO(args) => Some(joined(self.before(at), args.name.0)),
+            _ => self.current(at),
+        }
+    }
+
+    /// Returns the path of the current filehandle after an operation.
+    fn current(&self, at: usize) -> Option<String> {
+        let own = || self.files.get(at).copied().filter(|file| *file != NONE).and_then(self.path_of);
+        let name = match self.operations.get(at)? {
+            Args::LOOKUP(args) => args.objname.0,
+            Args::CREATE(args) => args.objname.0,
+            Args::OPEN(args) => match &args.claim {
+                OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => name.0,
+                OpenClaim4::DelegateCur(delegation) => delegation.file.0,
+                _ => return own().or_else(|| self.before(at)),
+            },
+            Args::PUTFH(_) | Args::PUTROOTFH(_) | Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_) => {
+                return own();
+            }
+            Args::RESTOREFH(_) => return own().or_else(|| self.saved(at)),
+            _ => return own().or_else(|| self.before(at)),
+        };
+        match self.before(at) {
+            Some(directory) => Some(joined(Some(directory), name)),
+            None => own().or_else(|| Some(joined(None, name))),
+        }
+    }
+
+    /// Returns the path of the current filehandle before an operation.
+    fn before(&self, at: usize) -> Option<String> {
+        self.current(at.checked_sub(1)?)
+    }
+
+    /// Returns the path of the saved filehandle before an operation.
+    fn saved(&self, at: usize) -> Option<String> {
+        let saving = |operation: &Args<'_>| operation.number() == Operation::SAVEFH;
+        self.current(self.operations.get(..at)?.iter().rposition(saving)?)
+    }
+}
+
+/// Returns the path of a name; the name alone if its directory is unknown.
+fn joined(directory: Option<String>, name: &[u8]) -> String {
+    match directory {
+        Some(directory) => format!("{}/{}", directory.trim_end_matches('/'), text(name)),
+        None => text(name).into_owned(),
+    }
+}
+
+fn text(name: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(name)
+}
