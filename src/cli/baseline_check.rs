@@ -61,10 +61,10 @@ const EXAMPLES: &str = "  nfsrdma-inspect check --bless trace.pcap              
 /// differ from the capture. See docs/ci.md.
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  no differences\n  1  a \
-    capture differs from its baseline, or a server from the capture\n  2  usage error, missing baseline, read \
-    error, or the server refused to prepare a directory\n  3  insufficient coverage: less than --min-coverage, final \
-    check failed, or interrupted; or --remove was refused\n  4  server unreachable or busy\n  6  protocol error by \
-    this program\n"))]
+    capture differs from its baseline, or a server from the capture; or the server broke the protocol\n  2  usage \
+    error, missing baseline, read error, or the server refused to prepare a directory\n  3  insufficient coverage: \
+    less than --min-coverage, final check failed, or interrupted; or --remove was refused\n  4  server unreachable or \
+    busy\n  6  protocol error by this program\n"))]
 pub(super) struct BaselineCheckArgs {
     /// Capture files
     #[arg(required = true, value_hint = ValueHint::FilePath)]

@@ -9,7 +9,7 @@ use nfsrdma_rpc::TransportErrorResponsibility;
 pub enum ExitStatus {
     /// Success, whatever statuses the capture contains.
     Done,
-    /// A check failed: two captures differ, or a capture differs from its baseline.
+    /// A check failed: two captures differ, a capture differs from its baseline, or the server broke the protocol.
     Differs,
     /// The arguments are invalid, an input could not be read to its end, or the output could not be written.
     Failed,
@@ -25,6 +25,7 @@ impl From<TransportErrorResponsibility> for ExitStatus {
     fn from(responsibility: TransportErrorResponsibility) -> Self {
         match responsibility {
             TransportErrorResponsibility::Unreachable => Self::Unreachable,
+            TransportErrorResponsibility::Server => Self::Differs,
             TransportErrorResponsibility::Program => Self::OwnFault,
         }
     }

@@ -126,7 +126,7 @@ Narrow terminals show fewer columns.
 
 /// Exit codes for the help and the manual.
 pub const EXIT_CODES: &str = "  0  success, whatever NFS statuses the capture contains
-  1  compare, check, replay: differences found; lint: denied findings
+  1  compare, check, replay: differences found, or the server broke the protocol; probe: it did; lint: denied findings
   2  usage error or read error; results up to the error are printed
   3  replay, check: too little was verified, the run was interrupted, or --remove was refused
   4  server or transport unreachable

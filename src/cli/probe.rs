@@ -29,8 +29,8 @@ const EXAMPLES: &str = "  nfsrdma-inspect probe --server rdma://nas/export      
 #[derive(Debug, Args)]
 #[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the requested version \
     was probed; or with no version in the URL at least one, and the calls of the others were answered\n  \
-    2  usage error\n  4  server unreachable, a call not \
-    answered, unreadable replies, or no results for the requested version\n  6  protocol error by this program\n"))]
+    1  the server broke the protocol\n  2  usage error\n  4  server unreachable, a call not \
+    answered, or no results for the requested version\n  6  protocol error by this program\n"))]
 pub(super) struct ProbeArgs {
     #[arg(
         long,
@@ -117,7 +117,6 @@ pub(super) fn run(args: &ProbeArgs) -> Result<ExitStatus> {
     let is_complete = probe.missing_version_message.is_none() && probe.unreadable == 0 && failed_versions.is_empty();
     Ok(match is_complete {
         true => ExitStatus::Done,
-        false if probe.blames_client() => ExitStatus::OwnFault,
-        false => ExitStatus::Unreachable,
+        false => probe.blame().into(),
     })
 }

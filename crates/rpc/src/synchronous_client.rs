@@ -13,13 +13,13 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4;
 use nfsrdma_dissectors::rpc::auth::{AuthNoneVerifier, AuthNoneVerifierBody, AuthSys, Flavor, UndecodedAuthBody};
 use nfsrdma_dissectors::rpc::{
-    self, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody, RpcReplyStatus,
-    Verifier, Xid,
+    self, AcceptStat, AcceptedReply, AuthStat, Credential, Program, RejectedReply, ReplyData, RpcMsg, RpcMsgBody,
+    RpcReplyStatus, Verifier, Xid,
 };
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaError, RpcRdmaErrvers};
 use nfsrdma_dissectors::xdr::{self, Cursor, Encoder, Opaque, Text, Xdr, XdrArray};
 
-use crate::client_transport_events::{DisconnectReason, RpcClientTransportEvent};
+use crate::client_transport_events::{DisconnectReason, ReceivedMessageDiscardReason, RpcClientTransportEvent};
 use crate::gss::control_call::GssControlCall;
 use crate::outgoing_call::{
     CallTag, DdpEligibleArgument, OutgoingRpcCall, PayloadContentLocation, ReplySizeLimits, RequestedCallForm,
@@ -159,6 +159,9 @@ pub enum RpcCallError {
     /// No Reply arrived within this time.
     #[error("no reply within {} s; check that the server runs", .0.as_secs_f64())]
     Timeout(Duration),
+    /// No Reply arrived within this time, but a message that was not used for this reason.
+    #[error("no reply within {} s, but a message that was discarded: {}; see the server's log", .0.as_secs_f64(), .1)]
+    Discarded(Duration, ReceivedMessageDiscardReason),
     /// The connection was lost.
     #[error("{}{}", .0, disconnect_time(.0))]
     Disconnected(DisconnectReason),
@@ -172,16 +175,16 @@ pub enum RpcCallError {
     #[error("RDMA_ERROR: {}", rdma_error_text(.0))]
     RdmaError(RpcRdmaError),
     /// The server supports only other versions of the program: lowest, highest.
-    #[error("the server has versions {0} to {1}")]
+    #[error("PROG_MISMATCH: the server has versions {0} to {1} of the program; `probe` lists those of NFS")]
     Versions(u32, u32),
     /// The RPC layer of the server did not execute the procedure.
-    #[error("{0}")]
+    #[error("{0}{advice}", advice = advice_for_rpc_status(*.0))]
     Rpc(RpcReplyStatus),
     /// The server rejected the credential or the verifier. RFC 5531 section 9.
-    #[error("MSG_DENIED: AUTH_ERROR, {0}")]
+    #[error("MSG_DENIED: AUTH_ERROR, {0}; check the security of the export (sec=), and whether it allows this machine")]
     Denied(AuthStat),
     /// The Reply cannot be decoded.
-    #[error("the reply cannot be read: {0}")]
+    #[error("the reply cannot be read: {0}; check that an NFS server listens there, and its log")]
     Unreadable(xdr::XdrError),
 }
 
@@ -190,17 +193,47 @@ impl RpcCallError {
     pub fn is_final(&self) -> bool {
         matches!(
             self,
-            Self::Transport(_) | Self::Timeout(_) | Self::Disconnected(_) | Self::DeadlineExceeded | Self::Interrupted
+            Self::Transport(_)
+                | Self::Timeout(_)
+                | Self::Discarded(..)
+                | Self::Disconnected(_)
+                | Self::DeadlineExceeded
+                | Self::Interrupted
         )
     }
 
     /// Returns the party that is to blame.
     pub fn blame(&self) -> TransportErrorResponsibility {
+        const GARBAGE_ARGS: RpcReplyStatus = RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS);
         match self {
-            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) => TransportErrorResponsibility::Program,
+            Self::Submit(SubmitError::Refused(_)) | Self::RdmaError(_) | Self::Rpc(GARBAGE_ARGS) => {
+                TransportErrorResponsibility::Program
+            }
             Self::Transport(error) => error.blame(),
+            Self::Rpc(RpcReplyStatus::Accepted(AcceptStat::PROG_UNAVAIL | AcceptStat::SYSTEM_ERR)) => {
+                TransportErrorResponsibility::Unreachable
+            }
+            // Every program has the procedures that are called, and RPC has only version 2: RFC 5531 section 9.
+            Self::Rpc(_) | Self::Unreadable(_) | Self::Discarded(..) => TransportErrorResponsibility::Server,
             _ => TransportErrorResponsibility::Unreachable,
         }
+    }
+}
+
+/// Returns the remedy for a call that RPC did not execute.
+fn advice_for_rpc_status(status: RpcReplyStatus) -> &'static str {
+    match status {
+        RpcReplyStatus::Accepted(AcceptStat::PROG_UNAVAIL) => {
+            "; an RPC server without the program: check the port, and that the NFS server is running"
+        }
+        RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS) => {
+            "; the server says that this program broke the protocol: capture the connection, and report it"
+        }
+        RpcReplyStatus::Accepted(AcceptStat::SYSTEM_ERR) => "; see the server's log",
+        RpcReplyStatus::Accepted(AcceptStat::PROC_UNAVAIL) => {
+            "; the server lacks a procedure that it must have: see its log"
+        }
+        _ => "; the server broke the protocol: see its log",
     }
 }
 
@@ -474,14 +507,14 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         [start, deadline]: [Instant; 2],
         results: &mut Option<impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>>,
     ) -> Result<T, RpcCallError> {
-        let (xid, mut pending_call) = (call.xid, None);
+        let (xid, mut pending_call, mut discarded) = (call.xid, None, None);
         loop {
             if let Some((connection, xid)) = pending_call.take() {
                 // If the answer cannot be sent, the server gets none.
                 let _ = self.transport.answer(connection, xid, &encode_prog_unavail(xid));
             }
             match self.transport.poll(Some(deadline))? {
-                None => return Err(RpcCallError::Timeout(self.timeout)),
+                None => return Err(self.timeout_error(discarded)),
                 Some(RpcClientTransportEvent::Reply(reply))
                     if reply.connection == self.connection && reply.xid == xid =>
                 {
@@ -504,10 +537,24 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                 {
                     return Err(RpcCallError::Disconnected(reason));
                 }
-                Some(_) if Instant::now() >= deadline => return Err(RpcCallError::Timeout(self.timeout)),
+                Some(_) if Instant::now() >= deadline => return Err(self.timeout_error(discarded)),
+                // One call is in flight at a time, so that no reply is a late one.
+                Some(RpcClientTransportEvent::Discarded { connection, reason, .. })
+                    if connection == self.connection && reason != ReceivedMessageDiscardReason::ReverseCall =>
+                {
+                    discarded = Some(reason);
+                }
                 Some(RpcClientTransportEvent::Call(call)) => pending_call = Some((call.connection, call.xid)),
                 Some(_) => {}
             }
+        }
+    }
+
+    /// Returns the error of a call without a reply; `discarded` is the reason for which a message was not used.
+    fn timeout_error(&self, discarded: Option<ReceivedMessageDiscardReason>) -> RpcCallError {
+        match discarded {
+            Some(reason) => RpcCallError::Discarded(self.timeout, reason),
+            None => RpcCallError::Timeout(self.timeout),
         }
     }
 }

@@ -67,8 +67,10 @@ pub enum RpcClientTransportErrorKind {
 /// The party at fault, which determines the exit code of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransportErrorResponsibility {
-    /// The server or the transport is unreachable: exit code 4.
+    /// The server or the transport is unreachable, or the server does not serve the call: exit code 4.
     Unreachable,
+    /// The server violated the protocol: exit code 1.
+    Server,
     /// The program itself violated the protocol: exit code 6.
     Program,
 }

@@ -30,8 +30,9 @@ const MAX_MISMATCHES: usize = 1 << 16;
 /// the rules before using them with 'replay run --rules': differences covered by a rule are no longer reported.
 /// Differences in status, names and file data are written as comments only.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the rules were written\n  2  usage error, \
-    invalid trace, or request refused by the server\n  3  stopped by --max-time\n  4  server unreachable\n  6  protocol error by this program\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the rules were written\n  1  the server \
+    broke the protocol in set-up\n  2  usage error, invalid trace, or request refused by the server\n  3  stopped by \
+    --max-time\n  4  server unreachable or busy\n  6  protocol error by this program\n"))]
 pub(super) struct ToleranceLearningArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]

@@ -25,8 +25,9 @@ pub(super) const EXAMPLES: &str = "  nfsrdma-inspect replay seed work.trace --se
 /// Create the files, directories and links that exist before the first step, with their sizes and the content that is
 /// read before it is written. They are created through NFS in a separate directory; nothing else is modified.
 #[derive(Debug, Args)]
-#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree was created\n  2  usage error, \
-    invalid trace, or request refused by the server\n  3  stopped by --max-time or a signal\n  4  server unreachable\n"))]
+#[command(after_long_help = format!("Examples:\n{EXAMPLES}\nExit codes:\n  0  the tree was created\n  1  the server \
+    broke the protocol\n  2  usage error, invalid trace, or request refused by the server\n  3  stopped by --max-time \
+    or a signal\n  4  server unreachable or busy\n  6  protocol error by this program\n"))]
 pub(super) struct ReplaySeedArgs {
     /// Trace file
     #[arg(value_name = "TRACE", value_hint = ValueHint::FilePath)]

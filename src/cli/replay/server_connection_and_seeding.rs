@@ -36,7 +36,7 @@ use crate::interrupt::ShutdownSignalRegistration;
 
 #[derive(Debug)]
 pub(super) enum ReplayStartError {
-    /// Failure of the server or the transport.
+    /// Failure of the server, the transport or this program.
     Unreachable(String, TransportErrorResponsibility),
     /// The time limit was reached.
     TimeLimit(String),
@@ -319,10 +319,7 @@ impl ReplayServerArgs {
         let (_, result) = mount(&self.server, address, &self.connect_options());
         result.map_err(|error| match error {
             MountError::Refused(..) => ReplayStartError::Usage(anyhow!("{}: {error}", self.server)),
-            MountError::Unreachable(_) => ReplayStartError::Unreachable(
-                format!("{}: {error}", self.server),
-                TransportErrorResponsibility::Unreachable,
-            ),
+            MountError::Failed(_, blame) => ReplayStartError::Unreachable(format!("{}: {error}", self.server), blame),
         })
     }
 
@@ -375,10 +372,7 @@ impl ReplayServerArgs {
             SeedError::Server(_, problem @ (FileServerClientError::Call(_) | FileServerClientError::Busy(..))) => {
                 self.refusal(problem)
             }
-            SeedError::Server(_, problem) if problem.blames_client() => ReplayStartError::Unreachable(
-                format!("{}: {error}", self.server),
-                TransportErrorResponsibility::Program,
-            ),
+            SeedError::Server(_, problem) => failure(format!("{}: {error}", self.server), problem.blame()),
             SeedError::Trace(_) => ReplayStartError::Usage(anyhow!("{}: {error}", path.display())),
             _ => ReplayStartError::Usage(anyhow!("{}: {error}", self.server)),
         })
@@ -387,25 +381,25 @@ impl ReplayServerArgs {
     /// Converts a problem with the server before the replay.
     fn refusal(&self, problem: &FileServerClientError) -> ReplayStartError {
         match problem {
-            FileServerClientError::Busy(..) => ReplayStartError::Unreachable(
-                format!("{}: {problem}", self.server.host),
-                TransportErrorResponsibility::Unreachable,
-            ),
             FileServerClientError::Call(error @ RpcCallError::DeadlineExceeded) => ReplayStartError::TimeLimit(
                 format!("{}: {error} before the run began; --max-time changes it", self.server.host),
             ),
             FileServerClientError::Call(error @ RpcCallError::Interrupted) => {
                 ReplayStartError::Interrupted(format!("{}: {error} before the run began", self.server.host))
             }
-            FileServerClientError::Call(error) => {
-                ReplayStartError::Unreachable(format!("{}: {error}", self.server.host), error.blame())
+            FileServerClientError::Call(_) | FileServerClientError::Busy(..) => {
+                failure(format!("{}: {problem}", self.server.host), problem.blame())
             }
-            FileServerClientError::Refused(..) if problem.blames_client() => ReplayStartError::Unreachable(
-                format!("{}: {problem}", self.server),
-                TransportErrorResponsibility::Program,
-            ),
-            FileServerClientError::Refused(..) => ReplayStartError::Usage(anyhow!("{}: {problem}", self.server)),
+            FileServerClientError::Refused(..) => failure(format!("{}: {problem}", self.server), problem.blame()),
         }
+    }
+}
+
+/// Returns the error of a party; `None` for a server that refused an operation as it may.
+fn failure(text: String, blame: Option<TransportErrorResponsibility>) -> ReplayStartError {
+    match blame {
+        Some(blame) => ReplayStartError::Unreachable(text, blame),
+        None => ReplayStartError::Usage(anyhow!(text)),
     }
 }
 

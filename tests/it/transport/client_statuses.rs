@@ -52,12 +52,80 @@ struct Closing {
     is_executed: bool,
 }
 
+/// A wrong reply to a call. RFC 5531 section 9, RFC 8881 section 16.2.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WrongReply {
+    OtherXid,
+    /// It ends before the results.
+    Cut,
+    /// The last result has the number of another operation.
+    OtherOperation,
+    /// accept_stat, with versions for PROG_MISMATCH.
+    Accepted(u32),
+    /// reject_stat, with versions for RPC_MISMATCH and an auth_stat for AUTH_ERROR.
+    Denied(u32),
+}
+
+impl WrongReply {
+    const ALL: [Self; 10] = [
+        Self::OtherXid,
+        Self::Cut,
+        Self::OtherOperation,
+        Self::Accepted(1),
+        Self::Accepted(2),
+        Self::Accepted(3),
+        Self::Accepted(4),
+        Self::Accepted(5),
+        Self::Denied(0),
+        Self::Denied(1),
+    ];
+
+    /// Changes a reply. Returns `false` if it has nothing to change.
+    fn apply(self, reply: &mut Vec<u8>, seen: &SeenCall) -> bool {
+        const HEADER: usize = 24;
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+        let xid = reply[..4].to_vec();
+        match self {
+            Self::OtherXid => reply[0] ^= 0x40,
+            Self::Cut => reply.truncate(HEADER),
+            // Status, an empty tag, the number of results, and the first one.
+            Self::OtherOperation if seen.minor.is_some() => {
+                reply[HEADER + 12..HEADER + 16].copy_from_slice(&[0, 0, 0, 38])
+            }
+            Self::OtherOperation => return false,
+            Self::Accepted(stat) => {
+                let versions: &[u32] = if stat == 2 { &[7, 9] } else { &[] };
+                *reply = [xid, words(&[1, 0, 0, 0, stat]), words(versions)].concat();
+            }
+            Self::Denied(stat) => {
+                let rest: &[u32] = if stat == 0 { &[3, 4] } else { &[5] };
+                *reply = [xid, words(&[1, 1, stat]), words(rest)].concat();
+            }
+        }
+        true
+    }
+
+    /// Returns the exit code in a phase.
+    fn exit_code(self, phase: &str) -> i32 {
+        const GARBAGE_ARGS: WrongReply = WrongReply::Accepted(4);
+        const PROC_UNAVAIL: WrongReply = WrongReply::Accepted(3);
+        match self {
+            GARBAGE_ARGS => 6,
+            PROC_UNAVAIL | Self::OtherXid | Self::Cut | Self::OtherOperation | Self::Denied(0) => 1,
+            _ if phase == "final check" => 3,
+            _ => 4,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Watched {
     server: MockServer,
     connections: u32,
     calls: Vec<SeenCall>,
     closing: Option<Closing>,
+    /// The call that gets a wrong reply.
+    wrong: Option<(usize, WrongReply)>,
 }
 
 fn seen(connection: u32, message: &[u8]) -> Option<SeenCall> {
@@ -104,13 +172,18 @@ fn serve(watched: &Arc<Mutex<Watched>>) -> Proxy {
                     watched.server.call(Cursor::new(&call), &mut reply);
                 }
                 // The number of results follows the status of the COMPOUND and its tag, which is empty.
-                let reply = reply.complete_message();
+                let mut reply = reply.complete_message();
                 let count = reply.get(32..36).map(|bytes| u32::from_be_bytes(bytes.try_into().unwrap()));
                 if let Some(seen) = watched.calls.get_mut(number).filter(|seen| seen.minor.is_some()) {
                     seen.operations.truncate(count.map_or(0, |count| count as usize));
                 }
                 if closing.is_some() {
                     return;
+                }
+                if let Some((_, wrong)) = watched.wrong.filter(|(call, _)| *call == number)
+                    && wrong.apply(&mut reply, &watched.calls[number])
+                {
+                    watched.wrong = None;
                 }
                 reply
             };
@@ -136,7 +209,15 @@ struct Outcome {
     errors: String,
     calls: Vec<SeenCall>,
     refused: u64,
+    /// `true` if the connection was closed, or a reply was wrong.
     is_closed: bool,
+}
+
+/// What happens to one call.
+#[derive(Clone, Copy, Debug)]
+enum Disturbance {
+    Closed(Closing),
+    Wrong(usize, WrongReply),
 }
 
 /// Runs the program against a new server.
@@ -145,12 +226,18 @@ fn run(
     version: &str,
     trace: &str,
     refusal: Option<MockRefusal>,
-    closing: Option<Closing>,
+    disturbance: Option<Disturbance>,
     what: &dyn fmt::Display,
 ) -> Outcome {
     let mut server = MockServer::default();
     (server.refusal, server.confirms_owners) = (refusal, true);
-    let watched = Arc::new(Mutex::new(Watched { server, closing, ..Watched::default() }));
+    let mut watched = Watched { server, ..Watched::default() };
+    match disturbance {
+        Some(Disturbance::Closed(closing)) => watched.closing = Some(closing),
+        Some(Disturbance::Wrong(call, wrong)) => watched.wrong = Some((call, wrong)),
+        None => {}
+    }
+    let watched = Arc::new(Mutex::new(watched));
     let proxy = serve(&watched);
     let url = format!("tcp://127.0.0.1:{0}/?vers={version}&rpcbindport={0}", proxy.port);
     let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
@@ -176,7 +263,7 @@ fn run(
         errors: String::from_utf8(output.stderr).unwrap(),
         calls: watched.calls.clone(),
         refused: watched.server.refusal.as_ref().map_or(0, |refusal| refusal.refused),
-        is_closed: closing.is_some() && watched.closing.is_none(),
+        is_closed: disturbance.is_some() && watched.closing.is_none() && watched.wrong.is_none(),
     }
 }
 
@@ -195,8 +282,8 @@ fn trace_of(capture: &str, [from, to]: [u32; 2], test: &str) -> Passing {
     trace
 }
 
-/// Returns the operations that the program itself sends in each phase, with the number of earlier executions.
-fn occasions(task: Task, version: &str, calls: &[SeenCall]) -> Vec<(&'static str, &'static str, u64)> {
+/// Returns the phase of each call that the program itself sends.
+fn phases(task: Task, version: &str, calls: &[SeenCall]) -> Vec<Option<&'static str>> {
     let is_file_access = |call: &&SeenCall| call.program == Program::NFS && !call.operations.is_empty();
     let first = calls.iter().find(is_file_access).map_or(0, |call| call.connection);
     let last = calls.iter().rev().find(is_file_access).map_or(0, |call| call.connection);
@@ -206,14 +293,19 @@ fn occasions(task: Task, version: &str, calls: &[SeenCall]) -> Vec<(&'static str
     if let Some(second) = second.filter(|_| version != "3" && version != "4.0" && task == Task::Replay) {
         phases.entry(second).or_insert("prologue");
     }
+    let phase = |call: &SeenCall| match (task, call.program) {
+        (Task::Probe, _) => Some("probe"),
+        (_, Program::MOUNT) => Some("set-up"),
+        _ => phases.get(&call.connection).copied(),
+    };
+    calls.iter().map(phase).collect()
+}
+
+/// Returns the operations that the program itself sends in each phase, with the number of earlier executions.
+fn occasions(task: Task, version: &str, calls: &[SeenCall]) -> Vec<(&'static str, &'static str, u64)> {
     let (mut counts, mut found) = (BTreeMap::<&str, u64>::new(), Vec::new());
     let mut have = BTreeSet::new();
-    for call in calls {
-        let phase = match (task, call.program) {
-            (Task::Probe, _) => Some("probe"),
-            (_, Program::MOUNT) => Some("set-up"),
-            _ => phases.get(&call.connection).copied(),
-        };
+    for (call, phase) in calls.iter().zip(phases(task, version, calls)) {
         // The server knows no EXPORT, and the result of UMNT does not matter.
         let operations = call.operations.iter().filter(|name| call.program == Program::NFS || **name == "MNT");
         for operation in operations {
@@ -344,6 +436,11 @@ fn judge(version: &str, (phase, operation, status): (&str, &str, u32), outcome: 
         (0, _) => Err("exit 0, and nothing says why".into()),
         (6, _) if blames_program(version, operation, status) && errors.contains(&name) => Ok(()),
         _ if blames_program(version, operation, status) => Err(format!("exit {code}, not 6: {errors}")),
+        // A status that the operation cannot have.
+        (1, "set-up" | "probe") if names_all && errors.contains("the server broke the protocol") => Ok(()),
+        _ if errors.contains("the server broke the protocol") && phase != "prologue" => {
+            Err(format!("exit {code}, not 1: {errors}"))
+        }
         _ if is_recoverable(version, operation, status) => Err(format!("exit {code}, not recovered: {errors}")),
         // In words: the file is missing.
         (1, "final check") if operation == "LOOKUP" && output.contains("LOOKUP: no such name") => Ok(()),
@@ -426,7 +523,7 @@ fn connection_closed_at_any_call_is_replaced() {
                     let operations = honest.calls.get(*call).map(|call| call.operations.join(" "));
                     let what = format!("closed at call {call} ({operations:?}), executed: {is_executed}");
                     let closing = Closing { call: *call, is_executed };
-                    let outcome = run(task, version, trace.name(), None, Some(closing), &what);
+                    let outcome = run(task, version, trace.name(), None, Some(Disturbance::Closed(closing)), &what);
                     runs.fetch_add(1, Ordering::Relaxed);
                     assert!(outcome.is_closed, "{version} {task:?} {what}: not reached");
                     assert_version(version, &outcome, &what);
@@ -439,6 +536,54 @@ fn connection_closed_at_any_call_is_replaced() {
         }
     }
     eprintln!("{} runs", runs.into_inner());
+    let failures = failures.into_inner().unwrap();
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Replies that break the protocol, and calls that RPC does not execute, in set-up, final check and probe. RFC 5531
+/// section 9.
+#[test]
+fn wrong_replies_have_documented_exit_codes() {
+    let counts = Mutex::new(BTreeMap::<String, u64>::new());
+    let failures = Mutex::new(Vec::new());
+    for (version, capture, frames) in VERSIONS {
+        let trace = trace_of(capture, frames, "wrong");
+        for task in [Task::Replay, Task::Probe] {
+            let honest = run(task, version, trace.name(), None, None, &"without a wrong reply");
+            // State that is not released ends with its lease, and an export list is not needed.
+            const HARMLESS: [&str; 4] = ["DESTROY_SESSION", "DESTROY_CLIENTID", "UMNT", "EXPORT"];
+            let is_judged = |call: &SeenCall| {
+                let is_null = call.operations.is_empty();
+                !is_null && !HARMLESS.iter().any(|harmless| call.operations.contains(harmless))
+            };
+            let phases = phases(task, version, &honest.calls);
+            let calls = honest.calls.iter().zip(&phases).enumerate();
+            let calls = calls
+                .filter(|(_, (call, phase))| is_judged(call) && matches!(phase, Some(phase) if *phase != "prologue"));
+            let all: Vec<_> = calls
+                .flat_map(|(at, (call, phase))| {
+                    let phase = phase.unwrap_or_default();
+                    WrongReply::ALL.into_iter().map(move |wrong| (at, call, phase, wrong))
+                })
+                .filter(|(_, call, _, wrong)| *wrong != WrongReply::OtherOperation || call.minor.is_some())
+                .collect();
+            let cases: Vec<_> = all.into_iter().step_by(sampling(17)).collect();
+            in_parallel(&cases, |(at, call, phase, wrong)| {
+                let what = format!("NFSv{version} {phase} {:?} {wrong:?}", call.operations);
+                let outcome = run(task, version, trace.name(), None, Some(Disturbance::Wrong(*at, *wrong)), &what);
+                *counts.lock().unwrap().entry(format!("{phase} {wrong:?} exit {}", outcome.code)).or_default() += 1;
+                let text = match () {
+                    () if !outcome.is_closed => format!("{what}: not reached"),
+                    () if outcome.code != wrong.exit_code(phase) => {
+                        format!("{what}: exit {}: {}{}", outcome.code, outcome.errors, outcome.output)
+                    }
+                    () => return,
+                };
+                failures.lock().unwrap().push(text);
+            });
+        }
+    }
+    eprintln!("{:#?}", counts.into_inner().unwrap());
     let failures = failures.into_inner().unwrap();
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }

@@ -10,7 +10,7 @@ use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 
 use super::client::{Client, ClientidAndSessionState, Reaction};
-use super::operations::read_results;
+use super::operations::{CompoundFailure, read_results};
 use crate::containment::ContainmentCheckedRpcClient;
 use crate::reply_size::ReplySizeUpperBound;
 use crate::seed::file_server_client::{FileServerClientError, FileServerClientResult, NfsOperationFailure};
@@ -88,8 +88,8 @@ impl<R: CompoundRpcClient> Caller<R> {
                 Some(())
             })?;
             if answer.is_some() && self.client.next_request() == Some(request) {
-                let description = "results of another operation";
-                return Err(FileServerClientError::unusable(request.operation(), description));
+                let reason = NfsOperationFailure::WrongResults(OTHER_OPERATIONS);
+                return Err(FileServerClientError::Refused(request.operation().to_string(), reason));
             }
         }
         Ok(())
@@ -142,7 +142,7 @@ impl<R: CompoundRpcClient> Caller<R> {
         let procedure = SynchronousProcedureCall { data, ..SynchronousProcedureCall::new(Program::NFS, 4, 1, 0) };
         let client = &mut self.client;
         let outcome = self.rpc.compound(client.minor(), &compound, &size.apply_to(&procedure), |reply| {
-            read_results(reply, &mut |results| {
+            read_results(&compound, reply, &mut |results| {
                 client.record(results);
                 read(results)
             })
@@ -153,7 +153,11 @@ impl<R: CompoundRpcClient> Caller<R> {
                 self.client.end_waits();
                 return value.map(Some).ok_or_else(|| FileServerClientError::without_requested_item(name));
             }
-            Ok(Err(failure)) => failure,
+            Ok(Err(CompoundFailure::Status(operation, status))) => (operation, status),
+            Ok(Err(CompoundFailure::OtherOperations)) => {
+                let reason = NfsOperationFailure::WrongResults(OTHER_OPERATIONS);
+                return Err(FileServerClientError::Refused(name.to_string(), reason));
+            }
             Err(error) => {
                 // The server may have executed it.
                 if has_sequence && !matches!(error, RpcCallError::Filtered(_)) {
@@ -202,6 +206,8 @@ impl<R: CompoundRpcClient> Caller<R> {
         let _ = self.rpc.compound(self.client.minor(), &operations, &size.apply_to(&procedure), |_| Ok(()));
     }
 }
+
+const OTHER_OPERATIONS: &str = "results of other operations than those that were sent";
 
 /// Returns `true` if an operation has no SEQUENCE before it. RFC 8881 section 2.10.
 fn stands_alone(operation: Operation) -> bool {

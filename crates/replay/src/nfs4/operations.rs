@@ -59,25 +59,38 @@ pub(crate) fn sequence(session: Sessionid4, sequence: u32, is_cached: bool) -> A
     })
 }
 
-/// The last value from the results of a COMPOUND, or the first failed operation and its status; no operation if only
-/// the COMPOUND failed.
-pub(crate) type CompoundOutcome<T> = Result<Option<T>, (Option<Operation>, Nfsstat4)>;
+/// The reason that a COMPOUND has no value.
+#[derive(Debug)]
+pub(crate) enum CompoundFailure {
+    /// The first failed operation and its status; no operation if only the COMPOUND failed.
+    Status(Option<Operation>, Nfsstat4),
+    /// The results are not those of the operations that were sent, in their order.
+    OtherOperations,
+}
 
-/// Reads the results of a COMPOUND.
+/// Reads the results of a COMPOUND. Returns the last value that `read` extracts from them.
 pub(crate) fn read_results<T>(
+    sent: &[Args<'_>],
     reply: &CompoundReply<'_>,
     read: &mut impl FnMut(&Results<'_>) -> Option<T>,
-) -> Result<CompoundOutcome<T>, XdrError> {
+) -> Result<Result<Option<T>, CompoundFailure>, XdrError> {
     let mut value = None;
+    let mut operations = sent.iter();
     for results in reply.operations() {
         let results = results.map_err(|stop| stop.error)?;
+        // RFC 8881 section 16.2.3: the operation number of an unknown operation is replaced.
+        let is_sent = |operation: &Args<'_>| [operation.number(), Operation::ILLEGAL].contains(&results.number());
+        if !operations.next().is_some_and(is_sent) {
+            return Ok(Err(CompoundFailure::OtherOperations));
+        }
         if results.status() != Nfsstat4::NFS4_OK {
-            return Ok(Err((Some(results.number()), results.status())));
+            return Ok(Err(CompoundFailure::Status(Some(results.number()), results.status())));
         }
         value = read(&results).or(value);
     }
     Ok(match reply.head.status {
+        Nfsstat4::NFS4_OK if operations.next().is_some() => Err(CompoundFailure::OtherOperations),
         Nfsstat4::NFS4_OK => Ok(value),
-        status => Err((None, status)),
+        status => Err(CompoundFailure::Status(None, status)),
     })
 }

@@ -12,13 +12,14 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::{self, Fsinfo3Resok};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
-use nfsrdma_dissectors::rpc::{AcceptStat, Program, RpcReplyStatus, Xid};
+use nfsrdma_dissectors::rpc::{Program, Xid};
 use nfsrdma_dissectors::xdr::{Encoder, Opaque};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use nfsrdma_rpc::{
     ConnectOptions, ConnectTarget, DisconnectReason, NegotiatedTransportParams, RdmaFabric, RpcClientConnectionId,
-    RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind, TransportCredits, TransportKind,
+    RpcClientTransport, RpcClientTransportError, RpcClientTransportErrorKind, TransportCredits,
+    TransportErrorResponsibility, TransportKind,
 };
 
 use crate::nfs4::backoff::Backoff;
@@ -78,8 +79,8 @@ pub struct ProbeFailure {
     pub is_answer: bool,
     /// `true` if NFSv4 answered that it does not have the minor version.
     pub is_minor_version_absent: bool,
-    /// `true` if the server says that this program broke the protocol.
-    pub blames_client: bool,
+    /// The party at fault; `None` if the server refused as it may.
+    pub blame: Option<TransportErrorResponsibility>,
 }
 
 impl std::fmt::Display for ProbeFailure {
@@ -92,14 +93,24 @@ impl From<FileServerClientError> for ProbeFailure {
     fn from(error: FileServerClientError) -> Self {
         let is_answer = matches!(error, FileServerClientError::Refused(..));
         let is_minor_version_absent = error.status() == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
-        Self { text: error.to_string(), is_answer, is_minor_version_absent, blames_client: error.blames_client() }
+        Self { text: error.to_string(), is_answer, is_minor_version_absent, blame: error.blame() }
     }
 }
 
 impl ServerProbeReport {
-    /// Returns `true` if the server says, about a version, that this program broke the protocol.
-    pub fn blames_client(&self) -> bool {
-        self.v4.iter().filter_map(|(_, result)| result.as_ref().err()).any(|failure| failure.blames_client)
+    /// Returns the party at fault if a version has no results: this program, if the server says so about any.
+    pub fn blame(&self) -> TransportErrorResponsibility {
+        let v3 = self.v3.iter().filter_map(|result| result.as_ref().err());
+        let v4 = self.v4.iter().filter_map(|(_, result)| result.as_ref().err());
+        let blamed: Vec<_> = v3.chain(v4).filter_map(|failure| failure.blame).collect();
+        let is_blamed = |party| blamed.contains(&party);
+        match () {
+            () if is_blamed(TransportErrorResponsibility::Program) => TransportErrorResponsibility::Program,
+            () if is_blamed(TransportErrorResponsibility::Server) || self.unreadable > 0 => {
+                TransportErrorResponsibility::Server
+            }
+            () => TransportErrorResponsibility::Unreachable,
+        }
     }
 
     /// Returns a line for each version whose probe makes the whole fail: the requested one without results, one whose
@@ -158,13 +169,6 @@ impl std::fmt::Display for ProbeError {
 /// Returns the remedy for a failed first Call, if the error itself has none.
 fn advice(error: &RpcCallError) -> &'static str {
     match error {
-        RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::PROG_UNAVAIL)) => {
-            "; an RPC server without NFS: check the port and that the NFS server is running"
-        }
-        RpcCallError::Rpc(RpcReplyStatus::Accepted(AcceptStat::SYSTEM_ERR)) => "; see the server's log",
-        RpcCallError::Denied(_) => {
-            "; the server refuses AUTH_SYS: check the security of the export (sec=), and whether this host may"
-        }
         RpcCallError::Disconnected(DisconnectReason::Closed | DisconnectReason::Reset) => {
             "; check that an NFS server listens on this port and allows this host"
         }
@@ -176,11 +180,11 @@ impl std::error::Error for ProbeError {}
 
 impl ProbeError {
     /// Returns the party at fault.
-    pub fn blame(&self) -> nfsrdma_rpc::TransportErrorResponsibility {
+    pub fn blame(&self) -> TransportErrorResponsibility {
         match self {
             Self::Transport(error) => error.blame(),
             Self::Call(_, error) => error.blame(),
-            Self::Unanswered(..) => nfsrdma_rpc::TransportErrorResponsibility::Unreachable,
+            Self::Unanswered(..) => TransportErrorResponsibility::Unreachable,
         }
     }
 }
@@ -209,7 +213,10 @@ pub fn probe(
             text: error.to_string(),
             is_answer: matches!(error, MountError::Refused(..)),
             is_minor_version_absent: false,
-            blames_client: false,
+            blame: match error {
+                MountError::Refused(..) => None,
+                MountError::Failed(_, blame) => Some(blame),
+            },
         });
         v3 = Some(mounted.and_then(|mounted| probe_v3(&mut line, &mounted.root)));
     }
@@ -361,7 +368,9 @@ fn versions(client: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
         match null(client, version) {
             Ok(()) => supported.push(version),
             // The range that the server reports may have gaps, so each version is tried.
-            Err(RpcCallError::Versions(..) | RpcCallError::Rpc(_) | RpcCallError::Denied(_)) => {}
+            Err(RpcCallError::Versions(..) | RpcCallError::Denied(_)) => {}
+            Err(error @ RpcCallError::Rpc(_))
+                if version == 2 || error.blame() == TransportErrorResponsibility::Unreachable => {}
             Err(error) => return Err(error),
         }
     }
@@ -422,7 +431,7 @@ fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, Pro
                     text: format!("{name}: {error}"),
                     is_answer: false,
                     is_minor_version_absent: false,
-                    blames_client: false,
+                    blame: Some(error.blame()),
                 });
             }
         };

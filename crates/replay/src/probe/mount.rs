@@ -13,7 +13,7 @@ use nfsrdma_dissectors::xdr::{Encoder, Text, Void};
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 use nfsrdma_rpc::tcp::TcpTransport;
 use nfsrdma_rpc::url::ServerUrl;
-use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcClientTransport};
+use nfsrdma_rpc::{ConnectOptions, ConnectTarget, RpcClientTransport, TransportErrorResponsibility};
 
 use crate::auxiliary_programs::{AuxiliaryProgramError, ConfiguredAuxiliaryPorts, query_port_mapper};
 use crate::root_credential;
@@ -47,8 +47,9 @@ pub struct MountedExport {
 pub enum MountError {
     /// The server refused: the path, and the status of MNT.
     Refused(String, Mountstat3),
-    /// The port mapper or MOUNT is unreachable or missing.
-    Unreachable(String),
+    /// The port mapper or MOUNT is unreachable or missing, or did not answer as it must: the reason, and the party at
+    /// fault.
+    Failed(String, TransportErrorResponsibility),
 }
 
 impl fmt::Display for MountError {
@@ -64,7 +65,7 @@ impl fmt::Display for MountError {
                 Some(advice) => write!(f, "{advice} (MNT {path}: {status})"),
                 None => write!(f, "MNT {path}: {status}; see the server's log"),
             },
-            Self::Unreachable(reason) => f.write_str(reason),
+            Self::Failed(reason, _) => f.write_str(reason),
         }
     }
 }
@@ -74,17 +75,18 @@ impl fmt::Display for MountError {
 /// # Errors
 /// Both results have their own error: no export list, and no mounted export.
 pub fn probe_mount(url: &ServerUrl, server: SocketAddr, options: &ConnectOptions) -> MountProbeResults {
-    let outcome = port_of_mount(url, server, options).and_then(|port| {
+    let unreachable = |error: String| (error, TransportErrorResponsibility::Unreachable);
+    let outcome = port_of_mount(url, server, options).map_err(unreachable).and_then(|port| {
         let mut tcp = TcpTransport::new();
         let address = SocketAddr::new(server.ip(), port);
         let target = ConnectTarget { address, name: url.host.clone(), options: options.clone() };
-        let connection = tcp.connect(&target).map_err(|error| error.to_string())?;
+        let connection = tcp.connect(&target).map_err(|error| unreachable(error.to_string()))?;
         let xid = Xid(std::process::id().rotate_left(16) ^ u32::from(port));
         let mut client = RpcClient::new(&mut tcp, connection, root_credential(), xid, options.timeout)
             .with_reconnect_after_close(&target);
         exports_and_root(&mut client, url, port)
     });
-    outcome.unwrap_or_else(|error| (Err(error.clone()), Err(MountError::Unreachable(error))))
+    outcome.unwrap_or_else(|(error, blame)| (Err(error.clone()), Err(MountError::Failed(error, blame))))
 }
 
 fn port_of_mount(url: &ServerUrl, server: SocketAddr, options: &ConnectOptions) -> Result<u16, String> {
@@ -105,7 +107,11 @@ fn port_of_mount(url: &ServerUrl, server: SocketAddr, options: &ConnectOptions) 
 
 pub(super) type MountProbeResults = (Result<ProbedExports, String>, Result<MountedExport, MountError>);
 
-fn exports_and_root(client: &mut RpcClient<'_>, url: &ServerUrl, port: u16) -> Result<MountProbeResults, String> {
+fn exports_and_root(
+    client: &mut RpcClient<'_>,
+    url: &ServerUrl,
+    port: u16,
+) -> Result<MountProbeResults, (String, TransportErrorResponsibility)> {
     let exports = call(client, Mount::EXPORT, EXPORTS, &Args::EXPORT(Void), |results| match results {
         Results::EXPORT(exports) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -119,7 +125,7 @@ fn exports_and_root(client: &mut RpcClient<'_>, url: &ServerUrl, port: u16) -> R
         && error.is_final()
     {
         // There is no connection for further Calls.
-        return Err(format!("MOUNT on port {port}: {error}"));
+        return Err((format!("MOUNT on port {port}: {error}"), error.blame()));
     }
     let exports = exports.map(|list| ProbedExports { port, list }).map_err(|error| format!("EXPORT: {error}"));
     let first = exports.as_ref().ok().and_then(|exports| exports.list.first());
@@ -134,12 +140,13 @@ fn exports_and_root(client: &mut RpcClient<'_>, url: &ServerUrl, port: u16) -> R
             Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
             None => Err(MountError::Refused(path.clone(), outcome.status())),
         },
-        _ => Err(MountError::Unreachable("MNT: another result".into())),
+        _ => Err(MountError::Failed("MNT: another result".into(), TransportErrorResponsibility::Server)),
     });
     // The server's record of the mount is of no use; a failure to remove it does not matter.
     let _ = call(client, Mount::UMNT, 0, &Args::UMNT(arguments), |_| ());
-    let root =
-        root.unwrap_or_else(|error| Err(MountError::Unreachable(format!("MOUNT on port {port}: MNT {path}: {error}"))));
+    let root = root.unwrap_or_else(|error| {
+        Err(MountError::Failed(format!("MOUNT on port {port}: MNT {path}: {error}"), error.blame()))
+    });
     Ok((exports, root.map(|root| MountedExport { path, root })))
 }
 

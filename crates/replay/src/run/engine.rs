@@ -198,7 +198,7 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         for reason in &setup.refused_clients {
             report.add_refusal(format!("a client from before the capture: {reason}"));
         }
-        setup.own_errors.iter().for_each(|error| report.protocol.add_own(error.clone()));
+        setup.faults.iter().for_each(|(blame, error)| report.protocol.add_fault(*blame, error.clone()));
         for (_, reason) in &setup.refused {
             report.add_refusal(format!("a file that was opened before the capture: {reason}"));
         }
@@ -293,8 +293,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 &identifiers,
                 self.contents,
             );
-            if let Some(failed) = check.failed.as_ref().filter(|_| check.blames_client) {
-                self.report.protocol.add_own(format!("final check: {failed}"));
+            if let (Some(failed), Some(blame)) = (&check.failed, check.blame) {
+                self.report.protocol.add_fault(blame, format!("final check: {failed}"));
             }
             self.report.tree_check = Some(check);
         }

@@ -12,7 +12,7 @@ use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
-use nfsrdma_rpc::{ConnectTarget, ReconnectionAttempts};
+use nfsrdma_rpc::{ConnectTarget, ReconnectionAttempts, TransportErrorResponsibility};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::expected_final_tree::{ExpectedFinalTree, MAX_PATH_NAMES};
@@ -65,8 +65,8 @@ pub struct FinalTreeCheckReport {
     pub mismatches: Vec<StepMismatch>,
     /// Reason why the check was not completed.
     pub failed: Option<String>,
-    /// `true` if the reason is that this program broke the protocol, as the server says.
-    pub blames_client: bool,
+    /// The party at fault for that.
+    pub blame: Option<TransportErrorResponsibility>,
 }
 
 impl FinalTreeCheckReport {
@@ -107,8 +107,8 @@ impl ExpectedFinalTree {
                 match Nfs4Client::new(rpc_client, &name, &minors) {
                     Ok(files) => Box::new(files),
                     Err(problem) => {
-                        let blames_client = problem.blames_client();
-                        return FinalTreeCheckReport { failed: Some(problem.to_string()), blames_client, ..report };
+                        let (failed, blame) = (Some(problem.to_string()), problem.blame());
+                        return FinalTreeCheckReport { failed, blame, ..report };
                     }
                 }
             }
@@ -124,7 +124,7 @@ impl ExpectedFinalTree {
             fileids: FxHashMap::default(),
         };
         if let Err(problem) = checker.check_names() {
-            report.blames_client = problem.blames_client();
+            report.blame = problem.blame();
             report.failed = Some(match &problem {
                 FileServerClientError::Call(error @ RpcCallError::DeadlineExceeded) => {
                     format!("{error} (--max-time)")

@@ -11,7 +11,7 @@ use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::nfs::v4::Clientid4;
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcClient;
-use nfsrdma_rpc::{ConnectTarget, RpcClientTransport};
+use nfsrdma_rpc::{ConnectTarget, RpcClientTransport, TransportErrorResponsibility};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::live_values::{LiveServerSession, LiveVariableValues};
@@ -62,8 +62,8 @@ pub(super) struct PreexistingStateSetupResult {
     pub(super) clientids: Vec<(u32, Clientid4)>,
     /// Stateids that could not be created: the variable, and the reason.
     pub(super) refused: Vec<(u32, String)>,
-    /// Refusals with which the server says that this program broke the protocol.
-    pub(super) own_errors: Vec<String>,
+    /// Failures with the party at fault.
+    pub(super) faults: Vec<(TransportErrorResponsibility, String)>,
     /// Clients that the server refused, with the reason. Others follow, unless the server does not answer.
     pub(super) refused_clients: Vec<String>,
 }
@@ -95,7 +95,7 @@ pub(super) fn create_missing_state(
             // remaining ones would each time out as well.
             Err(problem) => {
                 result.refused_clients.push(problem.to_string());
-                result.own_errors.extend(problem.blames_client().then(|| problem.to_string()));
+                result.faults.extend(problem.blame().map(|blame| (blame, problem.to_string())));
                 match problem {
                     FileServerClientError::Refused(..) => continue,
                     FileServerClientError::Busy(..) | FileServerClientError::Call(_) => {
@@ -126,7 +126,7 @@ pub(super) fn create_missing_state(
                         open.access & (stateid_use::LOCK | stateid_use::DELEGATION) == stateid_use::LOCK;
                 }
                 Err(problem) => {
-                    result.own_errors.extend(problem.blames_client().then(|| problem.to_string()));
+                    result.faults.extend(problem.blame().map(|blame| (blame, problem.to_string())));
                     result.refused.push((open.variable, problem.to_string()));
                 }
             }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
-use nfsrdma_rpc::ReceivedMessageDiscardReason;
+use nfsrdma_rpc::{ReceivedMessageDiscardReason, TransportErrorResponsibility};
 
 use super::final_tree_check::FinalTreeCheckReport;
 use super::issue_delay_histogram::IssueDelayHistogram;
@@ -119,6 +119,15 @@ impl ReplayProtocolErrors {
     pub fn add_own(&mut self, error: String) {
         if self.own.len() < MAX_LISTED_MESSAGES {
             self.own.push(error);
+        }
+    }
+
+    /// Adds a failure of the program's own calls, if this program or the server broke the protocol.
+    pub fn add_fault(&mut self, blame: TransportErrorResponsibility, error: String) {
+        match blame {
+            TransportErrorResponsibility::Program => self.add_own(error),
+            TransportErrorResponsibility::Server => self.count_violation(error),
+            TransportErrorResponsibility::Unreachable => {}
         }
     }
 

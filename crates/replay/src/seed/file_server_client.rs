@@ -4,6 +4,7 @@ use std::fmt;
 
 use nfsrdma_dissectors::nfs::v3::{Nfsstat3, Procedure};
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
+use nfsrdma_rpc::TransportErrorResponsibility;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
 use crate::nfs4::remedy::{blames_client, can_have, concerns_name};
@@ -29,7 +30,10 @@ pub enum FileServerClientError {
 impl fmt::Display for FileServerClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(operation, reason @ NfsOperationFailure::Impossible(..)) => {
+            Self::Refused(
+                operation,
+                reason @ (NfsOperationFailure::Impossible(..) | NfsOperationFailure::WrongResults(_)),
+            ) => {
                 write!(f, "the server broke the protocol: see its log ({operation}: {reason})")
             }
             Self::Refused(operation, reason) => match reason.status().map(advice_for_status) {
@@ -56,12 +60,25 @@ impl FileServerClientError {
     }
 
     pub(crate) fn without_requested_item(operation: impl fmt::Display) -> Self {
-        Self::unusable(operation, "results without the requested item")
+        Self::Refused(operation.to_string(), NfsOperationFailure::WrongResults("results without the requested item"))
     }
 
-    /// Returns `true` if the server says that this program has broken the protocol.
+    /// Returns the party at fault; `None` if the server refused an operation as it may.
+    pub fn blame(&self) -> Option<TransportErrorResponsibility> {
+        match self {
+            Self::Refused(_, reason) if reason.blames_client() => Some(TransportErrorResponsibility::Program),
+            Self::Refused(_, NfsOperationFailure::Impossible(..) | NfsOperationFailure::WrongResults(_)) => {
+                Some(TransportErrorResponsibility::Server)
+            }
+            Self::Refused(..) => None,
+            Self::Busy(..) => Some(TransportErrorResponsibility::Unreachable),
+            Self::Call(error) => Some(error.blame()),
+        }
+    }
+
+    /// Returns `true` if the server says that this program has broken the protocol, or if it has.
     pub fn blames_client(&self) -> bool {
-        matches!(self, Self::Refused(_, reason) if reason.blames_client())
+        self.blame() == Some(TransportErrorResponsibility::Program)
     }
 
     /// Returns the status with which the server refused the operation, if the operation can have it.
@@ -92,6 +109,8 @@ pub enum NfsOperationFailure {
     Impossible(u32, Nfsstat4),
     /// Results without error that are of no use, in words.
     UnusableResults(String),
+    /// Results without error that the operation cannot have, in words.
+    WrongResults(&'static str),
 }
 
 /// Returns the result of a call: one that was sent again and finds its own effect has succeeded.
@@ -126,7 +145,7 @@ impl NfsOperationFailure {
         match self {
             Self::V3(status) => Some(Nfsstat4(status.0)),
             Self::V4(status) | Self::Impossible(_, status) => Some(*status),
-            Self::UnusableResults(_) => None,
+            Self::UnusableResults(_) | Self::WrongResults(_) => None,
         }
     }
 
@@ -174,6 +193,7 @@ impl fmt::Display for NfsOperationFailure {
             Self::V4(status) => status.fmt(f),
             Self::Impossible(minor, status) => write!(f, "{status}, which it cannot have in NFSv4.{minor}"),
             Self::UnusableResults(description) => f.write_str(description),
+            Self::WrongResults(description) => f.write_str(description),
         }
     }
 }
@@ -197,7 +217,7 @@ pub fn advice_for_status(status: Nfsstat4) -> Option<&'static str> {
             "the export requires security other than AUTH_SYS: allow sec=sys for this machine"
         }
         Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH => {
-            "the server does not have this minor version: omit ?vers=, or name another; `probe` lists them"
+            "the server does not have this minor version; `probe` lists those that it has"
         }
         Nfsstat4::NFS4ERR_CLID_INUSE => "another principal uses the client's name: try again after the lease time",
         Nfsstat4::NFS4ERR_STALE | Nfsstat4::NFS4ERR_BADHANDLE | Nfsstat4::NFS4ERR_FHEXPIRED => {
@@ -488,6 +508,8 @@ pub trait VersionIndependentNfsClient {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::rpc::{AcceptStat, AuthStat, RpcReplyStatus};
+
     use super::*;
 
     #[test]
@@ -513,6 +535,33 @@ mod tests {
         assert!(!listing.add_reply(entries(0, half), false, &mut |_| listed += 1));
         assert!(listing.add_reply(entries(half, half + 7), false, &mut |_| listed += 1));
         assert_eq!(listed, MAX_LISTED_NAMES);
+    }
+
+    /// RFC 5531 section 9, RFC 7530 section 13.4, RFC 8881 section 15.4.
+    #[test]
+    fn failure_tells_party_at_fault() {
+        use TransportErrorResponsibility::{Program, Server, Unreachable};
+        let refused = |reason| FileServerClientError::Refused("LOOKUP".to_owned(), reason);
+        let status = |status| refused(NfsOperationFailure::of_v4(2, Some(Operation::PUTFH), status));
+        let rpc = |stat| FileServerClientError::Call(RpcCallError::Rpc(RpcReplyStatus::Accepted(stat)));
+        let cases = [
+            (status(Nfsstat4::NFS4ERR_ACCESS), None),
+            (status(Nfsstat4::NFS4ERR_BADXDR), Some(Program)),
+            (status(Nfsstat4::NFS4ERR_NOENT), Some(Server)),
+            (refused(NfsOperationFailure::UnusableResults("not a directory".to_owned())), None),
+            (FileServerClientError::without_requested_item("LOOKUP"), Some(Server)),
+            (rpc(AcceptStat::GARBAGE_ARGS), Some(Program)),
+            (rpc(AcceptStat::PROC_UNAVAIL), Some(Server)),
+            (rpc(AcceptStat::PROG_UNAVAIL), Some(Unreachable)),
+            (FileServerClientError::Call(RpcCallError::Versions(2, 3)), Some(Unreachable)),
+            (FileServerClientError::Call(RpcCallError::Denied(AuthStat::AUTH_TOOWEAK)), Some(Unreachable)),
+        ];
+        for (error, blame) in cases {
+            assert_eq!(error.blame(), blame, "{error}");
+        }
+        assert!(rpc(AcceptStat::GARBAGE_ARGS).to_string().contains("report it"));
+        let absent = status(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH).to_string();
+        assert!(!absent.contains("vers="), "the URL may name no version: {absent}");
     }
 
     #[test]
