@@ -613,17 +613,34 @@ fn mismatch_names_file_or_directory() {
     }
 }
 
+/// An object with two fileids: the difference is detected with the second one. RFC 1813 section 2.5.
+#[test]
+fn late_difference_names_file() {
+    const FILEID: MockFieldPath = &[field_labels::OBJ_ATTRIBUTES, field_labels::FILEID];
+    for skip in [0, 3] {
+        let mut work = Work::new(3, compiled((1..).zip(&frames("tcp-v3")), |_| {}));
+        let kind = MockServerFaultKind::WrongResult(FILEID, MockFieldMutation::More);
+        let injector = MockFaultInjector::new(MockServerFault { version: 3, operation: "LOOKUP", kind });
+        work.server.fault_injector = Some(injector.with_skips(skip));
+        let (report, _, _) = replayed(&work, false);
+        assert!(!report.steps.mismatches.is_empty());
+        for mismatch in &report.steps.mismatches {
+            assert!(mismatch.file.is_some(), "{skip}: {mismatch:?}");
+        }
+    }
+}
+
 /// RFC 1813 section 3.3.3: LOOKUP also returns the attributes of the directory.
 #[test]
 fn difference_of_directory_names_it() {
     const MODE: MockFieldPath = &[field_labels::DIR_ATTRIBUTES, field_labels::MODE];
     let mut work = Work::new(3, compiled((1..).zip(&frames("tcp-v3")), |_| {}));
     let kind = MockServerFaultKind::WrongResult(MODE, MockFieldMutation::Flipped);
-    let injector = MockFaultInjector::new(MockServerFault { version: 3, operation: "LOOKUP", kind });
-    work.server.fault_injector = Some(injector.with_skips(1));
+    let fault = MockServerFault { version: 3, operation: "LOOKUP", kind };
+    work.server.fault_injector = Some(MockFaultInjector::new(fault));
     let (report, _, _) = replayed(&work, false);
     let found = &report.steps.mismatches[0];
-    assert_eq!((&*found.operation, found.file.as_deref()), ("NFS 3 LOOKUP", Some("/data")));
+    assert_eq!((&*found.operation, found.file.as_deref()), ("NFS 3 LOOKUP", Some("/")), "of /data");
     assert_eq!(found.differences[0].path, "LOOKUP.dir_attributes.mode");
 }
 

@@ -267,6 +267,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.destroy_contexts(transport);
         let late_differences = self.verification.checker.take_late_differences(true);
         self.report.steps.apply_late_differences(late_differences);
+        self.name_late_mismatches(&mut parts)?;
         if let (Some(reason), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.
             let failed = Some(format!("not started: {reason}"));

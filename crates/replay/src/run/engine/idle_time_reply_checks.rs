@@ -52,7 +52,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let late_differences = self.verification.checker.take_late_differences(false);
         if !late_differences.is_empty() {
             self.report.steps.apply_late_differences(late_differences);
-            self.name_file(entry);
         }
         self.verification.unchecked_replies.recycle(queued);
         Ok(())

@@ -7,18 +7,21 @@ use std::time::Instant;
 
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::{CallTag, ConnectTarget, OutgoingRpcCall, RpcClientConnectionId, SubmitError};
+use rustc_hash::FxHashSet;
 
+use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::live_values::CallSlotAndSeqids;
 use super::super::nfs40_callback_server::CallbackServer;
 use super::super::options::ReplayOptions;
 use super::super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::super::report::ReplayReport;
+use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
 use super::super::trace_recording::OptionalReplayRecorder;
 use super::connections::ReplayConnectionPool;
 use super::live_call_builder::LiveCallBuilder;
 use super::renewable_gss_context::GssUnsignedCallReason;
-use super::scheduler::StepScheduler;
+use super::scheduler::{StepScheduler, step_id};
 use super::send_result::NonStepCallSubmitResult;
 use super::step_window::StepWindowEntry;
 use super::verification::LiveReplyVerificationState;
@@ -121,6 +124,27 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if is_mismatch {
             self.name_file(entry);
         }
+    }
+
+    /// Gives mismatches without a path the path of their step, which is read again: their difference was detected after
+    /// other steps.
+    pub(super) fn name_late_mismatches(&mut self, parts: &mut CallOperationsAndFiles) -> Result<(), ReplayRunError> {
+        let unnamed = self.report.steps.mismatches.iter().filter(|mismatch| mismatch.file.is_none());
+        let mut unnamed: FxHashSet<_> = unnamed.map(|mismatch| mismatch.step).collect();
+        self.scheduler.steps.rewind();
+        while !unnamed.is_empty()
+            && let Some(step) = self.scheduler.steps.next_step()?
+        {
+            let id = step_id(&step);
+            if unnamed.remove(&id)
+                && let Some(mismatch) = self.report.steps.unnamed_mismatch(id)
+            {
+                parts.read(&step, &mut self.scheduler.titles);
+                let field = mismatch.differences.first().map_or("", |difference| &difference.path);
+                mismatch.file = self.verification.path_of_difference(&step, parts, field, self.contents);
+            }
+        }
+        Ok(())
     }
 
     /// Gives the mismatch of a step the path that its first difference is about, if it is the first of its group.

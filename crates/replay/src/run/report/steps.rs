@@ -19,7 +19,7 @@ const MAX_REMEMBERED_STATES: usize = 1 << 16;
 pub(in crate::run) const MAX_EXAMPLES: usize = 5;
 
 /// Identification of a step in a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StepIdWithFrames {
     /// The `id` of the step.
     pub step: u64,
