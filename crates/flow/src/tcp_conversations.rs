@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use nfsrdma_dissectors::address::{Address, Port};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
-use nfsrdma_dissectors::net::{TcpSegment, TcpSequence};
+use nfsrdma_dissectors::net::{TcpChecksum, TcpSegment, TcpSequence};
 use rustc_hash::FxHashMap;
 
 use super::bounded_slab_growth;
@@ -14,7 +14,7 @@ use super::count_categories::UndecodedReason;
 use super::endpoint_pair::{EndpointPair, ordered_addresses};
 use super::packet_meta::PacketMeta;
 use super::rpc_records::{CapturedRpcRecordParser, PartialCall};
-use super::stream::direction::{self, MAX_BYTES_AHEAD, PreviousStreamIncarnation, TcpStreamDirection};
+use super::stream::direction::{self, ChecksumCounts, MAX_BYTES_AHEAD, PreviousStreamIncarnation, TcpStreamDirection};
 use super::stream::stream_bytes::StreamPosition;
 use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::transaction_slab_key::TransactionSlabKey;
@@ -427,6 +427,8 @@ pub(super) struct TcpConversationTable {
     /// Memory in bytes of all streams, without buffered bytes.
     counted_memory_bytes: usize,
     max_streams: usize,
+    /// Streams with right checksums in both directions, and directions with wrong ones.
+    checksums: ChecksumCounts,
 }
 
 impl TcpConversationTable {
@@ -439,7 +441,27 @@ impl TcpConversationTable {
             deadlines: BTreeSet::new(),
             counted_memory_bytes: 0,
             max_streams: bound.max(1),
+            checksums: ChecksumCounts::default(),
         }
+    }
+
+    /// Records the checksum of a segment. Returns `true` if it shows damage.
+    pub(super) fn is_damaged(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        (length, checksum): (u32, TcpChecksum),
+    ) -> bool {
+        let Some(stream) = self.slots.get_mut(at) else { return false };
+        let (own, peer) = stream.directions.own_and_peer(sender);
+        let before = own.checksums();
+        let is_damaged = own.is_damaged(length, checksum, self.checksums);
+        if own.checksums().have_begun_after(before) && peer.checksums().show_damage() {
+            self.checksums.add_right();
+        } else if own.checksums().have_misled_after(before) {
+            self.checksums.add_wrong();
+        }
+        is_damaged
     }
 
     /// Returns the stream of a segment from `ports.a` to `ports.b`, and the side that sent it.

@@ -7,16 +7,21 @@
 //! - A SYN in a stream that has carried data begins another one only if the other side answers it, or data continue at
 //!   its number.
 //! - So does a segment far from all others only if the next ones continue it, or the other side acknowledges it. One
-//!   below the first byte is far, and one that takes an acknowledgement back although it is not older.
+//!   below the first byte is far, and one that takes an acknowledgement back although it is not older. Without a SYN,
+//!   the first data may have a wrong number: as long as none of them is acknowledged, data far from them begin the
+//!   direction again, at once if their number is the one that the other side expects.
 //! - A RST or a FIN outside the window is ignored, and one that its sender outlives is taken back.
-//! - A wrong checksum means damage if one before it in the same direction is right. If that of the first data was
-//!   wrong, and a later one is right, those data do not tell where the direction begins.
+//! - A wrong checksum means damage if most others of the direction are right; if it is the first of the direction, if
+//!   streams have right ones in both directions. The bytes of a damaged segment are missing if no right copy was
+//!   captured, whether its receiver acknowledged them or not: it had another copy. Only data longer than all with right
+//!   checksums count if they are acknowledged: a network card joined them. If the checksum of the first data was wrong,
+//!   and a later one is right, those data do not tell where the direction begins.
 //! - The checksum of file data and long lists, within a message, is checked only if
 //!   [`FlowLimits::check_content`](super::FlowLimits::check_content) is set: the sum takes 2 instructions for 8 bytes,
 //!   4% of those of `-q` for full segments of which some are lost, and more if none are.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::net::{InnermostNetworkPacket, TcpChecksum, TcpSegment};
+use nfsrdma_dissectors::net::{InnermostNetworkPacket, TcpChecksum, TcpSegment, TcpSequence};
 
 use super::count_categories::UndecodedReason;
 use super::endpoint_pair::EndpointPair;
@@ -69,17 +74,6 @@ impl TcpConversation {
             || (!check_content || !self.protocol.has_messages()) && self.protocol.is_within_message(sender, data)
     }
 
-    /// Checks the checksum of a segment. Returns `true` if it shows damage.
-    #[inline(never)]
-    fn is_damaged(
-        &mut self,
-        sender: ConnectionSideAOrB,
-        datagram: &InnermostNetworkPacket<'_>,
-        segment: &TcpSegment<'_>,
-    ) -> bool {
-        self.directions[sender].is_damaged(segment.checksum(&datagram.source, &datagram.destination))
-    }
-
     /// Returns `true` if a segment that looks like a copy of one without effect was sent again because that one was
     /// damaged.
     pub(super) fn replaces_damaged(
@@ -130,14 +124,30 @@ impl Flow {
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at) else { return true };
         stream.last_frame = packet_meta.last_frame();
-        let is_expected = stream.is_expected(sender, segment)
-            && (stream.needs_no_sum(sender, segment, self.limits.check_content)
-                || !stream.is_damaged(sender, datagram, segment));
-        if is_expected {
+        if !stream.is_expected(sender, segment)
+            || !stream.needs_no_sum(sender, segment, self.limits.check_content)
+                && self.is_damaged(at, sender, datagram, segment)
+        {
+            return false;
+        }
+        if let Some(stream) = self.streams.get_mut(at) {
             let length = segment.payload.length as u32;
             stream.directions[sender].record_segment(segment.sequence, length, packet_meta.time);
         }
-        is_expected
+        true
+    }
+
+    /// Checks the checksum of a segment. Returns `true` if it shows damage.
+    #[inline(never)]
+    fn is_damaged(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        datagram: &InnermostNetworkPacket<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> bool {
+        let checksum = segment.checksum(&datagram.source, &datagram.destination);
+        self.streams.is_damaged(at, sender, (segment.payload.length as u32, checksum))
     }
 
     /// Returns the side of the sender of a segment, and the segment as far as it takes effect; `Err` with the meaning
@@ -190,7 +200,7 @@ impl Flow {
         let was_placed = stream.is_parsed() || stream.is_established();
         stream.drop_old_syns(packet_meta.time);
         if is_suspect
-            && stream.is_damaged(sender, datagram, &segment)
+            && self.is_damaged(at, sender, datagram, &segment)
             && !self.keep_damaged_segment(at, sender, packet_meta, &segment)
         {
             return Err(self.stats.count_undecoded_packet(UndecodedReason::BadChecksum, &packet_meta));
@@ -200,14 +210,10 @@ impl Flow {
         if segment.payload.length > 0
             && !flags.syn()
             && !flags.rst()
-            && stream.directions[sender].precedes_damaged_start(segment.sequence)
+            && let own = &stream.directions[sender]
+            && (own.precedes_damaged_start(segment.sequence) || own.is_start_expected_at(segment.sequence))
         {
-            self.dispatch_stream(at, sender, |own, dispatcher| {
-                dispatcher.finish_side(sender);
-                own.restart_at(segment.sequence);
-            });
-            // They are the meanings of earlier frames.
-            self.frame_kinds.clear();
+            self.restart_direction(at, sender, segment.sequence);
         }
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
         let (own, peer) = stream.directions.own_and_peer(sender);
@@ -261,8 +267,8 @@ impl Flow {
         }
     }
 
-    /// Keeps the data of a segment with a wrong checksum, in case that its receiver accepts it. Returns `true` if the
-    /// segment shows that such checksums mean nothing: it takes effect.
+    /// Keeps the data of a segment with a wrong checksum, in case that such checksums mean nothing. Returns `true` if the
+    /// segment shows that: it takes effect.
     fn keep_damaged_segment(
         &mut self,
         at: usize,
@@ -272,9 +278,11 @@ impl Flow {
     ) -> bool {
         let flags = segment.flags;
         let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
-        let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.is_parsed() || stream.is_opening()) else {
+        let Some(stream) = self.streams.get_mut(at) else { return false };
+        stream.directions[sender].record_damage();
+        if !stream.is_parsed() && !stream.is_opening() {
             return false;
-        };
+        }
         let is_placed = stream.directions[sender].place(segment.sequence) == SegmentPlace::Near;
         if data.length == 0 || !is_placed || !flags.ack() || flags.syn() || flags.rst() {
             return false;
@@ -288,11 +296,12 @@ impl Flow {
         takes_effect
     }
 
-    /// Delivers a segment with a wrong checksum that its receiver acknowledged.
+    /// Delivers the kept segment with a wrong checksum whose bytes the receiver acknowledged if such checksums mean
+    /// nothing; with `is_last`, also if nothing tells.
     #[cold]
-    pub(super) fn deliver_doubtful_segment(&mut self, at: usize, sender: ConnectionSideAOrB) {
+    pub(super) fn deliver_doubtful_segment(&mut self, at: usize, sender: ConnectionSideAOrB, is_last: bool) {
         let stream = self.streams.get_mut(at);
-        if stream.is_some_and(|stream| stream.directions[sender].accept_doubtful()) {
+        if stream.is_some_and(|stream| stream.directions[sender].accept_doubtful(is_last)) {
             self.stats.uncount_undecoded(UndecodedReason::BadChecksum);
             self.end_detection(at);
             self.dispatch_stream(at, sender, |own, dispatcher| own.deliver_buffered(dispatcher));
@@ -449,10 +458,33 @@ impl Flow {
         };
         let Some(stray) = stream.stray.take_if(|stray| is_acknowledged(stray)) else { return };
         if stray.is_far {
-            self.begin_stream_at(at, now, &stray);
+            self.begin_at_far_segment(at, now, &stray);
         } else {
             self.deliver_stray_segment(at, &stray);
         }
+    }
+
+    /// Begins a direction again at this number: that of its first captured bytes was wrong.
+    fn restart_direction(&mut self, at: usize, sender: ConnectionSideAOrB, sequence: TcpSequence) {
+        self.dispatch_stream(at, sender, |own, dispatcher| {
+            dispatcher.finish_side(sender);
+            own.restart_at(sequence);
+        });
+        // They are the meanings of earlier frames.
+        self.frame_kinds.clear();
+    }
+
+    /// Begins a new stream with a segment that is far from all others, or its direction if only the first captured bytes
+    /// told where that begins.
+    fn begin_at_far_segment(&mut self, at: usize, now: Timestamp, stray: &StraySegment) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        if !stream.directions[stray.sender].may_restart_at(stray.first) {
+            return self.begin_stream_at(at, now, stray);
+        }
+        self.restart_direction(at, stray.sender, stray.first);
+        self.deliver_stray_segment(at, stray);
+        self.frame_kinds.clear();
+        self.stats.uncount_undecoded(UndecodedReason::Stray);
     }
 
     /// Begins a new stream with a segment that is far from all others.
@@ -502,7 +534,7 @@ impl Flow {
         let own = &stream.directions[sender];
         let expected = own.expected_position();
         // Without its SYN, the stream may have had these bytes.
-        let may_be_other = own.has_begun() || !own.is_near(segment.sequence);
+        let may_be_other = own.has_begun() || !own.is_near(segment.sequence) || own.may_restart_at(segment.sequence);
         let previous = stream.stray.take();
         let continued = previous
             .as_ref()
@@ -514,7 +546,7 @@ impl Flow {
                 return Ok(());
             }
             Some(stray) if !fits_peer || may_be_other && preceding >= MIN_CONTINUING_SEGMENTS => {
-                self.begin_stream_at(at, packet_meta.time, stray);
+                self.begin_at_far_segment(at, packet_meta.time, stray);
                 return Ok(());
             }
             _ => {}

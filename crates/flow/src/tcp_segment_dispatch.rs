@@ -636,8 +636,8 @@ impl Flow {
             while let Some((key, kind)) = peer.next_acknowledged_message() {
                 self.transaction_table.record_acknowledgment(key, kind);
             }
-            if peer.has_accepted_doubtful() {
-                self.deliver_doubtful_segment(at, sender.peer());
+            if peer.has_acknowledged_doubtful() {
+                self.deliver_doubtful_segment(at, sender.peer(), false);
             }
         }
         self.enforce_buffer_limits(at, packet_meta.time);
@@ -669,6 +669,9 @@ impl Flow {
     fn skip_all_gaps(&mut self, at: usize, now: Timestamp) {
         self.end_detection(at);
         self.finish_stray_segment(at);
+        for side in ConnectionSideAOrB::BOTH {
+            self.deliver_doubtful_segment(at, side, true);
+        }
         // Bytes that wait for the other direction follow the gaps in that direction.
         while let Some(side) = self.streams.get_mut(at).and_then(|stream| stream.side_with_gap()) {
             self.dispatch_stream(at, side, |own, dispatcher| own.skip_gap(now, dispatcher));
@@ -815,6 +818,7 @@ impl Flow {
         while let Some((deadline, side)) = self.streams.get_mut(at).and_then(|stream| stream.deadline())
             && direction::is_past(deadline, now)
         {
+            self.deliver_doubtful_segment(at, side, true);
             let is_waiting = self.streams.get_mut(at).is_some_and(|s| s.directions[side].is_waiting_for_peer());
             self.dispatch_stream(at, side, |own, dispatcher| own.skip_gap(now, dispatcher));
             if let Some(stream) = self.streams.get_mut(at) {

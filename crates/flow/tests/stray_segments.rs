@@ -10,7 +10,7 @@ use std::path::Path;
 use flate2::read::GzDecoder;
 use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp};
 use nfsrdma_flow::transaction::{CallDirection, CapturedMessage};
-use nfsrdma_flow::{Flow, FlowLimits, Transaction};
+use nfsrdma_flow::{Flow, FlowLimits, Transaction, UndecodedReason};
 
 const CAPTURES: [&str; 4] = ["tcp-v3.pcap.gz", "tcp-v42.pcap.gz", "siw-v42.pcap.gz", "siw-v3.pcap.gz"];
 
@@ -232,7 +232,15 @@ const FINS: [(&str, Maker); 5] = [
 ];
 
 /// Damaged headers have a right checksum in half of the makers: then only what follows shows the damage.
-const DAMAGES: [(&str, Maker); 22] = [
+const DAMAGES: [(&str, Maker); 24] = [
+    ("bit of a port", |random, mut s| {
+        s.0[TCP + random.below(4) as usize] ^= 1 << random.below(8);
+        s
+    }),
+    ("bit of an address", |random, mut s| {
+        s.0[IP + 12 + random.below(8) as usize] ^= 1 << random.below(8);
+        s
+    }),
     ("other number", |random, s| s.at(random.word()).sealed()),
     ("other numbers", |random, s| s.at(random.word()).acknowledging(random.word()).sealed()),
     ("near number", |random, s| {
@@ -480,7 +488,7 @@ fn longer_damaged_copy_changes_nothing() {
     strays_change_nothing(&LONGER_COPIES);
 }
 
-/// A damaged segment, and one in four IP fragments that continues it: both are delivered, and counted nowhere.
+/// A damaged segment, and one in four IP fragments that continues it, after right ones: none is delivered.
 #[test]
 fn damaged_run_in_fragments_is_counted_once() {
     let mut flow = Flow::new(FlowLimits::default());
@@ -491,7 +499,8 @@ fn damaged_run_in_fragments_is_counted_once() {
         flow.process_frame(&Frame { number, time, link: LinkType::ETHERNET, bytes, length });
     }
     flow.finish();
-    assert_eq!(flow.stats().undecoded_counts().map(|(_, count)| count).sum::<u64>(), 0);
+    let counts: Vec<_> = flow.stats().undecoded_counts().collect();
+    assert_eq!(counts, [(UndecodedReason::BadChecksum, 2)]);
 }
 
 /// A damaged segment that was captured twice, in front of segments before its place.
@@ -513,6 +522,31 @@ fn copies_of_damaged_segment_change_nothing() {
             let at = original.segments[at];
             let stray = Captured { time: original.frames[at].time - 2, bytes: damaged.0 };
             let changed = [&original.frames[..at], &[stray.clone(), stray], &original.frames[at..]].concat();
+            let wrong = original.wrong(&run(&changed));
+            let wrong = (wrong > 0).then(|| format!("{wrong} with wrong bytes"));
+            let fault = original.fault(&changed, MAX_LOST).or(wrong);
+            faults.extend(fault.map(|fault| format!("{}, place {place}: {fault}", original.name)));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// RFC 9293 section 3.1: one to three bits of a segment whose right copy was not captured, or of its addresses.
+#[test]
+fn damage_in_place_costs_few_transactions() {
+    let mut faults = Vec::new();
+    for original in CAPTURES.map(Original::new) {
+        for place in 0..PLACES {
+            let mut random = Random(place);
+            let at = original.segments[2 + random.below(original.segments.len() as u64 - 2) as usize];
+            let mut damaged = Segment::from_frame(&original.frames[at]).unwrap();
+            let from = if random.below(4) == 0 { IP + 12 } else { TCP };
+            let end = (damaged.payload_at() + random.below(40) as usize).min(damaged.0.len());
+            for _ in 0..=random.below(3) {
+                damaged.0[from + random.below((end - from) as u64) as usize] ^= 1 << random.below(8);
+            }
+            let mut changed = original.frames.clone();
+            changed[at].bytes.splice(..damaged.0.len(), damaged.0);
             let wrong = original.wrong(&run(&changed));
             let wrong = (wrong > 0).then(|| format!("{wrong} with wrong bytes"));
             let fault = original.fault(&changed, MAX_LOST).or(wrong);

@@ -120,16 +120,66 @@ pub(crate) enum SegmentPlace {
     Far,
 }
 
-/// Record of the checksums of a direction. It decides if a wrong one means damage, or that the capture never has right
-/// ones: addresses were replaced, or a network card computes them later.
+/// Maximum length of the data of a segment on Ethernet, without jumbo frames.
+const MAX_ETHERNET_DATA: u32 = 1_460;
+
+/// Number of right checksums after which older ones count half.
+const MAX_COUNTED_CHECKSUMS: u8 = 32;
+
+/// Number of recent segments with a wrong checksum and without a right copy that show that such checksums mean nothing.
+const MIN_MISLEADING_CHECKSUMS: u8 = 3;
+
+/// Counts of recent checksums. They decide if a wrong one means damage, or that the capture rarely has right ones:
+/// addresses were replaced, or a network card computes them later or has joined segments.
 #[derive(Clone, Copy, Debug, Default)]
-struct ChecksumHistory {
-    /// `true` if one was right: a wrong one means damage from then on.
-    has_right: bool,
-    /// `true` if segments with a wrong one were accepted by their receiver.
-    is_misleading: bool,
-    /// `true` if that of the first captured data was wrong: their number may be wrong, too.
-    has_wrong_start: bool,
+pub(crate) struct ChecksumCounts {
+    right: u8,
+    /// Wrong ones of segments of which no right copy was captured.
+    wrong: u8,
+}
+
+impl ChecksumCounts {
+    #[inline]
+    pub(crate) fn add_right(&mut self) {
+        self.right += 1;
+        if self.right == MAX_COUNTED_CHECKSUMS {
+            (self.right, self.wrong) = (self.right / 2, self.wrong / 2);
+        }
+    }
+
+    pub(crate) fn add_wrong(&mut self) {
+        self.wrong = self.wrong.saturating_add(1);
+    }
+
+    /// Returns `true` if wrong checksums mean nothing, with `more` of them.
+    fn are_misleading_with(self, more: u8) -> bool {
+        let wrong = self.wrong.saturating_add(more);
+        wrong > self.right || wrong >= MIN_MISLEADING_CHECKSUMS
+    }
+
+    /// Returns `true` if most checksums are right, with another wrong one.
+    fn are_right_with_another(self) -> bool {
+        !self.are_misleading_with(1) && self.right / 2 > self.wrong
+    }
+
+    /// Returns `true` if a wrong checksum means damage.
+    pub(crate) fn show_damage(self) -> bool {
+        self.right > 0 && !self.are_misleading_with(0)
+    }
+
+    fn are_empty(self) -> bool {
+        self.right == 0 && self.wrong == 0
+    }
+
+    /// Returns `true` if the first one is right.
+    pub(crate) fn have_begun_after(self, before: Self) -> bool {
+        before.are_empty() && self.right > 0
+    }
+
+    /// Returns `true` if enough wrong ones took effect since.
+    pub(crate) fn have_misled_after(self, before: Self) -> bool {
+        before.wrong + 1 == self.wrong && self.wrong == MIN_MISLEADING_CHECKSUMS
+    }
 }
 
 /// Sequence number range of one direction of a previous incarnation.
@@ -209,8 +259,12 @@ pub(crate) struct TcpStreamDirection {
     is_awaited: bool,
     /// `true` if nothing of it was captured for so long that the other direction no longer waits for it.
     is_silent: bool,
-    checksums: ChecksumHistory,
-    /// Last segment with a wrong checksum, until a copy arrives or the receiver acknowledges it.
+    checksums: ChecksumCounts,
+    /// Length of the longest data with a right checksum.
+    longest_right: u32,
+    /// `true` if the checksum of the first captured data was wrong: their number may be wrong, too.
+    has_wrong_start: bool,
+    /// Last segment with a wrong checksum, until a copy arrives or the checksums of others tell if it is damaged.
     doubtful: Option<Box<OutOfOrderSegment>>,
     /// Time since which it has acknowledged more than was captured.
     ahead_since: Option<Timestamp>,
@@ -352,11 +406,29 @@ impl TcpStreamDirection {
         }
     }
 
-    /// Returns `true` if a position is before the first byte, so that it is none of this stream: a copy of bytes before
-    /// the first captured ones is possible until the receiver has acknowledged more. A keep-alive repeats the number
-    /// before the first byte.
+    /// Returns `true` if a position is before the first byte, so that it is none of this stream: a copy of bytes a little
+    /// before the first captured ones is possible until the receiver has acknowledged more. A keep-alive repeats the
+    /// number before the first byte.
     fn is_before_start(&self, at: StreamPosition) -> bool {
-        at + 1 < self.from && (self.first_sequence.is_some() || self.acknowledged > self.from)
+        at + 1 < self.from && (!self.is_start_unconfirmed() || at + MAX_BYTES_AHEAD < self.from)
+    }
+
+    /// Returns `true` if only the first captured bytes tell where the direction begins: its SYN was not captured, and the
+    /// receiver has acknowledged none of them. Their number may be wrong.
+    fn is_start_unconfirmed(&self) -> bool {
+        self.first_sequence.is_none() && self.next_position.is_some() && self.acknowledged <= self.from
+    }
+
+    /// Returns `true` if bytes far from all others begin the direction if the receiver acknowledges them.
+    pub(crate) fn may_restart_at(&self, sequence: TcpSequence) -> bool {
+        let is_far = |next| self.position_of(sequence).abs_diff(next) > MAX_BYTES_AHEAD;
+        self.is_start_unconfirmed() && self.next_position.is_some_and(is_far)
+    }
+
+    /// Returns `true` if the receiver expects bytes with this number instead of the first captured ones.
+    pub(crate) fn is_start_expected_at(&self, sequence: TcpSequence) -> bool {
+        self.may_restart_at(sequence)
+            && (self.early_acknowledgment == Some(sequence) || self.acknowledged == self.position_of(sequence))
     }
 
     /// Returns `true` if a number is before that of the next expected byte.
@@ -516,24 +588,31 @@ impl TcpStreamDirection {
         self.is_awaited = true;
     }
 
-    /// Records the checksum of a segment. Returns `true` if it shows damage.
-    pub(crate) fn is_damaged(&mut self, checksum: TcpChecksum) -> bool {
-        let history = &mut self.checksums;
+    /// Records the checksum of a segment. Returns `true` if it shows damage; by the checksums of other streams if it is
+    /// the first one of the direction.
+    pub(crate) fn is_damaged(&mut self, length: u32, checksum: TcpChecksum, others: ChecksumCounts) -> bool {
         let is_wrong = checksum == TcpChecksum::Bad;
-        history.has_right |= matches!(checksum, TcpChecksum::Good | TcpChecksum::Partial);
-        if self.next_position.is_none() {
-            history.has_wrong_start = is_wrong;
+        match checksum {
+            TcpChecksum::Good | TcpChecksum::Partial => {
+                self.longest_right = self.longest_right.max(length);
+                self.checksums.add_right();
+            }
+            TcpChecksum::Bad if self.checksums.show_damage() => return true,
+            TcpChecksum::Bad if self.checksums.are_empty() && others.show_damage() => return true,
+            TcpChecksum::Bad => self.checksums.add_wrong(),
+            TcpChecksum::Unknown => {}
         }
-        is_wrong && history.has_right && !history.is_misleading
+        if self.next_position.is_none() {
+            self.has_wrong_start = is_wrong;
+        }
+        false
     }
 
     /// Returns `true` if bytes with this number precede the first captured ones, whose checksum was wrong, unlike a
     /// later one: their number was wrong, too.
     pub(crate) fn precedes_damaged_start(&self, sequence: TcpSequence) -> bool {
-        let ChecksumHistory { has_right, is_misleading, has_wrong_start } = self.checksums;
-        has_wrong_start
-            && has_right
-            && !is_misleading
+        self.has_wrong_start
+            && self.checksums.show_damage()
             && self.first_sequence.is_none()
             && self.next_position.is_some()
             && self.position_of(sequence) < self.from
@@ -547,7 +626,8 @@ impl TcpStreamDirection {
             from: at,
             acknowledged: if self.acknowledged > at { 0 } else { self.acknowledged },
             is_captured: self.is_captured,
-            checksums: ChecksumHistory { has_wrong_start: false, ..self.checksums },
+            checksums: self.checksums,
+            longest_right: self.longest_right,
             last: self.last,
             other_reached: self.other_reached,
             is_misordered: self.is_misordered,
@@ -557,9 +637,20 @@ impl TcpStreamDirection {
         };
     }
 
-    /// Keeps a segment with a wrong checksum. The receiver discards it (RFC 9293 section 3.1), unless it was damaged
-    /// before it was captured only. Returns `true` if it continues the one kept before: such checksums mean nothing, so
-    /// that one is buffered, and this one is not kept.
+    /// Counts a segment that its checksum shows to be damaged: if it is the first one of the direction, the next decides.
+    pub(crate) fn record_damage(&mut self) {
+        if self.checksums.are_empty() {
+            self.checksums.add_wrong();
+        }
+    }
+
+    pub(crate) fn checksums(&self) -> ChecksumCounts {
+        self.checksums
+    }
+
+    /// Keeps a segment with a wrong checksum, which the receiver discards (RFC 9293 section 3.1) unless such checksums
+    /// mean nothing. Returns `true` if it continues the one kept before, and that is so: that one is buffered, and this
+    /// one is not kept.
     pub(crate) fn keep_doubtful(
         &mut self,
         sequence: TcpSequence,
@@ -572,33 +663,69 @@ impl TcpStreamDirection {
         if self.next_position.is_none_or(|next| stream_bytes.range().end <= next) {
             return false;
         }
-        let before = self.doubtful.take().filter(|before| before.end() == at);
-        if before.is_some_and(|before| self.buffer_doubtful(&before)) {
-            return true;
+        if let Some(before) = self.doubtful.take().filter(|before| before.end() == at)
+            && self.has_no_copy(&before)
+        {
+            let are_joined = self.is_joined(before.length) && self.is_joined(data.length);
+            let takes_effect = are_joined || self.checksums.are_misleading_with(2);
+            self.record_wrong(before.length);
+            if takes_effect {
+                self.buffer_doubtful(&before);
+                self.record_wrong(data.length);
+                return true;
+            }
         }
         self.doubtful = Some(Box::new(self.to_buffered(stream_bytes, received)));
         false
     }
 
-    /// Buffers the new bytes of a kept segment with a wrong checksum. Returns `false` if others had the first of them:
-    /// it was damaged, and sent again, perhaps shorter.
-    fn buffer_doubtful(&mut self, segment: &OutOfOrderSegment) -> bool {
-        let first = segment.at.max(segment.expected);
-        let Some(next) = self.next_position.filter(|next| *next <= first) else { return false };
-        self.checksums.is_misleading = true;
-        let known = next.saturating_sub(segment.at) as u32;
-        self.buffer_new_part(segment.to_stream_bytes().after(known), segment.received);
-        true
+    /// Returns `true` if data of this length, with a wrong checksum, are those of several segments that a network card
+    /// has joined.
+    fn is_joined(&self, length: u32) -> bool {
+        length > self.longest_right.max(MAX_ETHERNET_DATA)
     }
 
-    /// Returns `true` if the receiver acknowledged the kept segment with a wrong checksum, and no copy was captured.
-    pub(crate) fn has_accepted_doubtful(&self) -> bool {
+    /// Counts the wrong checksum of data of this length, of which no right copy was captured.
+    fn record_wrong(&mut self, length: u32) {
+        if !self.is_joined(length) {
+            self.checksums.add_wrong();
+        }
+    }
+
+    /// Returns `true` if no other segment has the first of the new bytes of a kept one: it was not sent again, perhaps
+    /// shorter.
+    fn has_no_copy(&self, segment: &OutOfOrderSegment) -> bool {
+        self.next_position.is_some_and(|next| next <= segment.at.max(segment.expected))
+    }
+
+    /// Buffers the new bytes of a kept segment with a wrong checksum.
+    fn buffer_doubtful(&mut self, segment: &OutOfOrderSegment) {
+        let known = self.next_position.map_or(0, |next| next.saturating_sub(segment.at));
+        self.buffer_new_part(segment.to_stream_bytes().after(known as u32), segment.received);
+    }
+
+    /// Returns `true` if the receiver acknowledged the bytes of the kept segment with a wrong checksum.
+    pub(crate) fn has_acknowledged_doubtful(&self) -> bool {
         self.doubtful.as_ref().is_some_and(|segment| self.acknowledged >= segment.end())
     }
 
-    /// Buffers the kept segment with a wrong checksum for delivery. Returns `false` if a copy was delivered instead.
-    pub(crate) fn accept_doubtful(&mut self) -> bool {
-        self.doubtful.take().is_some_and(|segment| self.buffer_doubtful(&segment))
+    /// Decides about the kept segment with a wrong checksum whose bytes the receiver acknowledged, if other checksums
+    /// suffice or, with `is_last`, none are to be expected. Returns `true` if it is buffered for delivery: such
+    /// checksums mean nothing. Otherwise, it is damaged, and the capture lacks what the receiver has accepted.
+    pub(crate) fn accept_doubtful(&mut self, is_last: bool) -> bool {
+        let Some(length) = self.doubtful.as_ref().map(|segment| segment.length) else { return false };
+        let is_damaged = self.checksums.are_right_with_another() && !self.is_joined(length);
+        let is_decided = is_last || is_damaged || self.checksums.are_misleading_with(1) || self.is_joined(length);
+        if !is_decided || !self.has_acknowledged_doubtful() {
+            return false;
+        }
+        let Some(segment) = self.doubtful.take().filter(|segment| self.has_no_copy(segment)) else { return false };
+        let is_accepted = !is_damaged;
+        self.record_wrong(length);
+        if is_accepted {
+            self.buffer_doubtful(&segment);
+        }
+        is_accepted
     }
 
     /// Returns `true` if a segment with this number can be one of this stream.
