@@ -14,8 +14,8 @@
 //! - A wrong checksum means damage if most others of the direction are right; if it is the first of the direction, if
 //!   streams have right ones in both directions. The bytes of a damaged segment are missing if no right copy was
 //!   captured, whether its receiver acknowledged them or not: it had another copy. Only data longer than all with right
-//!   checksums count if they are acknowledged: a network card joined them. If the checksum of the first data was wrong,
-//!   and a later one is right, those data do not tell where the direction begins.
+//!   checksums count if they are acknowledged: a network card joined them. If the checksum of the SYN or of the first
+//!   data was wrong, and the next one is right, those do not tell where the direction begins.
 //! - The checksum of file data and long lists, within a message, is checked only if
 //!   [`FlowLimits::check_content`](super::FlowLimits::check_content) is set: the sum takes 2 instructions for 8 bytes,
 //!   4% of those of `-q` for full segments of which some are lost, and more if none are.
@@ -47,6 +47,7 @@ impl TcpConversation {
     fn is_expected(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
         segment.flags.is_plain_ack()
             && self.directions[sender].is_next(segment.sequence)
+            && !self.directions[sender].has_wrong_start()
             && self.stray.is_none()
             && !self.has_unconfirmed_syn()
             && !self.is_opening()
@@ -108,7 +109,9 @@ impl TcpConversation {
         !segment.flags.is_plain_ack()
             || peer.exceeds_captured(segment.acknowledgment)
             || ((1..=MAX_CHECKED_BYTES).contains(&(segment.payload.length as u32))
-                && !(own.is_next(segment.sequence) && self.needs_no_sum(sender, segment, check_content)))
+                && (own.has_wrong_start()
+                    || !own.is_next(segment.sequence)
+                    || !self.needs_no_sum(sender, segment, check_content)))
     }
 }
 
@@ -210,8 +213,8 @@ impl Flow {
         if segment.payload.length > 0
             && !flags.syn()
             && !flags.rst()
-            && let own = &stream.directions[sender]
-            && (own.precedes_damaged_start(segment.sequence) || own.is_start_expected_at(segment.sequence))
+            && let own = &mut stream.directions[sender]
+            && (own.begins_after_damage(segment.sequence) || own.is_start_expected_at(segment.sequence))
         {
             self.restart_direction(at, sender, segment.sequence);
         }

@@ -262,7 +262,7 @@ pub(crate) struct TcpStreamDirection {
     checksums: ChecksumCounts,
     /// Length of the longest data with a right checksum.
     longest_right: u32,
-    /// `true` if the checksum of the first captured data was wrong: their number may be wrong, too.
+    /// `true` if the checksum of the SYN or of the first captured data was wrong: their number may be wrong, too.
     has_wrong_start: bool,
     /// Last segment with a wrong checksum, until a copy arrives or the checksums of others tell if it is damaged.
     doubtful: Option<Box<OutOfOrderSegment>>,
@@ -603,19 +603,28 @@ impl TcpStreamDirection {
             TcpChecksum::Unknown => {}
         }
         if self.next_position.is_none() {
-            self.has_wrong_start = is_wrong;
+            self.has_wrong_start = is_wrong && !self.is_joined(length);
+        } else if is_wrong {
+            self.has_wrong_start = false;
         }
         false
     }
 
-    /// Returns `true` if bytes with this number precede the first captured ones, whose checksum was wrong, unlike a
-    /// later one: their number was wrong, too.
-    pub(crate) fn precedes_damaged_start(&self, sequence: TcpSequence) -> bool {
+    /// Returns `true` if the checksum of its SYN or first data was wrong, and no others have shown yet what that means.
+    #[inline]
+    pub(crate) fn has_wrong_start(&self) -> bool {
         self.has_wrong_start
+    }
+
+    /// Returns `true` if bytes with this number begin the direction: the checksum of its SYN or first captured data was
+    /// wrong, unlike that of these bytes, so that the number, or the message that begins there, was wrong, too.
+    pub(crate) fn begins_after_damage(&mut self, sequence: TcpSequence) -> bool {
+        std::mem::take(&mut self.has_wrong_start)
             && self.checksums.show_damage()
-            && self.first_sequence.is_none()
             && self.next_position.is_some()
-            && self.position_of(sequence) < self.from
+            && (self.first_sequence.is_none()
+                || !self.has_bytes() && self.precedes_next(sequence)
+                || self.contradicts_start(sequence))
     }
 
     /// Starts again at this number: that of the first captured bytes was wrong.

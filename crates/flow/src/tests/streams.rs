@@ -724,30 +724,33 @@ fn damaged_data_are_replaced_by_their_copy() {
 /// RFC 9293 section 3.1: one bit of any part of a segment, whose right copy was not captured.
 #[test]
 fn damage_costs_its_own_message() {
-    let bits = || (0..20).chain([23, 27, 30, 45]).flat_map(|byte| [0, 3, 7].map(|bit| (byte, 1_u8 << bit)));
-    for ((at, begin), (byte, bit)) in [3, 4, 10, 11, 20, 21]
-        .into_iter()
-        .flat_map(|at| [(at, 0), (at, 3)])
-        .flat_map(|place| bits().map(move |bit| (place, bit)))
-    {
+    let bits = || (0..20).chain([20, 23, 27, 30, 45]).flat_map(|byte| [0, 3, 7].map(|bit| (byte, 1_u8 << bit)));
+    let places = [(0, 0), (1, 0), (3, 0), (4, 0), (3, 3), (4, 3), (10, 0), (11, 0), (20, 3), (21, 3)];
+    for ((at, begin), (byte, bit)) in places.into_iter().flat_map(|place| bits().map(move |bit| (place, bit))) {
         let (mut s, mut frames) = opened();
         for xid in 7..20 {
             frames.extend([s.send(Client, &call(xid)), s.send(Server, &reply(xid))]);
         }
         frames.push(s.flags(Client, ACK));
         let mut frames = seal_all(&frames).split_off(begin);
-        let at = if begin > 0 { at.max(6) } else { at } - begin;
-        frames[at][TCP_AT + byte] ^= bit;
+        let Some(octet) = frames[at - begin].get_mut(TCP_AT + byte) else { continue };
+        *octet ^= bit;
         let outcome = run(&frames);
         let what = format!("{at} {begin} {byte} {bit:x}: {:?}", outcome.lines());
         let mut whole: Vec<_> =
             outcome.transactions.iter().filter(|t| t.missing_parts().is_empty()).map(|t| t.xid.0).collect();
         whole.sort_unstable();
-        let damaged = 7 + (at + begin - 3) as u32 / 2;
-        // A segment with another port has no bytes for its stream.
-        assert_eq!(whole, (7..20).filter(|xid| *xid != damaged).collect::<Vec<_>>(), "{what}");
-        assert_eq!(outcome.transactions.len(), 13, "{what}");
-        assert!(outcome.transactions.iter().all(|t| t.connection.client.port == Some(700)), "{what}");
+        // A damaged SYN may hide the first message.
+        let damaged = 7 + (at as u32).saturating_sub(3) / 2;
+        let is_other = |xid: &u32| *xid != damaged;
+        let whole: Vec<_> = whole.into_iter().filter(is_other).collect();
+        assert_eq!(whole, (7..20).filter(is_other).collect::<Vec<_>>(), "{what}");
+        assert!(outcome.transactions.len() <= 14, "{what}");
+        // Nothing shows the damage of the first captured data.
+        if at > begin + 1 {
+            assert_eq!(outcome.transactions.len(), 13, "{what}");
+            assert!(outcome.transactions.iter().all(|t| t.connection.client.port == Some(700)), "{what}");
+        }
     }
 }
 
