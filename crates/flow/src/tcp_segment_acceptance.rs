@@ -67,12 +67,18 @@ impl TcpConversation {
     }
 
     /// Returns `true` if a segment, the next one in its direction, has nothing that its checksum must confirm: no data,
-    /// those of another protocol, or, without `check_content`, at most content of a message.
+    /// those of another protocol, or, without `check_content`, at most content of a message. The first checksum of a
+    /// direction tells what later ones mean.
     #[inline]
     fn needs_no_sum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>, check_content: bool) -> bool {
         let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
-        !(1..=MAX_CHECKED_BYTES).contains(&data.length)
-            || (!check_content || !self.protocol.has_messages()) && self.protocol.is_within_message(sender, data)
+        match data.length {
+            0 => !self.directions[sender].has_no_checksum(),
+            1..=MAX_CHECKED_BYTES => {
+                (!check_content || !self.protocol.has_messages()) && self.protocol.is_within_message(sender, data)
+            }
+            _ => true,
+        }
     }
 
     /// Returns `true` if a segment that looks like a copy of one without effect was sent again because that one was
@@ -108,10 +114,9 @@ impl TcpConversation {
         let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
         !segment.flags.is_plain_ack()
             || peer.exceeds_captured(segment.acknowledgment)
+            || !self.needs_no_sum(sender, segment, check_content)
             || ((1..=MAX_CHECKED_BYTES).contains(&(segment.payload.length as u32))
-                && (own.has_wrong_start()
-                    || !own.is_next(segment.sequence)
-                    || !self.needs_no_sum(sender, segment, check_content)))
+                && (own.has_wrong_start() || !own.is_next(segment.sequence)))
     }
 }
 

@@ -653,6 +653,12 @@ impl TcpStreamDirection {
         }
     }
 
+    /// Returns `true` if no checksum tells about the ones that follow.
+    #[inline]
+    pub(crate) fn has_no_checksum(&self) -> bool {
+        self.checksums.are_empty()
+    }
+
     pub(crate) fn checksums(&self) -> ChecksumCounts {
         self.checksums
     }

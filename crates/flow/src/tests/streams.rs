@@ -754,6 +754,23 @@ fn damage_costs_its_own_message() {
     }
 }
 
+/// RFC 9293 section 3.1: the first data of a client after its acknowledgement, with a bit of its port or address.
+#[test]
+fn damaged_ports_begin_no_stream() {
+    for at in [12, 15, 16, 19].map(|at| 14 + at).into_iter().chain((0..4).map(|at| TCP_AT + at)) {
+        let mut s = Stream::new(700);
+        let mut frames = vec![s.send(Server, &reply(6)), s.flags(Client, ACK)];
+        let sent = s.send(Client, &call(7));
+        frames.extend([sent.clone(), sent, s.send(Server, &reply(7))]);
+        let mut frames = seal_all(&frames);
+        frames[2][at] ^= 4;
+        let outcome = run(&frames);
+        let expected = ["#1 c1 > 6 - SUCCESS reply 1 missing call", "#2 c1 > 7 GETATTR NFS3ERR_STALE call 4 reply 5"];
+        assert_eq!(outcome.lines(), expected, "{at}");
+        assert_eq!(outcome.undecoded()[0], (UndecodedReason::BadChecksum, 1), "{at}");
+    }
+}
+
 /// A network card completes the checksums of one side later, in all of its segments or most of them.
 #[test]
 fn mostly_wrong_checksums_lose_nothing() {
