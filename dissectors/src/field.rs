@@ -27,6 +27,15 @@ pub trait FieldObserver<'a> {
         true
     }
 
+    /// Returns `true` if undefined values are reported.
+    #[inline(always)]
+    fn checks_values() -> bool
+    where
+        Self: Sized,
+    {
+        Self::is_enabled()
+    }
+
     /// Returns `true` if nothing is reported, data items included.
     #[inline(always)]
     fn ignores_all() -> bool
@@ -81,6 +90,10 @@ pub trait FieldObserver<'a> {
     /// Reports the length and place of a DDP-eligible item, before its content is decoded.
     #[inline(always)]
     fn eligible_item(&mut self, _item: DdpEligibleItem) {}
+
+    /// Reports a value of the field that its type, an enumeration or `bool`, does not define.
+    #[inline(always)]
+    fn undefined(&mut self, _field: &'static FieldDefinition, _type_name: &'static str, _value: u32) {}
 
     /// Reports a value decoded from these bytes.
     fn value(&mut self, field: &'static FieldDefinition, bytes: Range<usize>, value: FieldValue<'a>);
@@ -141,6 +154,11 @@ impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
     #[inline(always)]
     fn eligible_item(&mut self, item: DdpEligibleItem) {
         self.0.eligible_item(item);
+    }
+
+    #[inline(always)]
+    fn undefined(&mut self, field: &'static FieldDefinition, type_name: &'static str, value: u32) {
+        self.0.undefined(field, type_name, value);
     }
 
     #[inline(always)]

@@ -584,5 +584,6 @@ fn finding(
         time: Timestamp::default(),
         count: 1,
         field: violation.field,
+        value: violation.value,
     }
 }

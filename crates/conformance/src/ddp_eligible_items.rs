@@ -13,6 +13,8 @@ pub(crate) struct DdpEligibleItems {
     pub(crate) items: Vec<DdpEligibleItem>,
     /// Error that ended decoding, including bytes after the end.
     pub(crate) error: Option<XdrError>,
+    /// `true` if the message has a value that its type does not define.
+    pub(crate) has_undefined: bool,
 }
 
 impl DdpEligibleItems {
@@ -23,7 +25,7 @@ impl DdpEligibleItems {
             RpcMessageKind::Reply => procedure.results(&mut cursor, &mut collector),
         };
         let error = decoded.and_then(|()| cursor.expect_end()).err();
-        Self { items: collector.0, error }
+        Self { items: collector.items, error, has_undefined: collector.has_undefined }
     }
 
     pub(crate) fn at_position(&self, position: u32) -> Option<&DdpEligibleItem> {
@@ -37,11 +39,18 @@ impl DdpEligibleItems {
 }
 
 #[derive(Default)]
-struct DdpEligibleItemCollector(Vec<DdpEligibleItem>);
+struct DdpEligibleItemCollector {
+    items: Vec<DdpEligibleItem>,
+    has_undefined: bool,
+}
 
 impl<'a> FieldObserver<'a> for DdpEligibleItemCollector {
     fn is_enabled() -> bool {
         false
+    }
+
+    fn checks_values() -> bool {
+        true
     }
 
     fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
@@ -49,7 +58,11 @@ impl<'a> FieldObserver<'a> for DdpEligibleItemCollector {
     fn leave(&mut self, _: usize) {}
 
     fn eligible_item(&mut self, item: DdpEligibleItem) {
-        self.0.push(item);
+        self.items.push(item);
+    }
+
+    fn undefined(&mut self, _: &'static FieldDefinition, _: &'static str, _: u32) {
+        self.has_undefined = true;
     }
 
     fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {}

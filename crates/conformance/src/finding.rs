@@ -41,6 +41,8 @@ pub struct Finding {
     pub count: u64,
     /// Name of the field that shows the violation.
     pub field: Option<&'static str>,
+    /// Value of that field, if the message may have several fields of that name.
+    pub value: Option<u64>,
 }
 
 impl Finding {

@@ -32,6 +32,7 @@ mod session_table;
 mod severity;
 mod transaction_view;
 mod unanswered_call_segments;
+mod undefined_value;
 mod unjudged_earlier_calls;
 
 pub use checker::{ConformanceChecker, RuleTally};

@@ -112,27 +112,28 @@ pub(crate) enum RuleVerdict {
 
 impl RuleVerdict {
     /// Returns `Kept` if the requirement is met, otherwise a violation with this text.
-    pub(crate) fn from_condition(is_kept: bool, text: impl FnOnce() -> String) -> Self {
+    pub(crate) fn from_condition<V: Into<Violation>>(is_kept: bool, text: impl FnOnce() -> V) -> Self {
         if is_kept { Self::Kept } else { Self::broken(text()) }
     }
 
     /// Returns a violation with this text, if there is one; otherwise `Kept`.
-    pub(crate) fn from_fault(fault: Option<String>) -> Self {
+    pub(crate) fn from_fault(fault: Option<impl Into<Violation>>) -> Self {
         fault.map_or(Self::Kept, Self::broken)
     }
 
     /// Returns a violation with the first text that `fault` returns for one of the items; `None` if there are no items.
-    pub(crate) fn of_items<T>(
+    pub(crate) fn of_items<T, V: Into<Violation>>(
         items: impl IntoIterator<Item = T>,
-        fault: impl FnMut(T) -> Option<String>,
+        fault: impl FnMut(T) -> Option<V>,
     ) -> Option<Self> {
         let mut items = items.into_iter().peekable();
         items.peek()?;
         Some(Self::from_fault(items.find_map(fault)))
     }
 
-    pub(crate) fn broken(text: String) -> Self {
-        Self::Broken(Box::new(Violation::new(text)))
+    /// Returns a violation with this text, or with a text and the value of the field that shows it.
+    pub(crate) fn broken(violation: impl Into<Violation>) -> Self {
+        Self::Broken(Box::new(violation.into()))
     }
 
     /// Returns `Kept` if the requirement is met, otherwise a violation with these values. Many violations of a rule
@@ -154,7 +155,7 @@ impl RuleVerdict {
         self.map(|violation| Violation { side: Some(side), ..violation })
     }
 
-    /// Sets the name of the field that shows the violation.
+    /// Sets the name of the field that shows the violation: the first one, or the first one with the violation's value.
     pub(crate) fn at_field(self, field: &'static str) -> Self {
         self.map(|violation| Violation { field: Some(field), ..violation })
     }
@@ -201,12 +202,20 @@ pub(crate) struct Violation {
     pub(crate) time: Option<Timestamp>,
     /// Name of the field that shows it.
     pub(crate) field: Option<&'static str>,
+    /// Value of the field that shows it, if a message may have several fields of that name.
+    pub(crate) value: Option<u64>,
     /// Severity, if it is not that of the rule.
     pub(crate) severity: Option<Severity>,
 }
 
-impl Violation {
-    pub(crate) fn new(text: String) -> Self {
+impl From<String> for Violation {
+    fn from(text: String) -> Self {
         Self { text, ..Self::default() }
+    }
+}
+
+impl<T: Into<u64>> From<(String, T)> for Violation {
+    fn from((text, value): (String, T)) -> Self {
+        Self { text, value: Some(value.into()), ..Self::default() }
     }
 }

@@ -32,7 +32,8 @@ pub(crate) enum RequiredMessageProperty {
     /// The header of the message, or of the Call of the Transaction, is not that of an RDMA_MSG of version 1 with
     /// credits, all of which was captured, or no RPC message follows it.
     UnusualHeader,
-    /// The message, or a message of the Transaction, is not decoded to its end, or has another version of RPC.
+    /// The message, or a message of the Transaction, is not decoded to its end, or has another version of RPC; or a
+    /// message of the Transaction has a value that its type does not define.
     Undecodable,
     /// The RPC failed: RDMA_ERROR, or a Reply that does not report success.
     Failure,

@@ -24,6 +24,7 @@ use crate::required_evidence::{RequiredCaptureEvidence, RequiredCaptureEvidenceS
 use crate::rule_applicability::{RequiredMessageProperty, RequiredMessagePropertySet};
 use crate::session_table::{EndedSessionAsyncCopies, LastSessionSlotUse, SessionTable, SlotStateBeforeCompound};
 use crate::unanswered_call_segments::AdvertisedResultSegments;
+use crate::undefined_value::UndefinedValue;
 
 const CREATE_SESSION: OperationSet = OperationSet::of(&[Operation::CREATE_SESSION]);
 const READ_PLUS: OperationSet = OperationSet::of(&[Operation::READ_PLUS]);
@@ -79,7 +80,7 @@ pub(crate) struct ConformanceTransaction<'t> {
     pub(crate) earlier_memory: Option<AdvertisedResultSegments>,
     /// `true` if an RDMA Read or Write that was not permitted is attributed to the Transaction.
     pub(crate) has_invalid_access: bool,
-    /// DDP-eligible items of the Call, and of the Reply; decoded when a rule asks.
+    /// DDP-eligible items of the Call, and of the Reply, and if they have undefined values; decoded when a rule asks.
     eligible_items: [OnceCell<Option<DdpEligibleItems>>; 2],
 }
 
@@ -135,6 +136,16 @@ impl<'t> ConformanceTransaction<'t> {
             RpcMessageKind::Reply => (reply, self.results),
         };
         cell.get_or_init(|| body.map(|body| DdpEligibleItems::decode(body, kind))).as_ref()
+    }
+
+    /// Returns the first value of the arguments or results that its type does not define.
+    pub(crate) fn undefined_value(&self, kind: RpcMessageKind) -> Option<UndefinedValue> {
+        self.eligible_items(kind).filter(|items| items.has_undefined)?;
+        let body = match kind {
+            RpcMessageKind::Call => self.arguments,
+            RpcMessageKind::Reply => self.results,
+        };
+        UndefinedValue::find(body?, kind)
     }
 
     pub(crate) fn requester(&self) -> EndpointRole {
@@ -310,7 +321,7 @@ impl<'t> ConformanceTransaction<'t> {
             .with(RequiredMessageProperty::Compound, operations.tag.is_some() || operations.status.is_some())
             .with(RequiredMessageProperty::FirstOfConnection, self.connection.first_frame.is_none())
             .with(RequiredMessageProperty::UnusualHeader, call.is_some_and(|call| self.has_unusual_header(call)))
-            .with(RequiredMessageProperty::Undecodable, summary.call_error.is_some() || summary.reply_error.is_some())
+            .with(RequiredMessageProperty::Undecodable, self.may_be_malformed())
             .with(RequiredMessageProperty::Failure, operations.failure.is_some())
             .with(
                 RequiredMessageProperty::Refusal,
@@ -334,6 +345,13 @@ impl<'t> ConformanceTransaction<'t> {
             .with(RequiredMessageProperty::FirstSlotUse, self.slot.as_ref().is_none_or(|slot| slot.last_use.is_none()))
             .with(RequiredMessageProperty::UnusualSequence, !has_usual_sequence)
             .with(RequiredMessageProperty::LargeMessage, !(has_usual_sequence && self.is_within_limits()))
+    }
+
+    /// Returns `true` if a message is not decoded to its end, or has a value that its type does not define.
+    fn may_be_malformed(&self) -> bool {
+        self.summary.call_error.is_some()
+            || self.summary.reply_error.is_some()
+            || [RpcMessageKind::Call, RpcMessageKind::Reply].iter().any(|kind| self.undefined_value(*kind).is_some())
     }
 
     /// Returns `true` if the kind of each message is known: a Call and its Reply show each other's.

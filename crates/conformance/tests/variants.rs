@@ -409,6 +409,13 @@ impl Variants<'_> {
                 self.add("ULPDU_Length 0", (frame, DDP - 2), fpdu & 0xffff, &["rdmap/framing"]);
                 let three = 3 << 16 | fpdu & 0xffff;
                 self.add("ULPDU_Length 3", (frame, DDP - 2), three, &["rdmap/framing"]);
+                for (kind, other) in [("ULPDU_Length - 1", length - 1), ("ULPDU_Length + 1", length + 1)] {
+                    // A message with the roundup of its data may have the right length.
+                    if !(other + 2).is_multiple_of(4) {
+                        let value = (other as u32) << 16 | fpdu & 0xffff;
+                        self.add(kind, (frame, DDP - 2), value, &["rdmap/framing"]);
+                    }
+                }
                 if !(length + 2).is_multiple_of(4) {
                     let value = word(bytes, pad) ^ 0x5500_0000;
                     self.add("padding", (frame, pad), value, &["rdmap/reserved-bits"]);

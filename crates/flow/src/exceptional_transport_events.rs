@@ -274,7 +274,12 @@ pub enum MpaStartupFault {
         length: u16,
     },
     /// Enhanced connection data in this revision of MPA, which has none. RFC 6581 section 6.
-    EnhancedRevision(u8),
+    EnhancedRevision {
+        /// Revision of the frame.
+        revision: u8,
+        /// In a Reply: revision of its Request, if captured.
+        requested: Option<u8>,
+    },
     /// Enhanced connection data are announced, and the private data is too short for them. RFC 6581 section 6.
     NoEnhancedData,
     /// A Reply of another revision of MPA than its Request. RFC 5044 section 7.1.1, RFC 6581 section 10.

@@ -1,5 +1,7 @@
 //! Context of a stream parser: the RPC conversation of its connection, and the tables of the flow.
 
+use std::ops::Range;
+
 use nfsrdma_dissectors::memory_handle::Handle;
 
 use super::borrowed_flow_state::BorrowedFlowState;
@@ -166,5 +168,13 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
 
     fn knows_memory(&self, stag: Handle) -> bool {
         self.conversation.has_handle(self.sender.peer(), stag)
+    }
+
+    fn carries_rpc(&self) -> bool {
+        self.conversation.is_rpc
+    }
+
+    fn memory(&self, stag: Handle, offset: u64) -> Option<(Range<u64>, Option<u32>)> {
+        self.conversation.memory_at(self.transaction_table, self.sender.peer(), stag, offset)
     }
 }

@@ -12,7 +12,7 @@ crate::xdr! { "rpc.auth";
     /// auth_flavor. RFC 5531 sections 8.2 and 14.4.1; AUTH_TLS: RFC 9289 section 4.1. A pseudo flavor combines a
     /// mechanism, a quality of protection and a service of RPCSEC_GSS: RFC 2623 section 2.3.1, RFC 2847 sections 2.5
     /// and 3.5.
-    enum Flavor {
+    open_enum Flavor {
         AUTH_NONE = 0,
         AUTH_SYS = 1,
         AUTH_SHORT = 2,

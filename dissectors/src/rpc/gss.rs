@@ -25,7 +25,7 @@ use crate::xdr::Opaque;
 
 crate::xdr! { "rpc.authgss";
     /// Versions of RPCSEC_GSS. RFC 7861 section 2.4.
-    enum RpcSecGssVersion { RPCSEC_GSS_VERS_1 = 1, RPCSEC_GSS_VERS_2 = 2, RPCSEC_GSS_VERS_3 = 3 }
+    open_enum RpcSecGssVersion { RPCSEC_GSS_VERS_1 = 1, RPCSEC_GSS_VERS_2 = 2, RPCSEC_GSS_VERS_3 = 3 }
 
     /// rpc_gss_proc_t. RFC 7861 section 2.4.
     enum GssProc {

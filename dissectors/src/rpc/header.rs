@@ -36,7 +36,7 @@ crate::xdr! { "rpc";
     enum RejectStat { RPC_MISMATCH = 0, AUTH_ERROR = 1 }
 
     /// auth_stat. RFC 5531 section 9; from 15 on: RFC 7861 section 2.6.
-    enum AuthStat {
+    open_enum AuthStat {
         AUTH_OK = 0,
         AUTH_BADCRED = 1,
         AUTH_REJECTEDCRED = 2,

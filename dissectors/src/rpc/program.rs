@@ -2,7 +2,7 @@
 
 crate::xdr! { "rpc";
     /// Program number, with its display name. RFC 5531 section 8.3.
-    enum Program {
+    open_enum Program {
         /// The port mapper, and its successor RPCBIND. RFC 1833.
         PORTMAP = 100000,
         /// NFS, every version. RFC 1813, RFC 8881.

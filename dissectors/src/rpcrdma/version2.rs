@@ -15,7 +15,7 @@ pub const VERSION: u32 = 2;
 
 crate::xdr! { "rpcordma";
     /// Header types. draft-ietf-nfsv4-rpcrdma-version-two section 6.1.
-    enum RpcRdma2HeaderType {
+    open_enum RpcRdma2HeaderType {
         RDMA2_ERROR = 4,
         RDMA2_GRANT = 5,
         RDMA2_CONNPROP_MIDDLE = 6,
@@ -29,7 +29,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_propid: a transport property identifier. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.
-    enum RpcRdma2PropertyId {
+    open_enum RpcRdma2PropertyId {
         RDMA2_PROPID_SBSIZ = 1,
         RDMA2_PROPID_RBSIZ = 2,
         RDMA2_PROPID_RSSIZ = 3,
@@ -39,7 +39,7 @@ crate::xdr! { "rpcordma";
     }
 
     /// rpcrdma2_prop_brs: reverse-direction support of a client. draft-ietf-nfsv4-rpcrdma-version-two section 5.2.5.
-    enum ReverseDirectionSupport {
+    open_enum ReverseDirectionSupport {
         RDMA2_RVRSDIR_NONE = 0,
         RDMA2_RVRSDIR_SIMPLE = 1,
         RDMA2_RVRSDIR_CONT = 2,
@@ -69,7 +69,7 @@ crate::xdr! { "rpcordma";
     struct Properties<'a> { rdma_props: XdrArray<'a, RpcRdma2Property<'a>> => "rpcordma.property" }
 
     /// rpcrdma2_errcode. draft-ietf-nfsv4-rpcrdma-version-two section 7.
-    enum RpcRdma2ErrCode {
+    open_enum RpcRdma2ErrCode {
         RDMA2_ERR_VERS = 1,
         RDMA2_ERR_BAD_XDR = 2,
         RDMA2_ERR_BAD_PROPVAL = 3,

@@ -2,7 +2,9 @@
 
 /// Describes XDR structures in the notation of the RFCs. The literal before the first item is the prefix of the filter
 /// names of its fields (`"nfs"` gives `nfs.offset`); `=> "name"` after a field sets another name. The content of a
-/// union's arm is a field, too, with the name of the arm or the name after `as`. A point in time or a length of time is
+/// union's arm is a field, too, with the name of the arm or the name after `as`. Observers learn of numbers that an
+/// `enum` does not have; an `open_enum` names some numbers of a registry, or of a type that is no enumeration. A point
+/// in time or a length of time is
 /// a `time` or a `duration` in `seconds` and `nseconds`, or a `checked_time`, whose function `nanoseconds` returns
 /// `None` for invalid values.
 ///
@@ -113,10 +115,17 @@ macro_rules! xdr {
         );
     };
 
-    (@enum $doc:tt $group:literal $name:ident [] [] {
+    (@enum $doc:tt $group:literal $name:ident [] [] $values:tt) => {
+        $crate::xdr!(@enumeration $doc $name |this| this.name().is_none(), $values);
+    };
+    (@open_enum $doc:tt $group:literal $name:ident [] [] $values:tt) => {
+        $crate::xdr!(@enumeration $doc $name |this| false, $values);
+    };
+    (@enumeration $doc:tt $name:ident |$this:ident| $is_undefined:expr, {
         $($(#[doc = $value_doc:literal])* $value:ident = $number:literal),* $(,)?
     }) => {
-        $crate::xdr!(@number $doc $name Enum |this| $crate::field::FieldValue::Enum(u64::from(this.0), this.name()),
+        $crate::xdr!(@number $doc $name Enum
+            |$this| $crate::field::FieldValue::Enum(u64::from($this.0), $this.name()), $is_undefined,
             $($(#[doc = $value_doc])* $value = $number,)*);
 
         impl $name {
@@ -143,7 +152,8 @@ macro_rules! xdr {
     (@flags $doc:tt $group:literal $name:ident [] [] {
         $($(#[doc = $value_doc:literal])* $value:ident = $number:literal),* $(,)?
     }) => {
-        $crate::xdr!(@number $doc $name Flags |this| $crate::field::FieldValue::Flags(u64::from(this.0), Self::NAMES),
+        $crate::xdr!(@number $doc $name Flags
+            |this| $crate::field::FieldValue::Flags(u64::from(this.0), Self::NAMES), false,
             $($(#[doc = $value_doc])* $value = $number,)*);
 
         impl $name {
@@ -157,7 +167,7 @@ macro_rules! xdr {
         }
     };
 
-    (@number [$($doc:literal)+] $name:ident $kind:ident |$this:ident| $field_value:expr,
+    (@number [$($doc:literal)+] $name:ident $kind:ident |$this:ident| $field_value:expr, $is_undefined:expr,
      $($(#[doc = $value_doc:literal])* $value:ident = $number:literal,)*) => {
         $(#[doc = $doc])+
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,6 +183,9 @@ macro_rules! xdr {
                 let at = cursor.position();
                 let $this = Self(cursor.word()?);
                 observer.value(field, at..cursor.position(), $field_value);
+                if O::checks_values() && $is_undefined {
+                    observer.undefined(field, stringify!($name), $this.0);
+                }
                 Ok($this)
             },
             |this, encoder| {

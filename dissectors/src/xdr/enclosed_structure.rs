@@ -55,7 +55,7 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for StructuredOpaque<'a, T, BOUND
         let mut trial = content;
         match T::decode(&mut trial, field, &mut NullFieldObserver) {
             Ok(known) if trial.remaining() == 0 => {
-                if O::is_enabled() {
+                if O::checks_values() {
                     observer.structural_bytes(position..position + 4);
                     T::decode(&mut { content }, field, observer)?;
                     report_fill(trial.position(), cursor, observer);

@@ -147,7 +147,7 @@ impl<'a, T: Xdr<'a> + Clone, const IS_CHAIN: bool, const BOUND: u32> Xdr<'a> for
             return Err(XdrError::TooLong { at, length: count, bound });
         }
         let place = EncodedItemsOrSlice::Message(*cursor);
-        match T::LENGTH.filter(|_| cursor.is_assumed_valid() && !O::is_enabled()) {
+        match T::LENGTH.filter(|_| cursor.is_assumed_valid() && !O::checks_values()) {
             Some(length) => {
                 cursor.take((count as usize).saturating_mul(length))?;
             }

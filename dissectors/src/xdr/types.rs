@@ -51,7 +51,8 @@ impl<'a> Xdr<'a> for bool {
         observer: &mut O,
     ) -> Result<Self, XdrError> {
         let (start, at) = (cursor.position(), cursor.at());
-        let value = to_bool(cursor.word()?, at)?;
+        let word = cursor.word()?;
+        let value = to_bool(word, at).inspect_err(|_| observer.undefined(field, "bool", word))?;
         observer.value(field, start..cursor.position(), FieldValue::Bool(value));
         Ok(value)
     }

@@ -42,7 +42,7 @@ pub(super) struct FieldTreeNode {
     bytes: Range<usize>,
     children: Vec<usize>,
     /// Fields in the text of the node, which have no lines of their own.
-    inner: Vec<&'static FieldDefinition>,
+    inner: Vec<(&'static FieldDefinition, Option<i64>)>,
 }
 
 /// Observer of decoders that builds a tree.
@@ -290,7 +290,7 @@ impl FieldTree {
         let count = count.min(self.nodes[at].children.len());
         let children: Vec<usize> = self.nodes[at].children.drain(..count).collect();
         for child in children {
-            let field = self.nodes[child].field;
+            let field = (self.nodes[child].field, self.nodes[child].number);
             let inner = std::mem::take(&mut self.nodes[child].inner);
             self.nodes[at].inner.push(field);
             self.nodes[at].inner.extend(inner);
@@ -333,7 +333,7 @@ impl FieldTree {
     ) {
         let node = &self.nodes[at];
         let mut line = TreeLine::new(depth, origin).with_bytes(node.bytes.clone());
-        line.field = Some(node.field);
+        (line.field, line.number) = (Some(node.field), node.number);
         line.inner.clone_from(&node.inner);
         if !node.is_group {
             line.literal.clone_from(&node.literal);
@@ -399,7 +399,7 @@ impl<'a> FieldObserver<'a> for FieldTree {
         let mut text = String::new();
         value::write(field, &value, chunk, &self.glyphs, &mut text);
         let number = match value {
-            FieldValue::Unsigned(number) => i64::try_from(number).ok(),
+            FieldValue::Unsigned(number) | FieldValue::Enum(number, _) => Some(number.cast_signed()),
             FieldValue::Signed(number) => Some(number),
             _ => None,
         };

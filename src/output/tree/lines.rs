@@ -37,8 +37,10 @@ pub struct TreeLine {
     pub origin: TreeLineByteSource,
     /// Field shown.
     pub field: Option<&'static FieldDefinition>,
-    /// Fields within the text of that field, such as the members of a structure on one line.
-    pub inner: Vec<&'static FieldDefinition>,
+    /// Value of that field, if it is a number.
+    pub(super) number: Option<i64>,
+    /// Fields within the text of that field, such as the members of a structure on one line, with their numbers.
+    pub(super) inner: Vec<(&'static FieldDefinition, Option<i64>)>,
     /// Value in display filter syntax; `None` if it has no such form.
     pub literal: Option<String>,
 }
@@ -58,9 +60,12 @@ impl TreeLine {
         self
     }
 
-    /// Returns `true` if the line shows the field of this filter name.
-    pub(super) fn shows(&self, name: &str) -> bool {
-        self.field.iter().chain(&self.inner).any(|field| field.name == name)
+    /// Returns `true` if the line shows the field of this filter name, with this value if there is one.
+    pub(super) fn shows(&self, name: &str, value: Option<u64>) -> bool {
+        let own = self.field.map(|field| (field, self.number));
+        let mut fields = own.into_iter().chain(self.inner.iter().copied());
+        fields
+            .any(|(field, number)| field.name == name && value.is_none_or(|value| number == Some(value.cast_signed())))
     }
 
     /// Returns the text without indentation and position.
@@ -111,4 +116,19 @@ pub(super) fn styled_fact_line(
 
 pub(super) fn heading(depth: usize, style: Style, text: impl fmt::Display) -> TreeLine {
     TreeLine::new(depth, TreeLineByteSource::Nothing).with_text(style, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static STRUCTURE: FieldDefinition = FieldDefinition::group("test.structure", "structure", "");
+    static LENGTH: FieldDefinition = FieldDefinition::group("test.length", "length", "");
+
+    #[test]
+    fn line_shows_fields_by_value() {
+        let line = TreeLine { field: Some(&STRUCTURE), inner: vec![(&LENGTH, Some(80))], ..TreeLine::default() };
+        assert!(line.shows("test.length", None) && line.shows("test.length", Some(80)));
+        assert!(!line.shows("test.length", Some(1080)) && !line.shows("test.structure", Some(80)));
+    }
 }

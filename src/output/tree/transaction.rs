@@ -118,14 +118,16 @@ impl FieldTreeTextWriter {
         &self.lines
     }
 
-    /// Adds the findings: under the line of their field in the message that breaks the rule, else behind the summary.
+    /// Adds the findings: under the line of their field and value in the message that breaks the rule, else under the
+    /// first line of the field, else behind the summary.
     /// `messages` are the lines and frames of the Call and of the Reply.
     fn add_findings(&mut self, findings: &[Finding], summary_end: usize, messages: &[(Range<usize>, &[FrameNumber])]) {
         let locate = |finding: &Finding| {
             let name = finding.field?;
             let is_in = |frames: &[FrameNumber]| finding.frames.iter().any(|frame| frames.contains(frame));
             let (lines, _) = messages.iter().find(|(_, frames)| is_in(frames))?;
-            let at = lines.clone().find(|at| self.lines.get(*at).is_some_and(|line| line.shows(name)))?;
+            let find = |value| lines.clone().find(|at| self.lines.get(*at).is_some_and(|line| line.shows(name, value)));
+            let at = find(finding.value).or_else(|| find(None))?;
             Some((at + 1, self.lines.get(at)?.depth + 1))
         };
         let mut added: Vec<(usize, TreeLine)> = Vec::new();

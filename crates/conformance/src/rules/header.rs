@@ -6,6 +6,7 @@ use nfsrdma_dissectors::rpcrdma::{RdmaBody, RpcRdmaError, RpcRdmaErrvers, RpcRdm
 use nfsrdma_flow::exceptional_transport_events::{RpcRdmaHeaderFault, UnexpectedRpcMessageReason};
 
 use super::prelude::*;
+use crate::undefined_value::UndefinedValue;
 
 /// Nanoseconds without a message after which a NULL Call assesses the health of its connection.
 const IDLE_NS: u64 = 5_000_000_000;
@@ -103,9 +104,9 @@ fn demanded_error(call: &ConformanceMessage<'_>) -> Option<RpcRdma1ErrCode> {
     is_broken.then_some(RpcRdma1ErrCode::ERR_CHUNK)
 }
 
-/// Returns the status of NFS with which a Responder answered arguments that cannot be decoded; `None` if it is right, or
-/// that of an operation before them.
-fn status_for_garbage(transaction: &ConformanceTransaction<'_>) -> Option<String> {
+/// Returns the status of NFS with which a Responder answered arguments that cannot be decoded, or have an undefined
+/// value; `None` if it is right, or that of an operation before them.
+fn status_for_garbage(transaction: &ConformanceTransaction<'_>, undefined: Option<UndefinedValue>) -> Option<String> {
     /// Statuses of a COMPOUND whose operations the server did not look at.
     const UNREAD: [Nfsstat4; 5] = [
         Nfsstat4::NFS4ERR_BADXDR,
@@ -118,10 +119,15 @@ fn status_for_garbage(transaction: &ConformanceTransaction<'_>) -> Option<String
     let Some(status) = operations.status else {
         // RFC 1813 section 3.3.11 has a status for types of files that the server does not know.
         let status = transaction.summary.status.filter(|status| status.name != Some("NFS3ERR_BADTYPE"))?;
+        // RFC 1813 section 2.6: an invalid argument. Most servers decode an enumeration as a number.
+        if undefined.is_some() && status.name == Some("NFS3ERR_INVAL") {
+            return None;
+        }
         return Some(status.name.map_or_else(|| format!("status {}", status.number), str::to_owned));
     };
     // The operation that cannot be decoded follows those that can.
-    let garbage = operations.arguments.len() + operations.callback_arguments.len();
+    let decoded = operations.arguments.len() + operations.callback_arguments.len();
+    let garbage = undefined.map_or(decoded, |undefined| undefined.operation);
     match (operations.outcomes().nth(garbage), operations.outcomes().next_back()) {
         (Some((number, status)), _) => {
             let is_right = number.is_illegal() || status == Nfsstat4::NFS4ERR_BADXDR;
@@ -478,7 +484,8 @@ pub(crate) const RULES: &[Rule] = &[
             NFS4ERR_BADXDR.",
         explanation: "The server reports success, or an error of NFS, for arguments that end too early or have undefined \
             values: it does not check them, or acted on other values than the client meant. It may execute the operations of \
-            a COMPOUND before them. See rpcrdma/undecodable for the arguments. Example: \
+            a COMPOUND before them. RFC 1813 also has NFS3ERR_INVAL for undefined values. See rpcrdma/undecodable and \
+            rpc/undefined-argument for the arguments. Example: \
             a WRITE ends before its data, and the server reports NFS3_OK: \"success, but the arguments have an error at byte \
             44\".",
         subjects: &[
@@ -493,33 +500,40 @@ pub(crate) const RULES: &[Rule] = &[
                 call.version1()?;
             }
             let summary = transaction.summary;
-            let error = summary.decode_error(transaction.transaction, RpcMessageKind::Call)?;
+            let error = summary.decode_error(transaction.transaction, RpcMessageKind::Call);
+            // The others are in the order of the message.
+            let undefined = transaction
+                .undefined_value(RpcMessageKind::Call)
+                .filter(|_| error.is_none_or(|error| matches!(error, XdrError::Invalid { .. })));
             // A receiver that takes whole words has the padding of the transport for the rest of the last one.
-            if matches!(error, XdrError::Short { .. } | XdrError::TooLong { .. })
+            if matches!(error, Some(XdrError::Short { .. } | XdrError::TooLong { .. }))
                 && call.as_ref().is_some_and(|call| call.length % 4 != 0)
             {
                 return Some(RuleVerdict::Unknown);
             }
             // Bytes that follow the arguments, and numbers that this program does not know, need not be errors.
-            let is_malformed = matches!(
-                error,
-                XdrError::Short { .. } | XdrError::TooLong { .. } | XdrError::Invalid { .. } | XdrError::NoMessage
-            );
+            let fault = match (undefined, error) {
+                (Some(undefined), _) => undefined.to_string(),
+                (None, Some(error @ (XdrError::Short { .. } | XdrError::TooLong { .. })))
+                | (None, Some(error @ (XdrError::Invalid { .. } | XdrError::NoMessage))) => {
+                    format!("an error at byte {}: {}", error.at(), error.reason())
+                }
+                _ => return None,
+            };
             let is_accepted = summary.rpc_status == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)));
             let is_success = is_accepted && summary.status.is_none_or(|status| status.is_ok);
             let status = match (is_success, is_accepted) {
                 (true, _) => Some("success".to_owned()),
                 // What chunks of the client make of its arguments is judged by other rules.
-                (false, true) if call.is_none_or(|call| !super::read_chunks::explains_decode_error(&call)) => {
-                    status_for_garbage(transaction)
+                (false, true)
+                    if error.is_none() || call.is_none_or(|call| !super::read_chunks::explains_decode_error(&call)) =>
+                {
+                    status_for_garbage(transaction, undefined)
                 }
                 (false, _) => None,
             };
-            is_malformed.then(|| {
-                RuleVerdict::from_fault(status.map(|status| {
-                    format!("{status}, but the arguments have an error at byte {}: {}", error.at(), error.reason())
-                }))
-            })
+            let text = status.map(|status| format!("{status}, but the arguments have {fault}"));
+            Some(RuleVerdict::from_fault(text))
         }),
         ..Rule::DEFAULT
     },
@@ -547,6 +561,8 @@ pub(crate) const RULES: &[Rule] = &[
                 Some(_) if !message.is_call() && transaction.summary.has_wrong_result(transaction.transaction) => {
                     return None;
                 }
+                // rpc/undefined-argument and rpc/undefined-result judge it.
+                Some(XdrError::Invalid { .. }) => return None,
                 Some(_) if is_decode_error_explained(message) => return None,
                 Some(error) => RuleVerdict::broken(format!("byte {}: {}", error.at(), error.reason())),
             })

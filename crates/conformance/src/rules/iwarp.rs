@@ -35,8 +35,12 @@ fn startup_text(fault: MpaStartupFault) -> String {
         MpaStartupFault::Revision { requested, replied } => {
             format!("reply of revision {replied} to a request of revision {requested}")
         }
-        MpaStartupFault::EnhancedRevision(revision) => {
-            format!("enhanced connection data in revision {revision}")
+        MpaStartupFault::EnhancedRevision { revision, requested } => {
+            let frame = match requested.filter(|requested| *requested != revision) {
+                Some(requested) => format!("reply of revision {revision} to a request of revision {requested}"),
+                None => format!("revision {revision}"),
+            };
+            format!("{frame}, but the S bit needs revision 2")
         }
         MpaStartupFault::NoEnhancedData => "no enhanced connection data, which the S bit announces".to_owned(),
         MpaStartupFault::EnhancedReply { is_enhanced: true } => "enhanced reply to a request that is not".to_owned(),
@@ -113,8 +117,8 @@ pub(crate) const RULES: &[Rule] = &[
             the Request. Enhanced \
             connection data needs revision 2, and is in the reply if and only if it is in the Request. The reply confirms \
             the connection model, and wants no more RDMA Reads in flight than the \
-            initiator permits. Example: an MPA Request of revision 1 with the S bit of revision 2: \"enhanced connection \
-            data in revision 1\".",
+            initiator permits. Example: an MPA Request of revision 1 with the S bit, which announces such data: \"revision 1, \
+            but the S bit needs revision 2\".",
         check: fault! { startups: RdmapFault::Startup(fault) => startup_text(fault) },
         ..Rule::PER_CONNECTION
     },

@@ -1,7 +1,7 @@
 //! NFS: RFC 8881, RFC 7862, RFC 8267.
 
 use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::nfs::v4::{Attributes, ReadPlusContent, ReadPlusRes4};
+use nfsrdma_dissectors::nfs::v4::{Attributes, ReadPlusContent, ReadPlusRes4, StableHow4};
 
 use super::prelude::*;
 use crate::compound_operations_view::is_in_minor_version;
@@ -89,6 +89,8 @@ pub(crate) const RULES: &[Rule] = &[
                 return Some(RuleVerdict::Unknown);
             }
             let (_, last) = operations.outcomes().next_back()?;
+            // See rpc/undefined-result.
+            status.name()?;
             Some(
                 RuleVerdict::from_condition(last == status, || format!("COMPOUND {status}, last result {last}"))
                     .at_field(field_names::NFS_NFSSTAT4),
@@ -259,7 +261,7 @@ pub(crate) const RULES: &[Rule] = &[
             let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
             let verdict = RuleVerdict::of_items(writes, |write| {
                 let text = || format!("{} written of {}", CountWithNoun(write.done_bytes, "byte"), write.asked_bytes);
-                (write.done_bytes > write.asked_bytes).then(text)
+                (write.done_bytes > write.asked_bytes).then(|| (text(), write.done_bytes))
             })?;
             Some(verdict.at_field(if transaction.is_nfs4() {
                 field_names::NFS_COUNT4
@@ -278,7 +280,9 @@ pub(crate) const RULES: &[Rule] = &[
             \"committed 0, stable 2\".",
         subjects: &[RequiredMessageProperty::SuccessfulReadWrite],
         check: RuleCheck::Transaction(|transaction| {
-            let writes = transaction.file_accesses().iter().filter(|access| access.is_write);
+            // rpc/undefined-argument judges other levels.
+            let is_defined = |access: &&SuccessfulReadWrite| StableHow4(access.stability[0]).name().is_some();
+            let writes = transaction.file_accesses().iter().filter(|access| access.is_write).filter(is_defined);
             RuleVerdict::of_items(writes, |SuccessfulReadWrite { stability: [requested, committed], .. }| {
                 (committed < requested).then(|| format!("committed {committed}, stable {requested}"))
             })

@@ -44,8 +44,9 @@ fn is_long_segment(message: &ConformanceMessage<'_>, position: u32) -> bool {
 
 fn position_unaligned(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
-    let verdict =
-        RuleVerdict::of_items(positions, |position| (position % 4 != 0).then(|| format!("Position {position}")))?;
+    let verdict = RuleVerdict::of_items(positions, |position| {
+        (position % 4 != 0).then(|| (format!("Position {position}"), position))
+    })?;
     Some(verdict.at_field(field_names::RPCORDMA_POSITION))
 }
 
@@ -53,12 +54,13 @@ fn position_zero(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     message.version1().filter(|_| message.is_call())?;
     long_chunk_bytes(message)?;
     if message.is_proc(RdmaProc::RDMA_MSG) {
-        let verdict = RuleVerdict::broken("Position zero in an RDMA_MSG, which has a payload".to_owned());
+        let verdict = RuleVerdict::broken(("Position zero in an RDMA_MSG, which has a payload".to_owned(), 0_u32));
         return Some(verdict.with_severity(Severity::Warning).at_field(field_names::RPCORDMA_POSITION));
     }
     let mut positions = item_positions(message).map(|(position, _)| position);
     let elsewhere = positions.find(|position| is_long_segment(message, *position));
-    let fault = elsewhere.map(|position| format!("a segment of the Position-Zero Read chunk has Position {position}"));
+    let fault = elsewhere
+        .map(|position| (format!("a segment of the Position-Zero Read chunk has Position {position}"), position));
     Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_POSITION))
 }
 
@@ -84,7 +86,7 @@ fn position_without_item(message: &ConformanceMessage<'_>) -> Option<RuleVerdict
     });
     let fault = stray.map(|position| {
         let item_positions: Vec<String> = items.items.iter().map(|item| item.position.to_string()).collect();
-        format!("Position {position}, the data items are at {}", item_positions.join(", "))
+        (format!("Position {position}, the data items are at {}", item_positions.join(", ")), position)
     });
     Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_POSITION))
 }
@@ -98,13 +100,14 @@ fn check_item_lengths(
     let positions = item_positions(message);
     positions.clone().next()?;
     let items = message.transaction.eligible_items(RpcMessageKind::Call)?;
-    let lengths = positions.filter_map(|(position, bytes)| Some((bytes, items.at_position(position)?.length)));
-    let verdict = RuleVerdict::of_items(lengths, |(chunk, item)| {
+    let lengths =
+        positions.filter_map(|(position, bytes)| Some((position, bytes, items.at_position(position)?.length)));
+    let verdict = RuleVerdict::of_items(lengths, |(position, chunk, item)| {
         let text =
             || format!("Read chunk of {}, data item of {}", CountWithNoun(chunk, "byte"), CountWithNoun(item, "byte"));
-        (!is_kept(chunk, item)).then(text)
+        (!is_kept(chunk, item)).then(|| (text(), position))
     })?;
-    Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
+    Some(verdict.at_field(field_names::RPCORDMA_POSITION))
 }
 
 fn with_roundup(length: u32) -> u64 {
@@ -327,7 +330,7 @@ pub(crate) const RULES: &[Rule] = &[
             let positions = message.read_chunks().iter().filter_map(|chunk| chunk.position);
             let pairs = positions.clone().zip(positions.skip(1));
             let verdict = RuleVerdict::of_items(pairs, |(first, second)| {
-                (first >= second).then(|| format!("Position {second} after Position {first}"))
+                (first >= second).then(|| (format!("Position {second} after Position {first}"), second))
             })?;
             Some(verdict.at_field(field_names::RPCORDMA_POSITION))
         }),

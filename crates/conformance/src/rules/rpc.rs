@@ -4,7 +4,59 @@ use nfsrdma_flow::transaction::ConnectionTransport;
 
 use super::prelude::*;
 
+/// Judges the values of the arguments, or of the results.
+fn defined_values(transaction: &ConformanceTransaction<'_>, kind: RpcMessageKind) -> Option<RuleVerdict> {
+    let (record, sender, all_error) = match kind {
+        RpcMessageKind::Call => (transaction.call()?, transaction.requester(), transaction.summary.call_error),
+        RpcMessageKind::Reply => (transaction.reply()?, transaction.responder(), transaction.summary.reply_error),
+    };
+    let error = transaction.summary.decode_error(transaction.transaction, kind);
+    let invalid = error.filter(|error| matches!(error, XdrError::Invalid { .. }));
+    let verdict = match (transaction.undefined_value(kind), invalid) {
+        (None, None) if all_error.is_some() => return Some(RuleVerdict::Unknown),
+        (None, None) => return Some(RuleVerdict::Kept),
+        // The rest of the message may be anything.
+        _ if error.is_some()
+            && transaction.message(kind).is_some_and(|message| super::read_chunks::explains_decode_error(&message)) =>
+        {
+            return None;
+        }
+        // A server may answer it with the results of another call.
+        _ if kind == RpcMessageKind::Reply && super::sessions::is_false_retry(transaction) => return None,
+        (Some(undefined), _) => {
+            RuleVerdict::broken((undefined.to_string(), undefined.value)).at_field(undefined.field.name)
+        }
+        (None, Some(error)) => RuleVerdict::broken(format!("byte {}: {}", error.at(), error.reason())),
+    };
+    Some(verdict.by(sender).in_frames(&record.frames))
+}
+
 pub(crate) const RULES: &[Rule] = &[
+    Rule {
+        id: "rpc/undefined-argument",
+        severity: Severity::Warning,
+        section: "RFC 4506 sections 4.3, 4.4 and 4.15",
+        requirement: "The enumerations and booleans in the arguments of a call have values that their types define.",
+        explanation: "The server cannot decode the arguments: GARBAGE_ARGS or NFS4ERR_BADXDR. Some servers ignore the value, \
+            or take it for another one. Statuses, types of layouts and flavors of later specifications are unknown to this \
+            program. Example: a WRITE asks for level 9 of stability: \"stable 9, which StableHow does not define\".",
+        subjects: &[RequiredMessageProperty::Call],
+        suspects: &[RequiredMessageProperty::Undecodable],
+        check: RuleCheck::Transaction(|transaction| defined_values(transaction, RpcMessageKind::Call)),
+        ..Rule::DEFAULT
+    },
+    Rule {
+        id: "rpc/undefined-result",
+        severity: Severity::Warning,
+        section: "RFC 4506 sections 4.3, 4.4 and 4.15",
+        requirement: "The enumerations and booleans in the results of a reply have values that their types define.",
+        explanation: "The client cannot decode the results, and most clients return an I/O error. Example: a WRITE reports a \
+            level of stability that does not exist: \"committed 7, which StableHow does not define\".",
+        subjects: &[RequiredMessageProperty::Reply],
+        suspects: &[RequiredMessageProperty::Undecodable],
+        check: RuleCheck::Transaction(|transaction| defined_values(transaction, RpcMessageKind::Reply)),
+        ..Rule::DEFAULT
+    },
     Rule {
         id: "rpc/resent-here",
         section: "RFC 7530 section 3.1.1, RFC 8881 section 2.9.2",

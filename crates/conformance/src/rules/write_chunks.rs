@@ -79,9 +79,10 @@ fn stale_handles(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     if call.record.copies > 1 || view.earlier_memory.is_none() {
         return Some(RuleVerdict::Unknown);
     }
-    let fault = stale_segment(view)
-        .map(|(handle, offset)| format!("segment with handle {handle}, offset 0x{offset:x} of the earlier call"));
-    Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_WRITES))
+    let fault = stale_segment(view).map(|(handle, offset)| {
+        (format!("segment with handle {handle}, offset 0x{offset:x} of the earlier call"), offset)
+    });
+    Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_RDMA_OFFSET))
 }
 
 fn not_copied(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
@@ -151,12 +152,14 @@ fn judge_items(
     if reply.is_whole() { check(view) } else { Some(RuleVerdict::Unknown) }
 }
 
-/// Returns `true` for an item of a message that ends before its content: it is neither inline nor in a chunk.
+/// Returns `true` for an item of a message that ends before its content: it is neither inline nor in a chunk. In a
+/// COMPOUND, other results may follow it; in another message, a part of its content.
 fn is_absent(view: &ConformanceTransaction<'_>, item: &DdpEligibleItem) -> bool {
     let items = view.eligible_items(RpcMessageKind::Reply);
+    let is_end = |at| is_compound(view) || view.reply_message.is_some_and(|message| message.length() == at);
     item.placement == DataItemPlacement::Inline
         && items.is_some_and(|items| {
-            matches!(items.error, Some(XdrError::Short { .. })) && items.items.last() == Some(item)
+            matches!(items.error, Some(XdrError::Short { at, .. }) if is_end(at)) && items.items.last() == Some(item)
         })
 }
 
@@ -165,16 +168,17 @@ fn result_length(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let in_chunks = reply_items(view)?.filter_map(|(item, chunk)| {
         let chunk = match item.placement {
             DataItemPlacement::WriteChunk(at) => chunks.get(at)?,
-            _ => chunk.filter(|_| is_absent(view, item))?,
+            // A chunk without bytes asks for the data inline.
+            _ => chunk.filter(|chunk| chunk.offered_bytes() > 0 && is_absent(view, item))?,
         };
-        Some((item.length, chunk.returned_bytes()?))
+        Some((item.length, chunk, chunk.returned_bytes()?))
     });
-    let verdict = RuleVerdict::of_items(in_chunks, |(item, returned)| {
+    let verdict = RuleVerdict::of_items(in_chunks, |(item, chunk, returned)| {
         let text =
             || format!("{} returned, data item of {}", CountWithNoun(returned, "byte"), CountWithNoun(item, "byte"));
-        (u64::from(item) != returned).then(text)
+        (u64::from(item) != returned).then(|| (text(), first_offset(chunk)))
     })?;
-    Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
+    Some(verdict.at_field(field_names::RPCORDMA_RDMA_OFFSET))
 }
 
 fn item_inline(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
@@ -234,6 +238,11 @@ fn offers_memory_twice(view: &ConformanceTransaction<'_>) -> bool {
     ranges.windows(2).any(|pair| matches!(pair, [(one, _, end), (other, start, _)] if one == other && start < end))
 }
 
+/// Returns the offset of a chunk's first segment, which identifies the chunk.
+fn first_offset(chunk: &Chunk) -> u64 {
+    chunk.segments.first().map_or(0, |segment| segment.offset)
+}
+
 fn returned_in_order(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     // A segment without bytes separates nothing.
     let has_bytes = |segment: &&ChunkSegment| segment.length > 0 || segment.returned_length > Some(0);
@@ -242,15 +251,15 @@ fn returned_in_order(view: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
             let segments = chunk.segments.iter().filter(has_bytes);
             segments.clone().zip(segments.skip(1))
         })
-        .filter_map(|(first, second)| Some((first.returned_length?, first.length, second.returned_length?)));
-    let verdict = RuleVerdict::of_items(pairs, |(returned, offered, next)| {
-        let has_gap = next > 0 && returned < offered;
+        .filter_map(|(first, second)| Some((first, first.returned_length?, second.returned_length?)));
+    let verdict = RuleVerdict::of_items(pairs, |(first, returned, next)| {
+        let has_gap = next > 0 && returned < first.length;
         has_gap.then(|| {
-            let (offered, next) = (CountWithNoun(offered, "byte"), CountWithNoun(next, "byte"));
-            format!("{returned} of {offered} in a segment, and {next} in the next")
+            let (offered, next) = (CountWithNoun(first.length, "byte"), CountWithNoun(next, "byte"));
+            (format!("{returned} of {offered} in a segment, and {next} in the next"), first.offset)
         })
     })?;
-    Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
+    Some(verdict.at_field(field_names::RPCORDMA_RDMA_OFFSET))
 }
 
 /// Returns `true` if a fault of the Write chunks or of the Reply chunk makes a Reply undecodable.
@@ -298,9 +307,9 @@ fn judge_chunk_sizes(
             let chunk = CountWithNoun(chunk.offered_bytes(), "byte");
             format!("Write chunk of {chunk} for a READ of {}", CountWithNoun(count, "byte"))
         };
-        (!is_kept(chunk.offered_bytes(), count)).then(text)
+        (!is_kept(chunk.offered_bytes(), count)).then(|| (text(), first_offset(chunk)))
     })?;
-    Some(verdict.by(view.requester()).at_field(field_names::RPCORDMA_RDMA_LENGTH))
+    Some(verdict.by(view.requester()).at_field(field_names::RPCORDMA_RDMA_OFFSET))
 }
 
 fn write_list_unneeded(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
@@ -474,13 +483,12 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RequiredMessageProperty::Chunks],
         needs: BOTH_LISTS,
         check: RuleCheck::Transaction(|view| {
-            let segments =
-                written_segments(view).filter_map(|segment| Some((segment.returned_length?, segment.length)));
-            let verdict = RuleVerdict::of_items(segments, |(returned, offered)| {
-                let text = || format!("returned {returned} of {} offered", CountWithNoun(offered, "byte"));
-                (returned > offered).then(text)
+            let segments = written_segments(view).filter_map(|segment| Some((segment, segment.returned_length?)));
+            let verdict = RuleVerdict::of_items(segments, |(segment, returned)| {
+                let text = || format!("returned {returned} of {} offered", CountWithNoun(segment.length, "byte"));
+                (returned > segment.length).then(|| (text(), segment.offset))
             })?;
-            Some(verdict.at_field(field_names::RPCORDMA_RDMA_LENGTH))
+            Some(verdict.at_field(field_names::RPCORDMA_RDMA_OFFSET))
         }),
         ..Rule::DEFAULT
     },
@@ -565,9 +573,11 @@ pub(crate) const RULES: &[Rule] = &[
             let filled = { write_chunks.iter().zip(header.writes().iter()) }
                 .find(|(chunk, copy)| chunk.segments.is_empty() && !copy.target.is_empty());
             let fault = filled.map(|(_, copy)| {
-                format!("{} in a Write chunk that was offered empty", CountWithNoun(copy.target.len(), "segment"))
+                let offset = copy.target.iter().next().map_or(0, |segment| segment.offset);
+                let count = CountWithNoun(copy.target.len(), "segment");
+                (format!("{count} in a Write chunk that was offered empty"), offset)
             });
-            Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_WRITES))
+            Some(RuleVerdict::from_fault(fault).at_field(field_names::RPCORDMA_RDMA_OFFSET))
         }),
         ..Rule::DEFAULT
     },
@@ -655,12 +665,15 @@ pub(crate) const RULES: &[Rule] = &[
             Some(match view.overlap {
                 None => RuleVerdict::Kept,
                 Some(overlap) if !overlap.is_certain => RuleVerdict::Unknown,
-                Some(overlap) => RuleVerdict::broken(format!(
-                    "{}, handle {}, offset 0x{:x}, also memory of XID {}",
-                    CountWithNoun(overlap.length, "byte"),
-                    overlap.handle,
-                    overlap.offset,
-                    overlap.xid
+                Some(overlap) => RuleVerdict::broken((
+                    format!(
+                        "{}, handle {}, offset 0x{:x}, also memory of XID {}",
+                        CountWithNoun(overlap.length, "byte"),
+                        overlap.handle,
+                        overlap.offset,
+                        overlap.xid
+                    ),
+                    overlap.handle.0,
                 ))
                 .by(view.requester())
                 .at_field(field_names::RPCORDMA_RDMA_HANDLE),

@@ -4,7 +4,7 @@ use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_flow::transaction::EndpointRole;
 
 use crate::credits::grant;
-use crate::exchange::{Compound, Exchange, Operation, data, divide, memory};
+use crate::exchange::{Compound, Exchange, Operation, data, divide, memory, rpc_reply};
 use crate::fabric::{Kind, Side};
 use crate::gss::{private_write, signed_read};
 use crate::scene::{Private, Scene};
@@ -276,7 +276,7 @@ fn wrong_ulpdu_length_blames_its_sender() {
     /// Offsets of the source port and of the payload of a TCP segment.
     const SOURCE_PORT: usize = 34;
     const PAYLOAD: usize = 54;
-    for difference in [-12, -4, -3, -1, 1, 4, 60, 200, 1000] {
+    for difference in [-12, -4, -3, -2, -1, 1, 2, 3, 4, 60, 200, 1000] {
         let mut count = 1;
         let mut at = 0;
         while at < count {
@@ -304,16 +304,98 @@ fn wrong_ulpdu_length_blames_its_sender() {
                 true => (rules_of(&found, EndpointRole::Server), rules_of(&found, EndpointRole::Client)),
                 false => (rules_of(&found, EndpointRole::Client), rules_of(&found, EndpointRole::Server)),
             };
-            if (-3..0).contains(&difference) {
-                // The padding hides it: the FPDU ends at the same place.
-                assert_eq!(other, [""; 0], "{}", context());
-                at += 1;
-                continue;
-            }
             assert_eq!((own, other), (vec!["rdmap/framing"], Vec::new()), "{}", context());
             let framing = found.iter().find(|finding| finding.rule.id == "rdmap/framing").unwrap();
             assert_eq!(framing.frames[0].0, (first + at + 1) as u64, "{}", context());
             at += 1;
+        }
+    }
+}
+
+/// RFC 5044 section 4.1: the same where the FPDU has padding, and where other segments, the RDMA Read Request or the
+/// Reply show how much data there is. A message with the roundup of its data may have the right length.
+#[test]
+fn padded_fpdu_of_wrong_length_is_framing() {
+    const SOURCE_PORT: usize = 34;
+    const PAYLOAD: usize = 54;
+    for (data_bytes, difference) in [1001, 1002, 3003, 4098]
+        .into_iter()
+        .flat_map(|bytes| [-3, -2, -1, 1, 2, 3].map(|difference| (bytes, difference)))
+    {
+        let mut count = 1;
+        let mut at = 0;
+        while at < count {
+            let mut scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [0; 2]);
+            let opening = Exchange::getattr3(scene.xid());
+            scene.exchange(&opening);
+            let first = scene.fabric.frames.len();
+            let write = Exchange::write3(scene.xid(), data_bytes);
+            // A Reply with the data, and Write chunks that end behind them.
+            let (inline, read) =
+                (Exchange::read3_inline(scene.xid(), 3000), Exchange::read3(scene.xid(), 8192, data_bytes));
+            for exchange in [write, inline, read] {
+                scene.exchange(&exchange);
+            }
+            count = scene.fabric.frames.len() - first;
+            let frame = &mut scene.fabric.frames[first + at];
+            at += 1;
+            let is_server = frame[SOURCE_PORT..SOURCE_PORT + 2] == 20049_u16.to_be_bytes();
+            let length = u16::from_be_bytes([frame[PAYLOAD], frame[PAYLOAD + 1]]);
+            let wrong = length.wrapping_add_signed(difference);
+            // Tagged: headers of 14 bytes.
+            let has_roundup = frame[PAYLOAD + 2] & 0x80 != 0 && (wrong + 2).is_multiple_of(4) && difference > 0;
+            frame[PAYLOAD..PAYLOAD + 2].copy_from_slice(&wrong.to_be_bytes());
+            let found = findings(&scene.frames());
+            let context = || format!("{length} -> {wrong}, frame {}: {:#?}", first + at, describe(&found));
+            let [own, other] = match is_server {
+                true => [EndpointRole::Server, EndpointRole::Client],
+                false => [EndpointRole::Client, EndpointRole::Server],
+            }
+            .map(|side| rules_of(&found, side));
+            assert_eq!(other, [""; 0], "{}", context());
+            if !has_roundup {
+                assert_eq!(own, ["rdmap/framing"], "{}", context());
+            }
+        }
+    }
+}
+
+/// RFC 5041 section 5.2: a tagged offset that skips bytes is not a wrong length if the padding would not be zero.
+#[test]
+fn skipped_bytes_are_no_wrong_length() {
+    let mut scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [0; 2]);
+    scene.exchange(&Exchange::getattr3(0x100));
+    let exchange = Exchange::read3(scene.xid(), 8192, 4096);
+    scene.call(&exchange);
+    let first = scene.fabric.frames.len();
+    scene.place(&exchange);
+    assert!(scene.fabric.frames.len() > first + 2, "several segments");
+    // The tagged offset of the second segment.
+    scene.fabric.alter(first + 1, |fpdu| {
+        let offset = u64::from_be_bytes(fpdu[8..16].try_into().unwrap()) - 1;
+        fpdu[8..16].copy_from_slice(&offset.to_be_bytes());
+    });
+    scene.reply(&exchange);
+    let found = findings(&scene.frames());
+    assert!(rules_of(&found, EndpointRole::Server).contains(&"rdmap/tagged-offset"), "{:#?}", describe(&found));
+    assert!(!rules_of(&found, EndpointRole::Server).contains(&"rdmap/framing"), "{:#?}", describe(&found));
+}
+
+/// RFC 8166 section 4.3.2: data that a Reply has inline, but not to their end, are not missing in the Write chunk.
+#[test]
+fn truncated_inline_data_are_undecodable() {
+    for kind in BOTH {
+        for has_chunk in [false, true] {
+            let mut scene = Scene::new(*kind);
+            let mut inline = Exchange::read3_inline(scene.xid(), 100);
+            if has_chunk {
+                inline.call.writes = vec![vec![memory(inline.call.xid, 0, 0)]];
+                inline.reply.writes = inline.call.writes.clone();
+            }
+            let end = inline.reply.rpc.len() - 20;
+            inline.reply.rpc.truncate(end);
+            scene.exchange(&inline);
+            expect(scene, &[], &["rpcrdma/undecodable"]);
         }
     }
 }
@@ -456,5 +538,55 @@ fn starting_psn_leaves_messages_unjudged() {
         });
         assert_eq!((fitting.findings, other.findings), (1, 0), "{rule}");
         assert_eq!(other.not_judged, fitting.not_judged + 1, "{rule}: {other:?}");
+    }
+}
+
+/// RFC 5531 section 9, RFC 1813 section 2.6, RFC 8881 sections 15.1.1.1 and 15.1.1.4: who sent an undefined value, and
+/// who answered it with another status than that of arguments that cannot be decoded.
+#[test]
+fn undefined_argument_blames_each_side_once() {
+    /// Statuses of NFSv3 and of NFSv4.
+    const INVAL: u32 = 22;
+    const BADHANDLE: u32 = 10_001;
+    const BADXDR: u32 = 10_036;
+    let check = |scene: Scene, is_status_right: bool| {
+        let found = findings(&scene.fabric.frames);
+        assert_eq!(found.iter().filter(|finding| finding.rule.id == "rpc/undefined-argument").count(), 1);
+        let status: &[&str] = if is_status_right { &[] } else { &["rpcrdma/garbage-args"] };
+        expect(scene, &["rpc/undefined-argument"], status);
+    };
+    for kind in BOTH {
+        for (status, is_right) in [(None, true), (Some(0), false), (Some(INVAL), true), (Some(BADHANDLE), false)] {
+            let mut scene = Scene::new(*kind);
+            let mut exchange = Exchange::write3(scene.xid(), 1000);
+            // The word before the length of the data.
+            let at = exchange.call.rpc.len() - 5;
+            exchange.call.rpc[at] = 9;
+            match status {
+                None => exchange = exchange.garbage_args(),
+                Some(0) => {}
+                Some(status) => {
+                    let mut reply = rpc_reply(exchange.call.xid);
+                    // No attributes of the file.
+                    reply.words(&[status, 0, 0]);
+                    exchange.reply.rpc = reply.bytes;
+                }
+            }
+            scene.exchange(&exchange);
+            check(scene, is_right);
+        }
+        for (first, second, is_right) in
+            [(0, BADXDR, true), (0, INVAL, false), (0, BADHANDLE, false), (BADHANDLE, 0, true)]
+        {
+            let mut scene = Scene::new(*kind);
+            // Type of lock, reclaim, offset, length, no new owner: stateid, seqid.
+            let lock = Operation::new(12, &[9, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0], &[]);
+            let operations = match first {
+                0 => [Operation::putrootfh(), lock.failed(second)],
+                _ => [Operation::putrootfh().failed(first), lock.not_reached()],
+            };
+            scene.compound(&Compound::new(0, &operations));
+            check(scene, is_right);
+        }
     }
 }

@@ -281,14 +281,45 @@ const FIELDS: &[(&str, &str)] = &[
     ("nfs/minor-version", "nfs.minorversion"),
     ("nfs/tag", "nfs.tag"),
     ("nfs/write-count", "nfs.count4"),
-    ("rpcrdma/returned-too-much", "rpcordma.rdma_length"),
-    ("rpcrdma/returned-not-in-order", "rpcordma.rdma_length"),
-    ("rpcrdma/chunk-too-small", "rpcordma.rdma_length"),
+    ("rpcrdma/returned-too-much", "rpcordma.rdma_offset"),
+    ("rpcrdma/returned-not-in-order", "rpcordma.rdma_offset"),
+    ("rpcrdma/chunk-too-small", "rpcordma.rdma_offset"),
     ("rpcrdma/ranges-overlap", "rpcordma.rdma_handle"),
     ("rpcrdma/reply-chunk-in-msg", "rpcordma.reply"),
-    ("rpcrdma/empty-not-kept", "rpcordma.writes"),
+    ("rpcrdma/empty-not-kept", "rpcordma.rdma_offset"),
     ("rpc/resent-here", "rpcordma.xid"),
 ];
+
+/// RFC 8166 section 3.4.5: the finding is about the second of two Positions.
+#[test]
+fn finding_has_the_value_of_its_field() {
+    let mut scene = Scene::new(Kind::Roce);
+    let mut exchange = Exchange::write3(scene.xid(), 1000);
+    exchange.call.reads.push((1080, memory(exchange.call.xid, 1, 64)));
+    scene.exchange(&exchange);
+    let found = findings(&scene.frames());
+    let stray = found.iter().find(|finding| finding.rule.id == "rpcrdma/position-no-item").unwrap();
+    assert_eq!((stray.field, stray.value), (Some("rpcordma.position"), Some(1080)));
+}
+
+/// RFC 6581 section 6, RFC 5044 section 7.1.1.
+#[test]
+fn reply_with_the_s_bit_names_both_revisions() {
+    for (revision, text) in [
+        (0, "reply of revision 0 to a request of revision 1, but the S bit needs revision 2"),
+        (1, "revision 1, but the S bit needs revision 2"),
+    ] {
+        let mut scene = Scene::with_private_data(Kind::Iwarp, [Some(Private::USUAL); 2]);
+        // Behind SYN, SYN with ACK and the MPA Request; the payload of a TCP segment begins at byte 54.
+        let reply = &mut scene.fabric.frames[3][54..];
+        (reply[16], reply[17]) = (reply[16] | 0x10, revision);
+        let first = Exchange::getattr3(scene.xid());
+        scene.exchange(&first);
+        let found = findings(&scene.frames());
+        let startup = found.iter().find(|finding| finding.rule.id == "rdmap/startup").unwrap();
+        assert_eq!((startup.text.as_str(), startup.side), (text, EndpointRole::Server));
+    }
+}
 
 #[test]
 fn findings_name_fields_of_the_decoder() {

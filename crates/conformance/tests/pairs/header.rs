@@ -310,7 +310,9 @@ pub(crate) const PAIRS: &[Pair] = &[
             exchange.call.rpc[43] = 32;
             let mut reply = rpc_reply(exchange.call.xid);
             // Success, and 21 words of attributes. RFC 1813 section 3.3.1.
-            reply.words(&[0; 22]);
+            let mut words = [0; 22];
+            words[1] = 1;
+            reply.words(&words);
             exchange.reply.rpc = reply.bytes;
             if !broken {
                 // Accepted, GARBAGE_ARGS: RFC 5531 section 9.

@@ -164,6 +164,14 @@ pub(crate) const PAIRS: &[Pair] = &[
         kinds: IWARP,
         conversation: |scene, broken| startup_frame(scene, broken, 1, |frame| frame[17] = 2),
     },
+    // The S bit in an MPA Reply, and the revision that it needs.
+    Pair {
+        rule: "rdmap/startup",
+        kinds: IWARP,
+        conversation: |scene, broken| {
+            startup_frame(scene, broken, 1, |frame| (frame[16], frame[17]) = (frame[16] | 0x10, 0));
+        },
+    },
     // The R bit of the MPA Request.
     Pair {
         rule: "rdmap/startup",

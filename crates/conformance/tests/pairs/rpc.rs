@@ -41,6 +41,51 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.compound(&Compound::new(0, &[Operation::putrootfh(), access]));
         },
     },
+    // The level of stability of a WRITE. RFC 1813 section 3.3.7.
+    Pair {
+        rule: "rpc/undefined-argument",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::write3(scene.xid(), 4096).garbage_args();
+            // The word before the length of the data.
+            let at = exchange.call.rpc.len() - 5;
+            exchange.call.rpc[at] = if broken { 9 } else { 2 };
+            scene.exchange(&exchange);
+        },
+    },
+    // LOCK with a type of lock. RFC 8881 section 18.10.1.
+    Pair {
+        rule: "rpc/undefined-argument",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let lock_type = if broken { 9 } else { 1 };
+            // Offset, length, the lock owner is known: seqid, stateid.
+            let arguments = [lock_type, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+            let lock = Operation::new(12, &arguments, &[]).failed(BADXDR);
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), lock]));
+        },
+    },
+    Pair {
+        rule: "rpc/undefined-result",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::write3(scene.xid(), 4096);
+            // The word before the verifier.
+            let at = exchange.reply.rpc.len() - 9;
+            exchange.reply.rpc[at] = if broken { 7 } else { 2 };
+            scene.exchange(&exchange);
+        },
+    },
+    // The type of a file among the attributes. RFC 8881 section 5.8.1.2.
+    Pair {
+        rule: "rpc/undefined-result",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let file_type = if broken { 12 } else { 1 };
+            let getattr = Operation::new(9, &[1, 2], &[1, 2, 4, file_type]);
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), getattr]));
+        },
+    },
     Pair {
         rule: "rpc/resent-here",
         kinds: BOTH,

@@ -1,5 +1,7 @@
 //! Events that the decoder of a connection reports, and the use of CRCs on it.
 
+use std::ops::Range;
+
 use nfsrdma_dissectors::iwarp::rdmap::RdmapTerminate;
 use nfsrdma_dissectors::memory_handle::Handle;
 
@@ -64,4 +66,14 @@ pub(crate) trait IwarpEventSink {
     /// Returns `true` if the receiver of these bytes has advertised memory with this STag: evidence that a
     /// header is valid.
     fn knows_memory(&self, stag: Handle) -> bool;
+
+    /// Returns `true` if the Sends are known to be messages of RPC over RDMA.
+    fn carries_rpc(&self) -> bool {
+        false
+    }
+
+    /// Returns the advertised memory at this offset, and its bytes with data according to the Reply, if there is one.
+    fn memory(&self, _stag: Handle, _offset: u64) -> Option<(Range<u64>, Option<u32>)> {
+        None
+    }
 }

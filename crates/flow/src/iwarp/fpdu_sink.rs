@@ -1,21 +1,26 @@
 //! Receiver of the FPDUs of one direction, and the state that both directions of a connection share.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::iwarp::mpa::MpaStartupFrame;
+use nfsrdma_dissectors::iwarp::mpa::{FpduHeader, MpaStartupFrame};
 use nfsrdma_dissectors::iwarp::rdmap::RdmapOpcode;
 use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
 use nfsrdma_dissectors::memory_handle::Handle;
+use nfsrdma_dissectors::xdr::roundup;
 
 use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::{CrcUse, IwarpEvent, IwarpEventSink};
-use super::messages::{DecodedFpdu, IwarpMessageReassembler};
+use super::messages::{DecodedFpdu, IwarpMessageReassembler, UnconfirmedFault};
 use super::mpa_counts::MpaCounts;
+use super::partial_fpdu::FpduTail;
 use super::segment_faults::DdpSegmentOrder;
 use crate::connection_setup::SetUpFrame;
 use crate::count_categories::UndecodedReason;
 use crate::exceptional_transport_events::{FpduProperties, RdmapFault, TransportAnomalyKind};
 use crate::packet_meta::PacketMeta;
 use crate::stream::stream_bytes::StreamPosition;
+
+/// Maximum number of RDMA Writes that wait for their Replies: more than the chunks of one Reply.
+const MAX_ENDED_WRITES: usize = 16;
 
 /// Number of FPDUs without a correct CRC after which CRCs are considered unused.
 const MAX_CRC_MISSES: u8 = 8;
@@ -87,8 +92,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         let Some(fault) = fault.filter(|_| payload.was_captured()) else { return };
         if self.own.last_fpdu.is_some() && !has_crcs && fault.is_of_response() {
             // Its length may be wrong instead: the FPDU behind it shows that.
-            let fault = (fault, payload.meta.last_frame(), payload.meta.time);
-            self.own.unconfirmed_fault = Some(Box::new(fault));
+            self.own.unconfirmed_fault = Some(Box::new(UnconfirmedFault::new(fault, payload.meta)));
         } else {
             self.fault(fault, payload.meta);
         }
@@ -97,18 +101,197 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     /// Handles the beginning of an FPDU, which shows that the length of the FPDU before is right.
     #[inline]
     pub(super) fn confirm_fpdu_before(&mut self) {
-        if let Some(fault) = self.own.unconfirmed_fault.take() {
-            let (fault, frame, time) = *fault;
+        let fault = self.own.unconfirmed_fault.take();
+        self.confirm(fault);
+    }
+
+    /// Handles the end of the direction.
+    pub(super) fn confirm_all(&mut self) {
+        for (_, fault) in std::mem::take(&mut self.own.ended_writes) {
+            self.confirm(fault);
+        }
+        self.confirm_fpdu_before();
+    }
+
+    #[inline]
+    fn confirm(&mut self, fault: Option<Box<UnconfirmedFault>>) {
+        if let Some(fault) = fault {
+            let UnconfirmedFault { fault, frame, time } = *fault;
             self.fault(fault, PacketMeta::new(&[frame], time));
         }
     }
 
+    /// Returns `true` if wrong lengths of FPDUs are looked for without CRCs, which show them otherwise.
+    #[inline]
+    pub(super) fn checks_lengths(&self) -> bool {
+        self.shared.crc_use == CrcUse::No
+    }
+
+    /// Returns the header of an FPDU with the length of its ULPDU: messages of RPC over RDMA consist of words (RFC 4506
+    /// section 3), so that the last segment of a Send has no padding. Reports another length.
+    pub(super) fn with_whole_words(
+        &mut self,
+        header: FpduHeader,
+        segment: &DdpSegment,
+        packet_meta: PacketMeta<'_>,
+    ) -> FpduHeader {
+        let DdpSegmentDestination::Untagged { offset, .. } = segment.target else { return header };
+        let payload_length = usize::from(header.ulpdu_length).saturating_sub(segment.header_length());
+        let missing = roundup(offset as usize + payload_length);
+        let Some(length) = header.ulpdu_length.checked_add(missing as u16) else { return header };
+        let other = FpduHeader { ulpdu_length: length };
+        let is_other = missing > 0 && other.fpdu_length() == header.fpdu_length();
+        if !is_other || !segment.is_last || !segment.opcode.is_send() || !self.sink.carries_rpc() {
+            return header;
+        }
+        self.fault(RdmapFault::UlpduLength { announced: header.ulpdu_length, length }, packet_meta);
+        other
+    }
+
+    /// Corrects the Send in reassembly if the place of its next segment shows that the FPDU before has another length,
+    /// and reports that FPDU: the message is complete with the bytes of the right length.
+    #[inline]
+    fn check_send_length(&mut self, segment: &DdpSegment) {
+        let Some(change) = self.own.send_gap_before(segment).filter(|change| *change != 0) else { return };
+        let Some(last) = self.own.last_fpdu.filter(|last| last.segment.opcode.is_send() && !last.segment.is_last)
+        else {
+            return;
+        };
+        let Some(length) = last.other_length(change) else { return };
+        (self.own.last_fpdu, self.own.unconfirmed_fault) = (None, None);
+        self.own.resize_send(&last, change);
+        if let Some(order) = &mut self.own.order {
+            order.resize_open(change);
+        }
+        let fault = RdmapFault::UlpduLength { announced: last.header.ulpdu_length, length };
+        self.fault(fault, PacketMeta::new(&[last.frame], last.time));
+    }
+
+    /// Reports the FPDU before a tagged segment if the place of the segment in their message shows that it has another
+    /// length.
+    #[cold]
+    fn check_tagged_length(&mut self, segment: &DdpSegment) {
+        let (Some(order), Some(last)) = (&mut self.own.order, &self.own.last_fpdu) else { return };
+        let DdpSegmentDestination::Tagged { stag, offset } = segment.target else { return };
+        let Some(change) = order.gap_before(segment) else { return };
+        // Another RDMA Write may go to other memory that begins in the next word.
+        if last.segment.is_last
+            && change > 0
+            && self.own.unconfirmed_fault.is_none()
+            && self.sink.memory(stag, offset.wrapping_sub(1)).is_none_or(|(memory, _)| !memory.contains(&offset))
+        {
+            return;
+        }
+        let Some(length) = last.other_length(change) else { return };
+        order.resize_open(change);
+        self.wrong_length(length);
+    }
+
+    /// Reports the last FPDU, whose ULPDU has another length in bytes than announced.
+    #[cold]
+    fn wrong_length(&mut self, length: u16) {
+        if let Some(last) = self.own.last_fpdu.take() {
+            let fault = RdmapFault::UlpduLength { announced: last.header.ulpdu_length, length };
+            self.misframed_fpdu(last, Some(fault));
+        }
+    }
+
+    /// Handles the end of the last FPDU, if there are no CRCs. `pad` is its padding if it is not zero: the end of the
+    /// ULPDU if its length is wrong.
+    #[inline]
+    pub(super) fn end_fpdu(&mut self, tail: FpduTail, pad: Option<u32>, packet_meta: PacketMeta<'_>) {
+        let Some(last) = &mut self.own.last_fpdu else { return };
+        last.tail = tail;
+        if self.sink.records_events() {
+            self.check_ended_fpdu(pad, packet_meta);
+        }
+    }
+
+    #[cold]
+    fn check_ended_fpdu(&mut self, pad: Option<u32>, packet_meta: PacketMeta<'_>) {
+        let Some(last) = self.own.last_fpdu else { return };
+        let DdpSegment { opcode, is_last, .. } = last.segment;
+        let unconfirmed = self.own.unconfirmed_fault.as_ref().map(|unconfirmed| unconfirmed.fault);
+        if let Some(RdmapFault::ResponseLength { length, requested }) = unconfirmed
+            && let Some(length) = last.length_of_message(length, requested.into())
+        {
+            return self.wrong_length(length);
+        }
+        if let Some(pad) = pad {
+            let fault = RdmapFault::Pad(pad);
+            // Another segment or the Reply shows which of the two is wrong.
+            if unconfirmed.is_none() && (!is_last || opcode == RdmapOpcode::WRITE) {
+                self.own.unconfirmed_fault = Some(Box::new(UnconfirmedFault::new(fault, packet_meta)));
+            } else {
+                self.fault(fault, packet_meta);
+            }
+        }
+        if is_last && opcode.is_send() {
+            self.check_ended_writes();
+        }
+    }
+
+    /// Compares the ends of RDMA Writes with the Reply, if there is one.
+    #[cold]
+    fn check_ended_writes(&mut self) {
+        for _ in 0..self.own.ended_writes.len() {
+            let Some((write, unconfirmed)) = self.own.ended_writes.pop_front() else { return };
+            let returned = match write.segment.target {
+                DdpSegmentDestination::Tagged { stag, offset } => {
+                    let memory = self.sink.memory(stag, offset);
+                    memory.and_then(|(memory, returned)| {
+                        Some((write.end_of(offset).wrapping_sub(memory.start), u64::from(returned?)))
+                    })
+                }
+                DdpSegmentDestination::Untagged { .. } => None,
+            };
+            let Some((written, returned)) = returned else {
+                self.own.ended_writes.push_back((write, unconfirmed));
+                continue;
+            };
+            match write.length_of_message(written, returned) {
+                Some(length) => {
+                    let fault = RdmapFault::UlpduLength { announced: write.header.ulpdu_length, length };
+                    self.misframed_fpdu(write, Some(fault));
+                }
+                None => self.confirm(unconfirmed),
+            }
+        }
+    }
+
+    /// Keeps the last FPDU until the Reply if it ends an RDMA Write.
+    #[cold]
+    fn keep_write(&mut self) {
+        let is_end = |last: &DecodedFpdu| last.segment.is_last && last.segment.opcode == RdmapOpcode::WRITE;
+        let Some(last) = self.own.last_fpdu.filter(is_end) else { return };
+        let before = match self.own.ended_writes.len() {
+            MAX_ENDED_WRITES.. => self.own.ended_writes.pop_front(),
+            _ => None,
+        };
+        let unconfirmed = self.own.unconfirmed_fault.take();
+        self.own.ended_writes.push_back((last, unconfirmed));
+        self.confirm(before.and_then(|(_, unconfirmed)| unconfirmed));
+    }
+
     /// Records an FPDU whose headers were decoded.
     #[inline]
-    pub(super) fn record_fpdu(&mut self, segment: &DdpSegment, start: StreamPosition, packet_meta: &PacketMeta<'_>) {
+    pub(super) fn record_fpdu(
+        &mut self,
+        (header, segment): (FpduHeader, &DdpSegment),
+        start: StreamPosition,
+        packet_meta: &PacketMeta<'_>,
+    ) {
+        if self.checks_lengths() {
+            self.check_send_length(segment);
+            if self.sink.records_events() {
+                self.check_tagged_length(segment);
+                self.keep_write();
+            }
+        }
         self.confirm_fpdu_before();
         let (frame, time) = (packet_meta.last_frame(), packet_meta.time);
-        self.own.last_fpdu = Some(DecodedFpdu { opcode: segment.opcode, start, frame, time });
+        self.own.last_fpdu =
+            Some(DecodedFpdu { segment: *segment, header, tail: FpduTail::UNKNOWN, start, frame, time });
     }
 
     /// Handles an FPDU of a wrong length, and reports it if it is certain. Its content shows nothing else.
@@ -120,7 +303,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         if let Some(fault) = fault {
             self.fault(fault, packet_meta);
         }
-        if let Some(attribution) = self.own.withdraw_fpdu(fpdu.opcode, fpdu.start) {
+        if let Some(attribution) = self.own.withdraw_fpdu(fpdu.segment.opcode, fpdu.start) {
             self.sink.event(packet_meta, IwarpEvent::Misframed(attribution));
         }
     }

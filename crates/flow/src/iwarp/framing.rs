@@ -17,7 +17,7 @@ use super::fpdu_sink::{IwarpFpduSink, IwarpSharedState};
 use super::markers::MpaMarkerPositions;
 use super::messages::IwarpMessageReassembler;
 use super::mpa_recognition;
-use super::partial_fpdu::{FpduCrcCheckState, PartialFpdu};
+use super::partial_fpdu::{FpduCrcCheckState, FpduTail, PartialFpdu};
 use super::segment_faults;
 use super::startup_faults;
 use super::stream_byte_cursor::StreamByteCursor;
@@ -404,9 +404,18 @@ impl MpaStreamDeframer {
         {
             let fpdu = cursor.take(length as u32);
             self.last_fpdu_start = Some(fpdu.at);
-            out.record_fpdu(&segment, fpdu.at, &fpdu.meta);
+            out.record_fpdu((header, &segment), fpdu.at, &fpdu.meta);
             self.lose_fpdu(false, fpdu.bytes.len() as u64, fpdu.meta, out);
             return true;
+        }
+        let checks_length = self.is_proven && self.state.is_at_certain_fpdu() && out.checks_lengths();
+        let (mut header, mut ulpdu_length, mut payload) = (header, ulpdu_length, payload);
+        if checks_length {
+            header = out.with_whole_words(header, &segment, cursor.meta);
+            ulpdu_length = usize::from(header.ulpdu_length);
+            payload = CapturedSlice::new(cursor.bytes, cursor.length as usize, 0)
+                .skip_bytes(FpduHeader::LENGTH + segment.header_length())
+                .with_length(ulpdu_length - segment.header_length());
         }
         let covered = length - RunningFpduCrc::LENGTH;
         let is_accepted = match (out.shared.crc_use, cursor.bytes.get(..covered), cursor.bytes.get(covered..length)) {
@@ -426,7 +435,7 @@ impl MpaStreamDeframer {
         };
         self.last_fpdu_start = Some(cursor.at);
         self.resolve_unconfirmed_fpdu(true, out);
-        out.record_fpdu(&segment, cursor.at, &cursor.meta);
+        out.record_fpdu((header, &segment), cursor.at, &cursor.meta);
         let end = if is_accepted { None } else { self.check_ulpdu_length(cursor, header, out) };
         let fpdu = cursor.take(end.unwrap_or(length) as u32);
         if !is_accepted {
@@ -436,8 +445,10 @@ impl MpaStreamDeframer {
             return true;
         }
         let pad = fpdu.bytes.get(FpduHeader::LENGTH + ulpdu_length..covered).unwrap_or_default();
-        if self.reports_faults() && pad.iter().any(|byte| *byte != 0) && may_end_fpdu(cursor) {
-            out.fault(RdmapFault::Pad(segment_faults::pad_value(pad)), fpdu.meta);
+        let pad = self.reports_faults().then(|| segment_faults::pad_value(pad)).filter(|pad| *pad != 0);
+        let pad = pad.filter(|_| may_end_fpdu(cursor));
+        if let Some(pad) = pad.filter(|_| !checks_length) {
+            out.fault(RdmapFault::Pad(pad), fpdu.meta);
         }
         let payload_at = fpdu.at + (FpduHeader::LENGTH + segment.header_length()) as u64;
         let length = payload.length as u32;
@@ -450,6 +461,14 @@ impl MpaStreamDeframer {
             meta: fpdu.meta,
             times: FrameTimeRange::at(fpdu.meta.time),
         });
+        if checks_length {
+            let mut tail = FpduTail::UNKNOWN;
+            if let Some(covered) = fpdu.bytes.get(..covered) {
+                tail = FpduTail::EMPTY;
+                tail.append(covered);
+            }
+            out.end_fpdu(tail, pad, fpdu.meta);
+        }
         true
     }
 
@@ -507,7 +526,7 @@ impl MpaStreamDeframer {
             confidence,
             is_aligned,
             crc_field: [0; RunningFpduCrc::LENGTH],
-            pad: 0,
+            tail: FpduTail::EMPTY,
             captured_bytes: 0,
             header_frames: FpduHeaderFrames::default(),
         });
@@ -568,7 +587,6 @@ impl MpaStreamDeframer {
         if fpdu.processed_bytes >= ulpdu_end {
             let pad = cursor.take(max_length.min((crc_at - fpdu.processed_bytes) as u32));
             fpdu.update_crc(&pad);
-            fpdu.pad = fpdu.pad << (8 * pad.bytes.len()) | segment_faults::pad_value(pad.bytes);
             fpdu.processed_bytes += pad.length as usize;
             self.attribute_frame(&pad, cursor);
             return;
@@ -698,11 +716,16 @@ impl MpaStreamDeframer {
             }
             return self.drop_fpdu(captured, data.meta, out);
         };
+        let is_certain = self.is_proven && fpdu.confidence == FpduConfidence::Certain;
+        let header = match is_certain && out.checks_lengths() {
+            true => out.with_whole_words(header, &segment, data.meta),
+            false => header,
+        };
         (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
         let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
         let at = data.at + u64::from(data.length);
         self.resolve_unconfirmed_fpdu(true, out);
-        out.record_fpdu(&segment, self.last_fpdu_start.unwrap_or_default(), &data.meta);
+        out.record_fpdu((header, &segment), self.last_fpdu_start.unwrap_or_default(), &data.meta);
         if payload_length == 0 {
             let payload = DdpSegmentPayload {
                 segment: &segment,
@@ -762,13 +785,25 @@ impl MpaStreamDeframer {
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         let is_accepted = !matches!(crc_result, Some((_, false)));
         let is_certain = self.reports_faults() && fpdu.confidence == FpduConfidence::Certain;
-        if fpdu.pad != 0 && is_accepted && is_certain && may_end_fpdu(rest) {
-            out.fault(RdmapFault::Pad(fpdu.pad), packet_meta);
+        let checks_length = is_certain && out.checks_lengths() && may_end_fpdu(rest);
+        let pad = fpdu.tail.last(header.pad()).filter(|pad| *pad != 0 && is_accepted && is_certain);
+        let pad = pad.filter(|_| may_end_fpdu(rest));
+        if let Some(pad) = pad.filter(|_| !checks_length) {
+            out.fault(RdmapFault::Pad(pad), packet_meta);
         }
         match crc_result {
             Some((_, false)) => {
                 out.shared.counts.refused_bytes += fpdu.captured_bytes;
-                out.refused_fpdu(is_certain, packet_meta);
+                let fault = match fpdu.crc_check {
+                    FpduCrcCheckState::Running(crc) if is_certain && out.records_events() => {
+                        segment_faults::padded_length_fault(header, crc, fpdu.crc_field)
+                    }
+                    _ => None,
+                };
+                out.refused_fpdu(is_certain && fault.is_none(), packet_meta);
+                if let Some(fault) = fault {
+                    out.fault(fault, packet_meta);
+                }
                 if fpdu.is_buffered {
                     self.payload_buffer.reject(UndecodedReason::BadCrc, out);
                 } else {
@@ -781,6 +816,9 @@ impl MpaStreamDeframer {
             }
             _ if fpdu.is_buffered => self.payload_buffer.deliver(&segment, length, out),
             _ => {}
+        }
+        if checks_length {
+            out.end_fpdu(fpdu.tail, pad, packet_meta);
         }
     }
 
@@ -889,7 +927,7 @@ impl MpaStreamDeframer {
 
     /// Ends the direction: nothing more will come.
     pub(super) fn finish(&mut self, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
-        let MpaFramingState::Fpdu(fpdu) = &self.state else { return out.confirm_fpdu_before() };
+        let MpaFramingState::Fpdu(fpdu) = &self.state else { return out.confirm_all() };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         out.shared.counts.unknown += 1;

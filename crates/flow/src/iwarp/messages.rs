@@ -19,6 +19,7 @@ use nfsrdma_dissectors::xdr::roundup;
 use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::{IwarpEvent, IwarpEventSink};
 use super::outstanding_rdma_read::OutstandingRdmaRead;
+use super::partial_fpdu::FpduTail;
 use super::segment_faults::{DdpSegmentOrder, QUEUES};
 use crate::count_categories::UndecodedReason;
 use crate::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
@@ -174,11 +175,54 @@ struct LastTaggedSegment {
 /// An FPDU whose headers were decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecodedFpdu {
-    pub(super) opcode: RdmapOpcode,
+    pub(super) segment: DdpSegment,
+    pub(super) header: FpduHeader,
+    /// Unknown before it ends.
+    pub(super) tail: FpduTail,
     pub(super) start: StreamPosition,
     /// Frame of its header.
     pub(super) frame: FrameNumber,
     pub(super) time: Timestamp,
+}
+
+impl DecodedFpdu {
+    /// Returns the length in bytes of a ULPDU that ends this much later or earlier in the same FPDU, unless its padding
+    /// would not be zero: RFC 5044 section 4.1.
+    pub(super) fn other_length(&self, change: i64) -> Option<u16> {
+        let ulpdu_length = u16::try_from(i64::from(self.header.ulpdu_length).checked_add(change)?).ok()?;
+        let other = FpduHeader { ulpdu_length };
+        (change != 0
+            && other.fpdu_length() == self.header.fpdu_length()
+            && self.tail.last(other.pad()).is_none_or(|pad| pad == 0))
+        .then_some(ulpdu_length)
+    }
+
+    /// Returns the length in bytes of the ULPDU with which its message, of `length` bytes, has as many as it must have;
+    /// `None` for a message with the roundup of its data, which a sender may have added.
+    pub(super) fn length_of_message(&self, length: u64, expected: u64) -> Option<u16> {
+        let has_roundup = length > expected && length % 4 == 0;
+        self.other_length(expected.wrapping_sub(length) as i64).filter(|_| !has_roundup)
+    }
+
+    /// Returns the end of its payload, which begins at an offset.
+    pub(super) fn end_of(&self, offset: u64) -> u64 {
+        let payload_length = u64::from(self.header.ulpdu_length).saturating_sub(self.segment.header_length() as u64);
+        offset.wrapping_add(payload_length)
+    }
+}
+
+/// Deviation of an FPDU that counts if its length is right.
+#[derive(Debug)]
+pub(super) struct UnconfirmedFault {
+    pub(super) fault: RdmapFault,
+    pub(super) frame: FrameNumber,
+    pub(super) time: Timestamp,
+}
+
+impl UnconfirmedFault {
+    pub(super) fn new(fault: RdmapFault, packet_meta: PacketMeta<'_>) -> Self {
+        Self { fault, frame: packet_meta.last_frame(), time: packet_meta.time }
+    }
 }
 
 /// State of the messages of one direction.
@@ -204,8 +248,10 @@ pub(super) struct IwarpMessageReassembler {
     pub(super) order: Option<Box<DdpSegmentOrder>>,
     /// The last FPDU whose headers were decoded.
     pub(super) last_fpdu: Option<DecodedFpdu>,
-    /// Deviation that counts if the length of that FPDU is right, with its frame and time.
-    pub(super) unconfirmed_fault: Option<Box<(RdmapFault, FrameNumber, Timestamp)>>,
+    /// Deviation that counts if the length of that FPDU is right.
+    pub(super) unconfirmed_fault: Option<Box<UnconfirmedFault>>,
+    /// The ends of RDMA Writes before it, until the Reply confirms their lengths, with such deviations.
+    pub(super) ended_writes: VecDeque<(DecodedFpdu, Option<Box<UnconfirmedFault>>)>,
     /// Number of the last message of each queue; 0 before the first (RFC 5041 section 4.3).
     pub(super) last_numbers: [DdpMessageSequenceNumber; QUEUES],
 }
@@ -259,6 +305,7 @@ impl IwarpMessageReassembler {
         self.outstanding_reads.capacity() * size_of::<OutstandingRdmaRead>()
             + self.sent_messages.capacity() * size_of::<DeliveredRdmapSend>()
             + self.chunk_data.capacity() * size_of::<TaggedFpduRun>()
+            + self.ended_writes.capacity() * size_of::<(DecodedFpdu, Option<Box<UnconfirmedFault>>)>()
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
@@ -277,7 +324,7 @@ impl IwarpMessageReassembler {
         self.last_tagged.is_some_and(|last| last.stag == stag && last.next_offset == offset as u32)
     }
 
-    /// Drops the message of which the last FPDU, of this opcode and from this position on, is a part. If it was
+    /// Drops the message of which an FPDU, of this opcode and from this position on, is a part. If it was
     /// delivered, or its data were, returns their attribution.
     #[cold]
     pub(super) fn withdraw_fpdu(&mut self, opcode: RdmapOpcode, start: StreamPosition) -> Option<RdmaAttribution> {
@@ -292,11 +339,43 @@ impl IwarpMessageReassembler {
                 newest.map(|sent| sent.attribution)
             }
             RdmapOpcode::WRITE | RdmapOpcode::READ_RESPONSE => {
-                let newest = self.chunk_data.back().filter(|run| run.range.end > start);
-                newest.map(|run| run.attribution)
+                let run = self.chunk_data.get(self.chunk_data.partition_point(|run| run.range.end <= start));
+                let is_in = |run: &&TaggedFpduRun| run.range.start <= start + MAX_TAGGED_HEADER_BYTES;
+                run.filter(is_in).map(|run| run.attribution)
             }
             _ => None,
         }
+    }
+
+    /// Returns the bytes between the Send in reassembly and a segment that continues it; a negative number if they
+    /// overlap.
+    #[inline]
+    pub(super) fn send_gap_before(&self, segment: &DdpSegment) -> Option<i64> {
+        let DdpSegmentDestination::Untagged { number, offset, .. } = segment.target else { return None };
+        let IwarpSendReassembly { message, message_number, is_open, .. } = &self.send_reassembly;
+        (*is_open && *message_number == number && segment.opcode.is_send())
+            .then(|| i64::from(offset) - message.length as i64)
+    }
+
+    /// Appends the bytes to the Send in reassembly that its last FPDU has behind its ULPDU, or removes those that are
+    /// not of the ULPDU: the next segment shows its length.
+    #[cold]
+    pub(super) fn resize_send(&mut self, fpdu: &DecodedFpdu, change: i64) {
+        let message = &mut self.send_reassembly.message;
+        let length = message.length.saturating_add_signed(change as isize);
+        let is_whole = message.gaps.is_empty() && message.bytes.len() == message.length;
+        match fpdu.tail.last(fpdu.header.pad()) {
+            Some(pad) if is_whole && change > 0 => {
+                let [_, pad @ ..] = pad.to_be_bytes();
+                let pad = pad.get(pad.len() - fpdu.header.pad()..).unwrap_or_default();
+                message.bytes.extend(pad.iter().take(length - message.length));
+            }
+            _ if change > 0 => add_gap(&mut message.gaps, message.length as u64..length as u64),
+            _ if is_whole => message.bytes.truncate(length),
+            // The bytes that remain are the first of those behind.
+            _ => return,
+        }
+        message.length = length;
     }
 
     /// Processes payload of a segment that this side sent.

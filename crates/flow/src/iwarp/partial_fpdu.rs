@@ -9,6 +9,31 @@ use super::fpdu_payload_buffering::FpduHeaderFrames;
 use super::fpdu_search::{FpduConfidence, MAX_HEADER_BYTES};
 use super::stream_byte_cursor::StreamByteCursor;
 
+/// The end of a ULPDU and its padding: the last eight bytes as a big-endian number, unless some were not captured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FpduTail(Option<u64>);
+
+impl FpduTail {
+    pub(super) const UNKNOWN: Self = Self(None);
+    pub(super) const EMPTY: Self = Self(Some(0));
+
+    /// Adds the bytes that follow.
+    #[inline]
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        let Some(before) = self.0 else { return };
+        self.0 = Some(match bytes.last_chunk() {
+            Some(last) => u64::from_be_bytes(*last),
+            None => bytes.iter().fold(before, |tail, byte| tail << 8 | u64::from(*byte)),
+        });
+    }
+
+    /// Returns the last bytes, at most three, as a big-endian number.
+    pub(super) fn last(self, count: usize) -> Option<u32> {
+        let mask = !(u64::MAX << (8 * count.min(3)));
+        self.0.map(|tail| (tail & mask) as u32)
+    }
+}
+
 /// State of the CRC check of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FpduCrcCheckState {
@@ -37,8 +62,8 @@ pub(super) struct PartialFpdu {
     /// `true` if a TCP segment begins with it.
     pub(super) is_aligned: bool,
     pub(super) crc_field: [u8; RunningFpduCrc::LENGTH],
-    /// Captured bytes of its padding, as a big-endian number.
-    pub(super) pad: u32,
+    /// Its last bytes so far, without its CRC.
+    pub(super) tail: FpduTail,
     pub(super) captured_bytes: u64,
     /// Frames of its header bytes whose payload is still to come.
     pub(super) header_frames: FpduHeaderFrames,
@@ -69,6 +94,11 @@ impl PartialFpdu {
     /// Adds bytes that its CRC covers.
     pub(super) fn update_crc(&mut self, bytes: &StreamByteCursor<'_>) {
         self.captured_bytes += bytes.bytes.len() as u64;
+        if bytes.is_cut() {
+            self.tail = FpduTail::UNKNOWN
+        } else {
+            self.tail.append(bytes.bytes)
+        }
         match &mut self.crc_check {
             FpduCrcCheckState::Running(_) if bytes.is_cut() => self.crc_check = FpduCrcCheckState::Missing,
             FpduCrcCheckState::Running(crc) => *crc = crc.append(bytes.bytes),

@@ -97,6 +97,34 @@ fn length_by_crc(fpdu: &[u8]) -> Option<u16> {
     })
 }
 
+/// Returns the deviation of an FPDU of `crc`, whose CRC field is right with the ULPDU_Length of less or more padding.
+#[cold]
+pub(super) fn padded_length_fault(
+    header: FpduHeader,
+    crc: RunningFpduCrc,
+    field: [u8; RunningFpduCrc::LENGTH],
+) -> Option<RdmapFault> {
+    let covered = header.fpdu_length() - RunningFpduCrc::LENGTH;
+    // CRCs are linear: the difference of two is the CRC of the difference, without that of zeros.
+    let with_zeros = |begin: [u8; FpduHeader::LENGTH]| {
+        let zeros = [0; 256];
+        let mut crc = RunningFpduCrc::compute(&begin);
+        let mut remaining = covered - begin.len();
+        while let Some(piece) = zeros.get(..remaining.min(zeros.len())).filter(|piece| !piece.is_empty()) {
+            crc = crc.append(piece);
+            remaining -= piece.len();
+        }
+        u32::from_le_bytes(crc.to_wire_bytes())
+    };
+    let sought = u32::from_le_bytes(crc.to_wire_bytes()) ^ u32::from_le_bytes(field) ^ with_zeros([0, 0]);
+    let others = (-3..=3).filter_map(|change| header.ulpdu_length.checked_add_signed(change));
+    let announced = header.ulpdu_length;
+    others
+        .filter(|length| FpduHeader { ulpdu_length: *length }.fpdu_length() == header.fpdu_length())
+        .find(|length| *length != announced && with_zeros((length ^ announced).to_be_bytes()) == sought)
+        .map(|length| RdmapFault::UlpduLength { announced, length })
+}
+
 /// Returns the deviation of an RDMA Read Request, at a known position, whose ULPDU_Length is not that of all such
 /// requests, or its wrong CRC. `cursor` are the bytes from there on.
 #[cold]
@@ -204,7 +232,7 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
         _ => None,
     };
     let length = payload.length;
-    let has_wrong_length = has_own_header && opcode.fixed_length().is_some_and(|fixed| length != fixed);
+    let fixed_length = opcode.fixed_length().filter(|fixed| has_own_header && length != *fixed);
     let is_reserved_used = ddp.reserved != 0 || rdmap.reserved != 0;
     let mut faults = [
         (ddp.version != DdpControl::VERSION).then_some(RdmapFault::DdpVersion(ddp.version)),
@@ -212,12 +240,23 @@ fn header_fault(ulpdu: CapturedSlice<'_>) -> Option<RdmapFault> {
         is_reserved_used.then_some(RdmapFault::ReservedBits { ddp: ddp.reserved, rdmap: rdmap.reserved }),
         queue_fault,
         offset,
-        has_wrong_length.then_some(RdmapFault::HeaderLength { opcode, length: length as u32 }),
+        fixed_length.map(|fixed| fixed_length_fault(opcode, fixed, (ulpdu.length, length))),
     ]
     .into_iter()
     .flatten();
     let first = faults.next()?;
     faults.next().is_none().then_some(first)
+}
+
+/// Returns the deviation of a message that does not have the length in bytes of its opcode: of ULPDU_Length if the FPDU
+/// has room for that length, and no more. `lengths` are those of the ULPDU and of the message in it.
+fn fixed_length_fault(opcode: RdmapOpcode, fixed: usize, (ulpdu, length): (usize, usize)) -> RdmapFault {
+    let headers = [ulpdu, ulpdu - length + fixed].map(|length| FpduHeader { ulpdu_length: length as u16 });
+    let [announced, other] = headers;
+    match announced.fpdu_length() == other.fpdu_length() {
+        true => RdmapFault::UlpduLength { announced: announced.ulpdu_length, length: other.ulpdu_length },
+        false => RdmapFault::HeaderLength { opcode, length: length as u32 },
+    }
 }
 
 /// A message whose last segment is still to come.
@@ -255,6 +294,8 @@ pub(super) struct DdpSegmentOrder {
     /// Next number of each queue, if known.
     next_numbers: [Option<DdpMessageSequenceNumber>; QUEUES],
     open: Option<UnfinishedDdpMessage>,
+    /// The message that ended with the last segment.
+    ended: Option<UnfinishedDdpMessage>,
 }
 
 impl DdpSegmentOrder {
@@ -267,6 +308,7 @@ impl DdpSegmentOrder {
             knows_open: true,
             next_numbers: [Some(DdpMessageSequenceNumber(1)); QUEUES],
             open: None,
+            ended: None,
         }
     }
 
@@ -285,6 +327,22 @@ impl DdpSegmentOrder {
         self.first_of.is_some()
     }
 
+    /// Returns the bytes between the last segment and one that continues its message, or another RDMA Write to the same
+    /// memory; a negative number if they overlap.
+    pub(super) fn gap_before(&self, segment: &DdpSegment) -> Option<i64> {
+        let (target, start) = message_place(segment);
+        let before = self.open.or(self.ended.filter(|ended| ended.opcode == RdmapOpcode::WRITE));
+        let before = before.filter(|before| before.target == target && before.opcode == segment.opcode)?;
+        Some(start.wrapping_sub(before.next) as i64)
+    }
+
+    /// Moves the end of the open message: the length of its last segment was wrong.
+    pub(super) fn resize_open(&mut self, change: i64) {
+        if let Some(open) = &mut self.open {
+            open.next = open.next.wrapping_add_signed(change);
+        }
+    }
+
     /// Returns the deviation of a segment, at the first part of its payload. `reads` are the RDMA Reads of the
     /// receiver, if all of them are known. `is_peer_silent`: the receiver has sent no FPDU since its start-up frame.
     pub(super) fn check(
@@ -298,14 +356,9 @@ impl DdpSegmentOrder {
         }
         let is_first_of_responder = self.first_of.take() == Some(MpaStartupFrameKind::Reply);
         let start_fault = (is_first_of_responder && is_peer_silent).then_some(RdmapFault::ResponderFirst);
-        let DdpSegment { opcode, is_last, target, .. } = *payload.segment;
+        let DdpSegment { opcode, is_last, .. } = *payload.segment;
         let length = u64::from(payload.length);
-        let (target, start) = match target {
-            DdpSegmentDestination::Tagged { stag, offset } => (DdpMessageTarget::Tagged(stag), offset),
-            DdpSegmentDestination::Untagged { queue, number, offset } => {
-                (DdpMessageTarget::Untagged(queue, number), u64::from(offset))
-            }
-        };
+        let (target, start) = message_place(payload.segment);
         let open = self.open.take();
         let is_next_part = open.is_some_and(|open| open.target == target && open.opcode == opcode);
         let fault = match open {
@@ -332,7 +385,7 @@ impl DdpSegmentOrder {
         {
             *next = Some(DdpMessageSequenceNumber(number.0.wrapping_add(u32::from(is_last))));
         }
-        self.open = (!is_last).then_some(message);
+        (self.open, self.ended) = if is_last { (None, Some(message)) } else { (Some(message), None) };
         self.knows_open |= is_last;
         match (start_fault.or(fault), response_fault) {
             // Another sink in the middle of a response.
@@ -351,6 +404,16 @@ impl DdpSegmentOrder {
                 Some(RdmapFault::MessageOffset { offset: offset as u32, expected: 0 })
             }
             _ => None,
+        }
+    }
+}
+
+/// Returns the message of a segment, and the offset of its first byte.
+fn message_place(segment: &DdpSegment) -> (DdpMessageTarget, u64) {
+    match segment.target {
+        DdpSegmentDestination::Tagged { stag, offset } => (DdpMessageTarget::Tagged(stag), offset),
+        DdpSegmentDestination::Untagged { queue, number, offset } => {
+            (DdpMessageTarget::Untagged(queue, number), u64::from(offset))
         }
     }
 }

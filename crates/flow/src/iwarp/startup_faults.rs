@@ -34,16 +34,18 @@ pub(super) fn startup_fault(frame: &MpaStartupFrame, request: Option<&MpaStartup
     if frame.is_request_rejected {
         return Some(MpaStartupFault::RejectedRequest);
     }
+    let request = request
+        .filter(|request| frame.kind == MpaStartupFrameKind::Reply && request.kind == MpaStartupFrameKind::Request);
     if announces_enhanced && revision < ENHANCED_REVISION {
-        return Some(MpaStartupFault::EnhancedRevision(revision));
+        let requested = request.map(|request| request.revision);
+        return Some(MpaStartupFault::EnhancedRevision { revision, requested });
     }
     if announces_enhanced && frame.length < MpaStartupFrame::FIXED_LENGTH + MpaEnhancedConnectionData::LENGTH {
         return Some(MpaStartupFault::NoEnhancedData);
     }
-    let request = request
-        .filter(|request| frame.kind == MpaStartupFrameKind::Reply && request.kind == MpaStartupFrameKind::Request)?;
+    let request = request?;
     // RFC 5044 appendix C: revision 0 is that of the RDMA Consortium, which peers of revision 1 may answer.
-    if revision != request.revision && ![revision, request.revision].contains(&0) {
+    if revision != request.revision && !matches!((request.revision, revision), (0, 1) | (1, 0)) {
         return Some(MpaStartupFault::Revision { requested: request.revision, replied: revision });
     }
     if announces_enhanced != request.announces_enhanced {

@@ -4,6 +4,7 @@
 //! Call offers all of the range (RFC 8166 section 3.4.3).
 
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 
 use nfsrdma_dissectors::memory_handle::Handle;
 
@@ -61,6 +62,25 @@ impl ConnectionRpcState {
 
     pub(crate) fn has_handle(&self, side: ConnectionSideAOrB, handle: Handle) -> bool {
         self.handles.contains_key(&(side, handle))
+    }
+
+    /// Returns the latest segment that contains a byte of the side's memory, and its bytes with data according to the
+    /// Reply.
+    pub(crate) fn memory_at(
+        &self,
+        transactions: &TrackedTransactionTable,
+        side: ConnectionSideAOrB,
+        handle: Handle,
+        offset: u64,
+    ) -> Option<(Range<u64>, Option<u32>)> {
+        let segments = self.handles.get(&(side, handle))?.candidates_at(offset).filter_map(|candidate| {
+            let segment = transactions.get(candidate.key)?.segment_at(candidate.segment_index)?;
+            let is_there = segment.handle == handle && segment.contains_range(offset, 1);
+            let end = segment.offset.saturating_add(segment.length.into());
+            is_there.then_some((candidate.key, segment.offset..end, segment.returned_length))
+        });
+        let (_, range, returned) = segments.max_by_key(|(key, ..)| *key)?;
+        Some((range, returned))
     }
 
     /// Returns the advertised segment that contains a range of the side's memory, or in which it begins if other

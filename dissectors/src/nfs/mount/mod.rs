@@ -20,7 +20,7 @@ pub type HostOrGroupName<'a> = Text<'a, 255>;
 crate::xdr! { "mount";
     /// The status of fhstatus: 0, or a UNIX error number; only portable numbers have names here. RFC 1094 section
     /// A.4.2.
-    enum FhstatusCode {
+    open_enum FhstatusCode {
         /// Name from RFC 1813 section 5.2.1.
         MNT_OK = 0,
         EPERM = 1,
@@ -47,7 +47,7 @@ crate::xdr! { "mount";
 
     /// Authentication flavors of a server: those of RPC (RFC 5531 section 8.2), and pseudo flavors, each for a
     /// mechanism and a service of RPCSEC_GSS (RFC 7530 section 3.2.1.1).
-    enum MountAuthFlavor {
+    open_enum MountAuthFlavor {
         AUTH_NONE = 0,
         AUTH_SYS = 1,
         AUTH_SHORT = 2,

@@ -6,7 +6,7 @@ use crate::xdr::{Opaque, Void, XdrLinkedList};
 
 crate::xdr! { "portmap";
     /// The values of prot. RFC 1833 section 3.1.
-    enum Prot { IPPROTO_TCP = 6, IPPROTO_UDP = 17 }
+    open_enum Prot { IPPROTO_TCP = 6, IPPROTO_UDP = 17 }
 
     /// mapping. RFC 1833 section 3.1.
     struct Mapping { prog: Program, vers: u32 => "portmap.version", prot: Prot => "portmap.proto", port: u32 }

@@ -7,7 +7,7 @@ use crate::xdr::{Text, Void, XdrLinkedList};
 
 crate::xdr! { "portmap";
     /// Transport semantics. RFC 1833 section 2.1.
-    enum NetconfigSemantics { NC_TPI_CLTS = 1, NC_TPI_COTS = 2, NC_TPI_COTS_ORD = 3, NC_TPI_RAW = 4 }
+    open_enum NetconfigSemantics { NC_TPI_CLTS = 1, NC_TPI_COTS = 2, NC_TPI_COTS_ORD = 3, NC_TPI_RAW = 4 }
 
     /// rpcb_entry: an address of a program, and its transport. RFC 1833 section 2.1.
     struct RpcbEntry<'a> {

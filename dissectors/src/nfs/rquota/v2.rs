@@ -6,7 +6,7 @@ use crate::xdr::Void;
 
 crate::xdr! { "rquota";
     /// Type of a quota.
-    enum QuotaType { RQUOTA_USRQUOTA = 0, RQUOTA_GRPQUOTA = 1 }
+    open_enum QuotaType { RQUOTA_USRQUOTA = 0, RQUOTA_GRPQUOTA = 1 }
 
     /// ext_getquota_args.
     struct ExtGetquotaArgs<'a> {

@@ -266,7 +266,7 @@ impl<'a, T: BitmapKeyedValue<'a, Names = N>, N: BitNames> Xdr<'a> for BitmapKeye
         let mut inner = *cursor;
         let values = Opaque::decode(cursor, T::VALUES, &mut NullFieldObserver);
         let has_item = |number| mask.contains(number);
-        if O::is_enabled() && (values.is_err() || observer.is_interested_in_items(T::VALUES, &has_item)) {
+        if O::checks_values() && (values.is_err() || observer.is_interested_in_items(T::VALUES, &has_item)) {
             // Decodes before a truncated opaque item is rejected, so that the items before the truncation are reported.
             let at = inner.position();
             let length = inner.word()?;

@@ -35,6 +35,11 @@ impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for OuterGroupOmittingObserver<
         O::is_enabled()
     }
 
+    #[inline(always)]
+    fn checks_values() -> bool {
+        O::checks_values()
+    }
+
     #[inline]
     fn is_interested_in(&mut self, field: &'static FieldDefinition, describe: fn(&mut FieldRegistry)) -> bool {
         self.observer.is_interested_in(field, describe)
@@ -79,6 +84,11 @@ impl<'a, O: FieldObserver<'a>> FieldObserver<'a> for OuterGroupOmittingObserver<
     #[inline]
     fn eligible_item(&mut self, item: DdpEligibleItem) {
         self.observer.eligible_item(item);
+    }
+
+    #[inline]
+    fn undefined(&mut self, field: &'static FieldDefinition, type_name: &'static str, value: u32) {
+        self.observer.undefined(field, type_name, value);
     }
 
     #[inline]

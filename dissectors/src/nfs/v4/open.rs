@@ -19,7 +19,7 @@ crate::xdr! { "nfs";
     }
 
     /// Access denied to others by OPEN. RFC 8881 section 18.16.1.
-    enum ShareDeny {
+    open_enum ShareDeny {
         OPEN4_SHARE_DENY_NONE = 0, OPEN4_SHARE_DENY_READ = 1, OPEN4_SHARE_DENY_WRITE = 2, OPEN4_SHARE_DENY_BOTH = 3,
     }
 

@@ -93,13 +93,13 @@ crate::xdr! { "nfs";
     }
 
     /// layouttype4. RFC 8881 section 3.3.13, RFC 8435, RFC 8154.
-    enum Layouttype4 {
+    open_enum Layouttype4 {
         LAYOUT4_NFSV4_1_FILES = 1, LAYOUT4_OSD2_OBJECTS = 2, LAYOUT4_BLOCK_VOLUME = 3,
         LAYOUT4_FLEX_FILES = 4, LAYOUT4_SCSI = 5,
     }
 
     /// acetype4. RFC 8881 section 6.2.1.1.
-    enum Acetype4 {
+    open_enum Acetype4 {
         ACE4_ACCESS_ALLOWED_ACE_TYPE = 0, ACE4_ACCESS_DENIED_ACE_TYPE = 1,
         ACE4_SYSTEM_AUDIT_ACE_TYPE = 2, ACE4_SYSTEM_ALARM_ACE_TYPE = 3,
     }

@@ -136,11 +136,11 @@ fn part(sender: &mut Sender, offset: u32, payload: &[u8]) {
 #[test]
 fn gaps_of_a_message_count_as_buffered_bytes_and_are_bounded() {
     let mut client = Sender::plain(false);
-    part(&mut client, 0, &[7]);
+    part(&mut client, 0, &[7; 4]);
     let mut bench = Bench::default();
     let mut held = Vec::new();
     for index in 1..=6000 {
-        part(&mut client, index * 3, &[7]);
+        part(&mut client, index * 5, &[7; 4]);
         if index % 1000 == 0 {
             let at = START + client.bytes.len() as u64;
             let bytes = client.take();
