@@ -71,8 +71,8 @@ pub fn cells(row: &ConnectionStats, glyphs: Glyphs) -> [String; COLUMNS.len()] {
     ]
 }
 
-/// Formats the credit grants, the smallest that limited calls and the largest: `16-64`, or `64` if they are the same; blank
-/// without any.
+/// Formats the credit grants, the smallest that limited calls and the largest: `16-64`, or `64` if they are the same;
+/// blank without any.
 pub fn grants_text((smallest, largest): (u32, u32)) -> String {
     match largest {
         0 => String::new(),

@@ -135,7 +135,7 @@ fn refused_or_wrong_reply_is_incomplete_everywhere() {
     }
 }
 
-/// RFC 5044 section 4.1: the bytes of an FPDU whose ULPDU_Length is wrong are no reply, whether or not rules are applied.
+/// RFC 5044 section 4.1: the bytes of an FPDU with a wrong ULPDU_Length are no reply, whether or not rules are applied.
 #[test]
 fn reply_of_wrong_ulpdu_length_is_missing() {
     let capture = case("reply-fpdu-too-short");

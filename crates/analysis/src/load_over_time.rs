@@ -194,8 +194,8 @@ impl CreditSeries {
         (most.in_flight, most.limit)
     }
 
-    /// Returns the smallest of the limits that were reached, and of that in force with the most calls in flight; 0 if none
-    /// is known.
+    /// Returns the smallest of the limits that were reached, and of that in force with the most calls in flight; 0 if
+    /// none is known.
     pub fn smallest_limit(&self) -> u32 {
         let reached = self.steps.steps().iter().filter(|step| step.at_limit_ns > 0).map(|step| step.limit);
         reached.chain([self.most_in_flight().1]).filter(|limit| *limit > 0).min().unwrap_or(0)
