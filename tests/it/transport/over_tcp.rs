@@ -245,12 +245,9 @@ fn a_denied_call_is_reported_with_a_remedy() {
     // RFC 5531 section 9: the words of a Reply after its XID.
     let turned_away: [(&[u32], &str); 2] = [
         // MSG_DENIED, AUTH_ERROR, AUTH_TOOWEAK.
-        (
-            &[1, 1, 1, 5],
-            "AUTH_ERROR, AUTH_TOOWEAK; the server refuses AUTH_SYS: check the security of the export (sec=)",
-        ),
+        (&[1, 1, 1, 5], "AUTH_ERROR, AUTH_TOOWEAK; check the security of the export (sec=)"),
         // MSG_ACCEPTED, AUTH_NONE, PROG_UNAVAIL.
-        (&[1, 0, 0, 0, 1], "an RPC server without NFS"),
+        (&[1, 0, 0, 0, 1], "an RPC server without the program"),
     ];
     for (words, expected) in turned_away {
         let mark = 0x8000_0000 | (words.len() as u32 * 4 + 4);
@@ -297,8 +294,9 @@ fn babble(mut stream: TcpStream, mut state: u64) -> Option<()> {
     }
 }
 
+/// It broke the protocol.
 #[test]
-fn a_server_with_unreadable_replies_is_exit_code_4() {
+fn server_with_unreadable_replies_is_faulty() {
     for seed in 0..20 {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let url = format!("tcp://{}/export", listener.local_addr().unwrap());
@@ -309,7 +307,7 @@ fn a_server_with_unreadable_replies_is_exit_code_4() {
         });
         let output = probe(&["--server", &url]);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(4), "{seed}: {said}");
+        assert_eq!(output.status.code(), Some(1), "{seed}: {said}");
         assert!(said.contains(" unreadable replies; check that an NFS server listens there"), "{said}");
     }
 }

@@ -13,6 +13,9 @@ use rustc_hash::FxHashSet;
 
 use super::super::rpc_header_splitting::{split_header, successful_results};
 
+/// Names in a directory.
+pub(super) type NameSet = FxHashSet<Box<[u8]>>;
+
 /// A listing that is being continued.
 #[derive(Debug)]
 pub(super) struct ListingContinuation {
@@ -23,7 +26,7 @@ pub(super) struct ListingContinuation {
     pub(super) first_sent: Instant,
     /// Names that the captured listing has and the live one not yet; `None` if the captured one has ended, so that all
     /// names are wanted.
-    pub(super) missing_names: Option<FxHashSet<Box<[u8]>>>,
+    pub(super) missing_names: Option<NameSet>,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -13,7 +13,6 @@ use nfsrdma_dissectors::nfs::v4::{self, Args, Operation, Readdir4Args};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder};
 use nfsrdma_rpc::TransportReply;
-use rustc_hash::FxHashSet;
 
 use super::super::dependencies::effects::OperationEffect;
 use super::super::recovery::is_repeatable;
@@ -22,7 +21,7 @@ use super::super::rpc_header_splitting::split_header;
 use super::super::run_error::ReplayRunError;
 use super::super::tolerance_rules;
 use super::listing_continuation::{
-    ListingContinuation, ListingPart, ListingPosition, has_delayed_entry, join_replies, listing_part,
+    ListingContinuation, ListingPart, ListingPosition, NameSet, has_delayed_entry, join_replies, listing_part,
 };
 use super::live_call_builder::LiveCallBuilder;
 use super::recorded_reply::{recorded_items, unprotected_reply};
@@ -174,7 +173,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         entry: &StepWindowEntry,
         step: &TraceStep<'_>,
         live: &ListingPart<'_>,
-    ) -> Result<Option<Option<FxHashSet<Box<[u8]>>>>, ReplayRunError> {
+    ) -> Result<Option<Option<NameSet>>, ReplayRunError> {
         let operations = &entry.description.operations;
         let listings = operations.iter().filter(|operation| **operation == Operation::READDIR).count();
         if !is_repeatable(operations) || listings > 1 {
