@@ -80,6 +80,7 @@ fn a_finding_is_under_its_field_in_its_message() {
         time: Timestamp::default(),
         count: 1,
         field,
+        value: None,
     };
     let (call, reply) = (&transaction.call, &transaction.reply);
     let findings = [
