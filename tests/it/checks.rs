@@ -484,6 +484,7 @@ fn a_new_finding_about_a_connection_is_a_difference() {
     let is_request = |bytes: &[u8]| bytes.get(66..).is_some_and(|data| data.starts_with(b"MPA ID Req Frame"));
     let request = frames.iter_mut().find(|frame| is_request(&frame.bytes)).unwrap();
     request.bytes[MPA_FLAGS] |= 0x01;
+    request.seal();
     folder.write("trace.pcap", &crate::tunnels::pcap(&frames));
     let said = ends(&run(&folder.0, &["trace.pcap"]), 1);
     assert!(said.contains("capture, finding: findings rdmap/startup: 0 → 1"), "{said}");

@@ -350,6 +350,7 @@ fn with_wrong_message_number() -> (Vec<Kept>, usize) {
         .unwrap();
     let (mut frames, frame) = (frames("siw-v42"), usize::try_from(frame).unwrap());
     frames[frame - 1].bytes[MESSAGE_NUMBER] += 1;
+    frames[frame - 1].seal();
     (frames, frame)
 }
 

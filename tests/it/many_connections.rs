@@ -143,6 +143,7 @@ fn a_connection_in_long_use_takes_a_few_tens_of_kilobytes() {
                         kept.bytes[place.end - 1] = 100 + one;
                     }
                 }
+                kept.seal();
                 number += 1;
                 flow.process_frame(&Kept { time: Timestamp(number * 10_000), ..kept }.frame(number as u64));
                 while flow.next_transaction().is_some() {}

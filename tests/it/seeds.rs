@@ -31,6 +31,7 @@ pub(crate) fn with_private_data_of(name: &str, file: &str, client: [u8; 4], serv
             && let Some(said) = sides.next()
         {
             kept.bytes[at + 4..at + 8].copy_from_slice(&said);
+            kept.seal();
         }
     }
     assert_eq!(sides.next(), None, "two messages have private data");

@@ -275,7 +275,9 @@ fn place_of(frames: &[Kept], transaction: &Transaction, which: RpcMessageKind) -
 
 fn flipped(frames: &[Kept], frame: u64, at: usize, mask: u8) -> Vec<(u64, Kept)> {
     let mut after = numbered(frames);
-    after[usize::try_from(frame).unwrap() - 1].1.bytes[at] ^= mask;
+    let (_, changed) = &mut after[usize::try_from(frame).unwrap() - 1];
+    changed.bytes[at] ^= mask;
+    changed.seal();
     after
 }
 

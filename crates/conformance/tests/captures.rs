@@ -375,20 +375,6 @@ fn several_lost_packets_break_no_rule() {
     }
 }
 
-/// Computes the checksum of a TCP segment in IPv4: RFC 9293 section 3.1. A segment with a wrong one is no data.
-fn seal(bytes: &mut [u8]) {
-    let tcp = 14 + usize::from(bytes[14] & 0xf) * 4;
-    let end = 14 + usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
-    bytes[tcp + 16..tcp + 18].fill(0);
-    let pseudo = [&bytes[26..34], &[0, 6], &((end - tcp) as u16).to_be_bytes()].concat();
-    let words = pseudo.chunks(2).chain(bytes[tcp..end].chunks(2));
-    let mut sum: u32 = words.map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    bytes[tcp + 16..tcp + 18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
-}
-
 #[test]
 fn a_damaged_fpdu_breaks_no_rule_about_messages() {
     let mut frames = frames_of("siw-v42-crc.pcap.gz");
@@ -402,7 +388,7 @@ fn a_damaged_fpdu_breaks_no_rule_about_messages() {
         let place = tcp_payload(&frames[*at].bytes).unwrap() + 40;
         let right = frames[*at].bytes.clone();
         frames[*at].bytes[place] ^= 4;
-        seal(&mut frames[*at].bytes);
+        frames[*at].seal();
         let (mut findings, _) = check_whole(&frames);
         let is_found = findings.iter().any(|finding| finding.rule.id == "rdmap/crc");
         assert!(is_found, "frame {}: {}", at + 1, describe(&findings.iter().collect::<Vec<_>>()));
@@ -578,7 +564,7 @@ fn a_connection_without_a_correct_crc_is_judged() {
         if !frame.bytes[payload..].starts_with(b"MPA ") {
             let end = frame.bytes.len();
             frame.bytes[end - 4..].fill(0);
-            seal(&mut frame.bytes);
+            frame.seal();
         }
     }
     let (findings, tallies) = check_whole(&frames);

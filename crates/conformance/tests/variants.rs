@@ -524,6 +524,7 @@ fn a_changed_field_is_named_by_the_right_rule() {
             let mut changed = frames.clone();
             let place = variant.at..variant.at + variant.bytes.len();
             changed[variant.frame].bytes[place].copy_from_slice(&variant.bytes);
+            changed[variant.frame].seal();
             let (_, findings) = read(&changed);
             total += 1;
             // An RDMA Read of the wrong place is one violation.
@@ -604,6 +605,7 @@ fn a_wrong_ulpdu_length_is_named() {
                         continue;
                     }
                     length.copy_from_slice(&value.wrapping_add_signed(difference).to_be_bytes());
+                    changed[*frame].seal();
                     let (_, findings) = read(&changed);
                     total += 1;
                     let bad: BTreeSet<&str> = { findings.iter() }

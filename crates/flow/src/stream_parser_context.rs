@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use nfsrdma_dissectors::memory_handle::Handle;
+use nfsrdma_dissectors::rpcrdma::Dialect;
 
 use super::borrowed_flow_state::BorrowedFlowState;
 use super::count_categories::UndecodedReason;
@@ -170,8 +171,8 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
         self.conversation.has_handle(self.sender.peer(), stag)
     }
 
-    fn carries_rpc(&self) -> bool {
-        self.conversation.is_rpc
+    fn sends_words(&self) -> bool {
+        self.conversation.dialect.is_some_and(|dialect| dialect != Dialect::Version2)
     }
 
     fn memory(&self, stag: Handle, offset: u64) -> Option<(Range<u64>, Option<u32>)> {

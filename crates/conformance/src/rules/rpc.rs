@@ -23,6 +23,10 @@ fn defined_values(transaction: &ConformanceTransaction<'_>, kind: RpcMessageKind
         }
         // A server may answer it with the results of another call.
         _ if kind == RpcMessageKind::Reply && super::sessions::is_false_retry(transaction) => return None,
+        // See rpc/wrong-result.
+        _ if kind == RpcMessageKind::Reply && transaction.summary.has_wrong_result(transaction.transaction) => {
+            return None;
+        }
         (Some(undefined), _) => {
             RuleVerdict::broken((undefined.to_string(), undefined.value)).at_field(undefined.field.name)
         }
@@ -50,8 +54,9 @@ pub(crate) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         section: "RFC 4506 sections 4.3, 4.4 and 4.15",
         requirement: "The enumerations and booleans in the results of a reply have values that their types define.",
-        explanation: "The client cannot decode the results, and most clients return an I/O error. Example: a WRITE reports a \
-            level of stability that does not exist: \"committed 7, which StableHow does not define\".",
+        explanation: "The client cannot decode the results, and most clients return an I/O error. If the rest of the results \
+            cannot be decoded either, they break rpc/wrong-result instead. Example: a WRITE reports a level of stability \
+            that does not exist: \"committed 7, which StableHow does not define\".",
         subjects: &[RequiredMessageProperty::Reply],
         suspects: &[RequiredMessageProperty::Undecodable],
         check: RuleCheck::Transaction(|transaction| defined_values(transaction, RpcMessageKind::Reply)),

@@ -31,6 +31,25 @@ impl StoredFrame {
     pub(crate) fn whole(&self) -> Frame<'_> {
         self.cut(usize::MAX)
     }
+
+    /// Corrects the checksum of a TCP segment in Ethernet and IPv4 after a change, as its sender would have: a receiver
+    /// drops a segment with a wrong one. RFC 9293 section 3.1.
+    pub(crate) fn seal(&mut self) {
+        let bytes = &mut self.bytes;
+        if bytes.get(12..14) != Some(&[8, 0]) || bytes.get(23) != Some(&6) {
+            return;
+        }
+        let tcp = 14 + usize::from(bytes[14] & 0xf) * 4;
+        let end = 14 + usize::from(u16::from_be_bytes([bytes[16], bytes[17]]));
+        bytes[tcp + 16..tcp + 18].fill(0);
+        let pseudo_header = [&bytes[26..34], &[0, 6], &((end - tcp) as u16).to_be_bytes()].concat();
+        let words = pseudo_header.chunks(2).chain(bytes[tcp..end].chunks(2));
+        let mut sum: u32 = words.map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0))).sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        bytes[tcp + 16..tcp + 18].copy_from_slice(&(!(sum as u16)).to_be_bytes());
+    }
 }
 
 fn folder() -> PathBuf {

@@ -383,7 +383,7 @@ fn skipped_bytes_are_no_wrong_length() {
 
 /// RFC 8166 section 4.3.2: data that a Reply has inline, but not to their end, are not missing in the Write chunk.
 #[test]
-fn truncated_inline_data_are_undecodable() {
+fn truncated_inline_data_are_wrong_results() {
     for kind in BOTH {
         for has_chunk in [false, true] {
             let mut scene = Scene::new(*kind);
@@ -395,7 +395,7 @@ fn truncated_inline_data_are_undecodable() {
             let end = inline.reply.rpc.len() - 20;
             inline.reply.rpc.truncate(end);
             scene.exchange(&inline);
-            expect(scene, &[], &["rpcrdma/undecodable"]);
+            expect(scene, &[], &["rpc/wrong-result"]);
         }
     }
 }

@@ -67,8 +67,9 @@ pub(crate) trait IwarpEventSink {
     /// header is valid.
     fn knows_memory(&self, stag: Handle) -> bool;
 
-    /// Returns `true` if the Sends are known to be messages of RPC over RDMA.
-    fn carries_rpc(&self) -> bool {
+    /// Returns `true` if the Sends are known to be messages of RPC-over-RDMA that consist of words: those of version 2
+    /// may be continued at any byte.
+    fn sends_words(&self) -> bool {
         false
     }
 

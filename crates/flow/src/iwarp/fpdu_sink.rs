@@ -9,9 +9,10 @@ use nfsrdma_dissectors::xdr::roundup;
 
 use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::{CrcUse, IwarpEvent, IwarpEventSink};
-use super::messages::{DecodedFpdu, IwarpMessageReassembler, UnconfirmedFault};
+use super::messages::{
+    DecodedFpdu, EndedWrite, FpduTail, IwarpMessageReassembler, UnconfirmedFault, UnconfirmedLengths,
+};
 use super::mpa_counts::MpaCounts;
-use super::partial_fpdu::FpduTail;
 use super::segment_faults::DdpSegmentOrder;
 use crate::connection_setup::SetUpFrame;
 use crate::count_categories::UndecodedReason;
@@ -76,7 +77,8 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     fn check_order(&mut self, payload: &DdpSegmentPayload<'_>) {
         let reads = self.peer.known_reads();
         let mut order = self.own.order.take().unwrap_or_default();
-        let is_peer_silent = self.peer.order.as_ref().is_some_and(|order| order.awaits_first_fpdu());
+        let is_peer_silent =
+            !self.is_peer_within_fpdu && self.peer.order.as_ref().is_some_and(|order| order.awaits_first_fpdu());
         let is_ordered = order.is_known();
         let is_untagged = matches!(payload.segment.target, DdpSegmentDestination::Untagged { .. });
         let is_response = payload.segment.opcode == RdmapOpcode::READ_RESPONSE;
@@ -92,7 +94,8 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         let Some(fault) = fault.filter(|_| payload.was_captured()) else { return };
         if self.own.last_fpdu.is_some() && !has_crcs && fault.is_of_response() {
             // Its length may be wrong instead: the FPDU behind it shows that.
-            self.own.unconfirmed_fault = Some(Box::new(UnconfirmedFault::new(fault, payload.meta)));
+            let unconfirmed = self.own.unconfirmed.get_or_insert_default();
+            unconfirmed.fault = Some(UnconfirmedFault::new(fault, payload.meta));
         } else {
             self.fault(fault, payload.meta);
         }
@@ -101,22 +104,24 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     /// Handles the beginning of an FPDU, which shows that the length of the FPDU before is right.
     #[inline]
     pub(super) fn confirm_fpdu_before(&mut self) {
-        let fault = self.own.unconfirmed_fault.take();
+        let fault = self.own.unconfirmed.as_mut().and_then(|unconfirmed| unconfirmed.fault.take());
         self.confirm(fault);
     }
 
     /// Handles the end of the direction.
     pub(super) fn confirm_all(&mut self) {
-        for (_, fault) in std::mem::take(&mut self.own.ended_writes) {
-            self.confirm(fault);
+        let Some(UnconfirmedLengths { fault, ended_writes }) = self.own.unconfirmed.take().map(|all| *all) else {
+            return;
+        };
+        for write in ended_writes {
+            self.confirm(write.unconfirmed);
         }
-        self.confirm_fpdu_before();
+        self.confirm(fault);
     }
 
     #[inline]
-    fn confirm(&mut self, fault: Option<Box<UnconfirmedFault>>) {
-        if let Some(fault) = fault {
-            let UnconfirmedFault { fault, frame, time } = *fault;
+    fn confirm(&mut self, fault: Option<UnconfirmedFault>) {
+        if let Some(UnconfirmedFault { fault, frame, time }) = fault {
             self.fault(fault, PacketMeta::new(&[frame], time));
         }
     }
@@ -127,8 +132,8 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         self.shared.crc_use == CrcUse::No
     }
 
-    /// Returns the header of an FPDU with the length of its ULPDU: messages of RPC over RDMA consist of words (RFC 4506
-    /// section 3), so that the last segment of a Send has no padding. Reports another length.
+    /// Returns the header of an FPDU with the length of its ULPDU: messages of RPC-over-RDMA version 1 consist of words
+    /// (RFC 4506 section 3), so that the last segment of a Send has no padding. Reports another length.
     pub(super) fn with_whole_words(
         &mut self,
         header: FpduHeader,
@@ -141,7 +146,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         let Some(length) = header.ulpdu_length.checked_add(missing as u16) else { return header };
         let other = FpduHeader { ulpdu_length: length };
         let is_other = missing > 0 && other.fpdu_length() == header.fpdu_length();
-        if !is_other || !segment.is_last || !segment.opcode.is_send() || !self.sink.carries_rpc() {
+        if !is_other || !segment.is_last || !segment.opcode.is_send() || !self.sink.sends_words() {
             return header;
         }
         self.fault(RdmapFault::UlpduLength { announced: header.ulpdu_length, length }, packet_meta);
@@ -158,7 +163,8 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
             return;
         };
         let Some(length) = last.other_length(change) else { return };
-        (self.own.last_fpdu, self.own.unconfirmed_fault) = (None, None);
+        self.own.last_fpdu = None;
+        self.own.drop_unconfirmed_fault();
         self.own.resize_send(&last, change);
         if let Some(order) = &mut self.own.order {
             order.resize_open(change);
@@ -171,13 +177,14 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     /// length.
     #[cold]
     fn check_tagged_length(&mut self, segment: &DdpSegment) {
+        let has_fault = self.own.unconfirmed_fault().is_some();
         let (Some(order), Some(last)) = (&mut self.own.order, &self.own.last_fpdu) else { return };
         let DdpSegmentDestination::Tagged { stag, offset } = segment.target else { return };
         let Some(change) = order.gap_before(segment) else { return };
         // Another RDMA Write may go to other memory that begins in the next word.
         if last.segment.is_last
             && change > 0
-            && self.own.unconfirmed_fault.is_none()
+            && !has_fault
             && self.sink.memory(stag, offset.wrapping_sub(1)).is_none_or(|(memory, _)| !memory.contains(&offset))
         {
             return;
@@ -211,7 +218,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     fn check_ended_fpdu(&mut self, pad: Option<u32>, packet_meta: PacketMeta<'_>) {
         let Some(last) = self.own.last_fpdu else { return };
         let DdpSegment { opcode, is_last, .. } = last.segment;
-        let unconfirmed = self.own.unconfirmed_fault.as_ref().map(|unconfirmed| unconfirmed.fault);
+        let unconfirmed = self.own.unconfirmed_fault();
         if let Some(RdmapFault::ResponseLength { length, requested }) = unconfirmed
             && let Some(length) = last.length_of_message(length, requested.into())
         {
@@ -221,7 +228,8 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
             let fault = RdmapFault::Pad(pad);
             // Another segment or the Reply shows which of the two is wrong.
             if unconfirmed.is_none() && (!is_last || opcode == RdmapOpcode::WRITE) {
-                self.own.unconfirmed_fault = Some(Box::new(UnconfirmedFault::new(fault, packet_meta)));
+                let unconfirmed = self.own.unconfirmed.get_or_insert_default();
+                unconfirmed.fault = Some(UnconfirmedFault::new(fault, packet_meta));
             } else {
                 self.fault(fault, packet_meta);
             }
@@ -234,8 +242,12 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     /// Compares the ends of RDMA Writes with the Reply, if there is one.
     #[cold]
     fn check_ended_writes(&mut self) {
-        for _ in 0..self.own.ended_writes.len() {
-            let Some((write, unconfirmed)) = self.own.ended_writes.pop_front() else { return };
+        let Some(unconfirmed) = &self.own.unconfirmed else { return };
+        for _ in 0..unconfirmed.ended_writes.len() {
+            let Some(ended) = self.own.unconfirmed.as_mut().and_then(|all| all.ended_writes.pop_front()) else {
+                return;
+            };
+            let EndedWrite { fpdu: write, unconfirmed } = ended;
             let returned = match write.segment.target {
                 DdpSegmentDestination::Tagged { stag, offset } => {
                     let memory = self.sink.memory(stag, offset);
@@ -246,7 +258,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
                 DdpSegmentDestination::Untagged { .. } => None,
             };
             let Some((written, returned)) = returned else {
-                self.own.ended_writes.push_back((write, unconfirmed));
+                self.own.unconfirmed.get_or_insert_default().ended_writes.push_back(ended);
                 continue;
             };
             match write.length_of_message(written, returned) {
@@ -264,13 +276,10 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     fn keep_write(&mut self) {
         let is_end = |last: &DecodedFpdu| last.segment.is_last && last.segment.opcode == RdmapOpcode::WRITE;
         let Some(last) = self.own.last_fpdu.filter(is_end) else { return };
-        let before = match self.own.ended_writes.len() {
-            MAX_ENDED_WRITES.. => self.own.ended_writes.pop_front(),
-            _ => None,
-        };
-        let unconfirmed = self.own.unconfirmed_fault.take();
-        self.own.ended_writes.push_back((last, unconfirmed));
-        self.confirm(before.and_then(|(_, unconfirmed)| unconfirmed));
+        let UnconfirmedLengths { fault, ended_writes } = &mut **self.own.unconfirmed.get_or_insert_default();
+        let oldest = if ended_writes.len() < MAX_ENDED_WRITES { None } else { ended_writes.pop_front() };
+        ended_writes.push_back(EndedWrite { fpdu: last, unconfirmed: fault.take() });
+        self.confirm(oldest.and_then(|oldest| oldest.unconfirmed));
     }
 
     /// Records an FPDU whose headers were decoded.
@@ -299,7 +308,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     pub(super) fn misframed_fpdu(&mut self, fpdu: DecodedFpdu, fault: Option<RdmapFault>) {
         let frames = [fpdu.frame];
         let packet_meta = PacketMeta::new(&frames, fpdu.time);
-        self.own.unconfirmed_fault = None;
+        self.own.drop_unconfirmed_fault();
         if let Some(fault) = fault {
             self.fault(fault, packet_meta);
         }

@@ -19,7 +19,6 @@ use nfsrdma_dissectors::xdr::roundup;
 use super::ddp_segment_payload::DdpSegmentPayload;
 use super::events::{IwarpEvent, IwarpEventSink};
 use super::outstanding_rdma_read::OutstandingRdmaRead;
-use super::partial_fpdu::FpduTail;
 use super::segment_faults::{DdpSegmentOrder, QUEUES};
 use crate::count_categories::UndecodedReason;
 use crate::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
@@ -172,6 +171,31 @@ struct LastTaggedSegment {
     start: StreamPosition,
 }
 
+/// The end of a ULPDU and its padding: the last four bytes as a big-endian number, unless some were not captured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FpduTail(Option<u32>);
+
+impl FpduTail {
+    pub(super) const UNKNOWN: Self = Self(None);
+    pub(super) const EMPTY: Self = Self(Some(0));
+
+    /// Adds the bytes that follow.
+    #[inline]
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        let Some(before) = self.0 else { return };
+        self.0 = Some(match bytes.last_chunk() {
+            Some(last) => u32::from_be_bytes(*last),
+            None => bytes.iter().fold(before, |tail, byte| tail << 8 | u32::from(*byte)),
+        });
+    }
+
+    /// Returns the last bytes, at most three, as a big-endian number.
+    pub(super) fn last(self, count: usize) -> Option<u32> {
+        let mask = !(u32::MAX << (8 * count.min(3)));
+        self.0.map(|tail| tail & mask)
+    }
+}
+
 /// An FPDU whose headers were decoded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DecodedFpdu {
@@ -212,7 +236,7 @@ impl DecodedFpdu {
 }
 
 /// Deviation of an FPDU that counts if its length is right.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct UnconfirmedFault {
     pub(super) fault: RdmapFault,
     pub(super) frame: FrameNumber,
@@ -223,6 +247,22 @@ impl UnconfirmedFault {
     pub(super) fn new(fault: RdmapFault, packet_meta: PacketMeta<'_>) -> Self {
         Self { fault, frame: packet_meta.last_frame(), time: packet_meta.time }
     }
+}
+
+/// End of an RDMA Write, with a deviation of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedWrite {
+    pub(super) fpdu: DecodedFpdu,
+    pub(super) unconfirmed: Option<UnconfirmedFault>,
+}
+
+/// What later bytes will show to be right, or a consequence of a wrong length.
+#[derive(Debug, Default)]
+pub(super) struct UnconfirmedLengths {
+    /// Deviation of the last FPDU.
+    pub(super) fault: Option<UnconfirmedFault>,
+    /// The ends of RDMA Writes before it, until the Reply confirms their lengths.
+    pub(super) ended_writes: VecDeque<EndedWrite>,
 }
 
 /// State of the messages of one direction.
@@ -248,10 +288,8 @@ pub(super) struct IwarpMessageReassembler {
     pub(super) order: Option<Box<DdpSegmentOrder>>,
     /// The last FPDU whose headers were decoded.
     pub(super) last_fpdu: Option<DecodedFpdu>,
-    /// Deviation that counts if the length of that FPDU is right.
-    pub(super) unconfirmed_fault: Option<Box<UnconfirmedFault>>,
-    /// The ends of RDMA Writes before it, until the Reply confirms their lengths, with such deviations.
-    pub(super) ended_writes: VecDeque<(DecodedFpdu, Option<Box<UnconfirmedFault>>)>,
+    /// `None` before the first deviation or RDMA Write of a stream without CRCs, and if transport events are not recorded.
+    pub(super) unconfirmed: Option<Box<UnconfirmedLengths>>,
     /// Number of the last message of each queue; 0 before the first (RFC 5041 section 4.3).
     pub(super) last_numbers: [DdpMessageSequenceNumber; QUEUES],
 }
@@ -305,7 +343,9 @@ impl IwarpMessageReassembler {
         self.outstanding_reads.capacity() * size_of::<OutstandingRdmaRead>()
             + self.sent_messages.capacity() * size_of::<DeliveredRdmapSend>()
             + self.chunk_data.capacity() * size_of::<TaggedFpduRun>()
-            + self.ended_writes.capacity() * size_of::<(DecodedFpdu, Option<Box<UnconfirmedFault>>)>()
+            + self.unconfirmed.as_ref().map_or(0, |unconfirmed| {
+                size_of::<UnconfirmedLengths>() + unconfirmed.ended_writes.capacity() * size_of::<EndedWrite>()
+            })
     }
 
     pub(super) fn buffered_bytes(&self) -> usize {
@@ -344,6 +384,17 @@ impl IwarpMessageReassembler {
                 run.filter(is_in).map(|run| run.attribution)
             }
             _ => None,
+        }
+    }
+
+    /// Returns the deviation of the last FPDU that counts if its length is right.
+    pub(super) fn unconfirmed_fault(&self) -> Option<RdmapFault> {
+        self.unconfirmed.as_ref()?.fault.map(|unconfirmed| unconfirmed.fault)
+    }
+
+    pub(super) fn drop_unconfirmed_fault(&mut self) {
+        if let Some(unconfirmed) = &mut self.unconfirmed {
+            unconfirmed.fault = None;
         }
     }
 

@@ -7,32 +7,8 @@ use nfsrdma_dissectors::iwarp::mpa::FpduHeader;
 
 use super::fpdu_payload_buffering::FpduHeaderFrames;
 use super::fpdu_search::{FpduConfidence, MAX_HEADER_BYTES};
+use super::messages::FpduTail;
 use super::stream_byte_cursor::StreamByteCursor;
-
-/// The end of a ULPDU and its padding: the last eight bytes as a big-endian number, unless some were not captured.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FpduTail(Option<u64>);
-
-impl FpduTail {
-    pub(super) const UNKNOWN: Self = Self(None);
-    pub(super) const EMPTY: Self = Self(Some(0));
-
-    /// Adds the bytes that follow.
-    #[inline]
-    pub(super) fn append(&mut self, bytes: &[u8]) {
-        let Some(before) = self.0 else { return };
-        self.0 = Some(match bytes.last_chunk() {
-            Some(last) => u64::from_be_bytes(*last),
-            None => bytes.iter().fold(before, |tail, byte| tail << 8 | u64::from(*byte)),
-        });
-    }
-
-    /// Returns the last bytes, at most three, as a big-endian number.
-    pub(super) fn last(self, count: usize) -> Option<u32> {
-        let mask = !(u64::MAX << (8 * count.min(3)));
-        self.0.map(|tail| (tail & mask) as u32)
-    }
-}
 
 /// State of the CRC check of an FPDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -64,7 +64,7 @@ pub(crate) struct ConnectionRpcState {
     /// `true` if the connection is known to carry RPC-over-RDMA.
     pub(crate) is_rpc: bool,
     /// Dialect of the connection, once a message identified it.
-    pub(super) dialect: Option<Dialect>,
+    pub(crate) dialect: Option<Dialect>,
     /// Version 2 properties announced by side A and by side B; `None` before the first.
     pub(crate) properties: ConnectionSidePair<Option<PeerProperties>>,
     /// Message credits of side A and of side B in version 2.
