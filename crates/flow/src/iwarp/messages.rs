@@ -47,8 +47,8 @@ struct DeliveredRdmapSend {
     number: DdpMessageSequenceNumber,
     /// Memory of the last tagged segment before it.
     after: Option<Handle>,
-    /// End of the trailer of its last FPDU: pad and CRC.
-    trailer_end: StreamPosition,
+    /// Length of the trailer of its last FPDU: pad and CRC.
+    trailer_bytes: u8,
     attribution: RdmaAttribution,
 }
 
@@ -83,7 +83,7 @@ struct IwarpSendReassembly {
     message: OwnedRdmaSendMessage,
     range: Range<StreamPosition>,
     /// Length of the trailer after the last FPDU.
-    trailer_length: StreamPosition,
+    trailer_bytes: u8,
     is_open: bool,
     /// `true` if a snap length truncated it.
     is_cut: bool,
@@ -136,7 +136,7 @@ impl IwarpSendReassembly {
         }
         self.add_frames(packet_meta);
         self.range.end = range.end;
-        self.trailer_length = trailer_length(payload);
+        self.trailer_bytes = trailer_bytes(payload);
     }
 
     /// Records a retransmission of bytes that the receiver lacked: it waited since the bytes before it.
@@ -518,7 +518,7 @@ impl IwarpMessageReassembler {
     #[inline]
     fn record_chunk_data(&mut self, payload: &DdpSegmentPayload<'_>, owner: RdmaAttribution) {
         let Range { start, end } = payload.range;
-        let end = if payload.is_end() { end + trailer_length(payload) } else { end };
+        let end = if payload.is_end() { end + u64::from(trailer_bytes(payload)) } else { end };
         match self.chunk_data.back_mut() {
             Some(last) if last.attribution == owner && start <= last.range.end + MAX_TAGGED_HEADER_BYTES => {
                 last.range.end = last.range.end.max(end);
@@ -585,7 +585,7 @@ impl IwarpMessageReassembler {
                 return sink.event(packet_meta, IwarpEvent::Control(Some(TransportAnomalyKind::EmptySend)));
             }
             let place = (number, self.last_tagged.map(|last| last.stag));
-            let owner = record_sent(&mut self.sent_messages, place, payload.range.clone(), trailer_length(payload));
+            let owner = record_sent(&mut self.sent_messages, place, payload.range.clone(), trailer_bytes(payload));
             let message = RdmaSendMessage {
                 bytes: data.bytes,
                 length: data.length as usize,
@@ -612,7 +612,7 @@ impl IwarpMessageReassembler {
     }
 
     fn deliver_send(&mut self, packet_meta: PacketMeta<'_>, sink: &mut impl IwarpEventSink) {
-        let IwarpSendReassembly { message, range, trailer_length, is_open, is_cut, message_number } =
+        let IwarpSendReassembly { message, range, trailer_bytes, is_open, is_cut, message_number } =
             &mut self.send_reassembly;
         *is_open = false;
         let message = message.as_message();
@@ -629,7 +629,7 @@ impl IwarpMessageReassembler {
             return sink.event(packet_meta, IwarpEvent::Control(None));
         }
         let place = (*message_number, self.last_tagged.map(|last| last.stag));
-        let owner = record_sent(&mut self.sent_messages, place, range.clone(), *trailer_length);
+        let owner = record_sent(&mut self.sent_messages, place, range.clone(), *trailer_bytes);
         sink.event(packet_meta, IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }));
         self.refuse_newest(packet_meta, sink);
     }
@@ -792,7 +792,8 @@ impl IwarpMessageReassembler {
         sink: &mut impl IwarpEventSink,
     ) {
         let overlaps = |other: &Range<StreamPosition>| other.start < range.end && range.start < other.end;
-        let from = self.sent_messages.partition_point(|sent| sent.trailer_end <= range.start);
+        let from =
+            self.sent_messages.partition_point(|sent| sent.range.end + u64::from(sent.trailer_bytes) <= range.start);
         for sent in self.sent_messages.range(from..).take_while(|sent| sent.range.start < range.end) {
             let ends = (range.start..=range.end).contains(&sent.range.end) && range.start < sent.range.end;
             let operation = RdmaOperation::SendRetransmission { attribution: sent.attribution, ends };
@@ -812,9 +813,9 @@ impl IwarpMessageReassembler {
 
 /// Returns the length of the trailer of an FPDU: the pad to a multiple of four bytes, and the CRC (RFC 5044
 /// section 4.1).
-fn trailer_length(payload: &DdpSegmentPayload<'_>) -> StreamPosition {
+fn trailer_bytes(payload: &DdpSegmentPayload<'_>) -> u8 {
     let ulpdu_length = payload.segment.header_length() + payload.length as usize;
-    (roundup(FpduHeader::LENGTH + ulpdu_length) + RunningFpduCrc::LENGTH) as StreamPosition
+    (roundup(FpduHeader::LENGTH + ulpdu_length) + RunningFpduCrc::LENGTH) as u8
 }
 
 /// Records a delivered message to recognize its retransmissions, and returns its attribution slot.
@@ -822,14 +823,13 @@ fn record_sent(
     sent: &mut VecDeque<DeliveredRdmapSend>,
     (number, after): (DdpMessageSequenceNumber, Option<Handle>),
     range: Range<StreamPosition>,
-    trailer_length: StreamPosition,
+    trailer_bytes: u8,
 ) -> &mut RdmaAttribution {
     if sent.len() >= MAX_SENT_MESSAGES {
         sent.pop_front();
     }
-    let trailer_end = range.end + trailer_length;
     let attribution = RdmaAttribution::default();
-    sent.push_back(DeliveredRdmapSend { range, number, after, trailer_end, attribution });
+    sent.push_back(DeliveredRdmapSend { range, number, after, trailer_bytes, attribution });
     let last = sent.len() - 1;
     &mut sent[last].attribution
 }
