@@ -224,7 +224,7 @@ impl DecodedFpdu {
     /// Returns the length in bytes of the ULPDU with which its message, of `length` bytes, has as many as it must have;
     /// `None` for a message with the roundup of its data, which a sender may have added.
     pub(super) fn length_of_message(&self, length: u64, expected: u64) -> Option<u16> {
-        let has_roundup = length > expected && length % 4 == 0;
+        let has_roundup = length > expected && length.is_multiple_of(4);
         self.other_length(expected.wrapping_sub(length) as i64).filter(|_| !has_roundup)
     }
 
