@@ -167,6 +167,39 @@ impl<'a> FieldObserver<'a> for TypeErasedFieldObserver<'_, 'a> {
     }
 }
 
+/// Observer that looks for values that their types do not define.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UndefinedValueObserver {
+    /// `true` if there was one.
+    pub has_undefined: bool,
+}
+
+impl<'a> FieldObserver<'a> for UndefinedValueObserver {
+    #[inline(always)]
+    fn is_enabled() -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn checks_values() -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
+
+    #[inline(always)]
+    fn leave(&mut self, _: usize) {}
+
+    #[inline(always)]
+    fn undefined(&mut self, _: &'static FieldDefinition, _: &'static str, _: u32) {
+        self.has_undefined = true;
+    }
+
+    #[inline(always)]
+    fn value(&mut self, _: &'static FieldDefinition, _: Range<usize>, _: FieldValue<'a>) {}
+}
+
 /// Observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullFieldObserver;

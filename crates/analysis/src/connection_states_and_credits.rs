@@ -66,7 +66,7 @@ impl ConnectionStats {
     /// Returns the smallest credit grant that limited the calls in flight, and the largest of all.
     pub fn grants(&self) -> (u32, u32) {
         let largest = self.granted_credits();
-        let smallest = self.credits.as_ref().map_or(0, CreditSeries::smallest_limit);
+        let smallest = self.credits.as_ref().map_or(0, CreditSeries::smallest_reached_limit);
         (if smallest > 0 { smallest.min(largest) } else { largest }, largest)
     }
 
@@ -300,23 +300,26 @@ mod tests {
         row.clone()
     }
 
-    /// RFC 8166 section 3.3.1: the limit is that of the latest reply. The server grants 64 credits, and 16 from its reply
-    /// number 200 on.
+    /// RFC 8166 section 3.3.1: the limit is that of the latest reply. The server grants 64 credits, and 16 or 32 from its
+    /// reply number 200 on; 16 calls hang.
     #[test]
-    fn lowered_grant_is_the_limit_reached() {
+    fn lowered_grant_is_the_limit_if_reached() {
         const GRANTS: std::ops::Range<usize> = 62..66;
-        let mut replies = 0;
-        let row = changed_connection("cases/all-credits-hang.pcap.gz", |bytes| {
-            // Sends of the server: its address, RC Send Only, and rdma_credit behind rdma_xid and rdma_vers.
-            if bytes.len() > GRANTS.end && bytes[26..30] == [10, 0, 0, 2] && bytes[42] == 4 {
-                let granted: u32 = if replies < 200 { 64 } else { 16 };
-                bytes[GRANTS].copy_from_slice(&granted.to_be_bytes());
-                replies += 1;
-            }
-        });
-        assert!(replies > 290, "{replies}");
-        assert_eq!((row.in_use(), row.grants(), row.time_at_limit()), (Some(16), (16, 64), TimeAtLimit::Ns(15_000)));
-        assert_eq!(row.credits.map(|credits| credits.most_in_flight()), Some((16, 16)));
+        for (lowered, grants, time) in [(16_u32, (16, 64), TimeAtLimit::Ns(15_000)), (32, (64, 64), TimeAtLimit::Never)]
+        {
+            let mut replies = 0;
+            let row = changed_connection("cases/all-credits-hang.pcap.gz", |bytes| {
+                // Sends of the server: its address, RC Send Only, and rdma_credit behind rdma_xid and rdma_vers.
+                if bytes.len() > GRANTS.end && bytes[26..30] == [10, 0, 0, 2] && bytes[42] == 4 {
+                    let granted = if replies < 200 { 64 } else { lowered };
+                    bytes[GRANTS].copy_from_slice(&granted.to_be_bytes());
+                    replies += 1;
+                }
+            });
+            assert!(replies > 290, "{replies}");
+            assert_eq!((row.in_use(), row.grants(), row.time_at_limit()), (Some(16), grants, time));
+            assert_eq!(row.credits.map(|credits| credits.most_in_flight()), Some((16, lowered)));
+        }
     }
 
     /// RFC 8166 section 3.3.1: each call without a reply takes a credit.

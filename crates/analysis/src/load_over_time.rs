@@ -81,6 +81,10 @@ pub struct CreditSample {
 }
 
 impl CreditSample {
+    fn is_limit_reached(&self) -> bool {
+        self.limit > 0 && self.in_flight >= self.limit
+    }
+
     /// Counts calls in flight under a limit. Of equal numbers, the one with the least room counts.
     fn add_in_flight(&mut self, in_flight: u32, limit: u32) {
         let is_tighter = in_flight == self.in_flight && limit > 0 && (self.limit == 0 || limit < self.limit);
@@ -194,18 +198,16 @@ impl CreditSeries {
         (most.in_flight, most.limit)
     }
 
-    /// Returns the smallest of the limits that were reached, and of that in force with the most calls in flight; 0 if
-    /// none is known.
-    pub fn smallest_limit(&self) -> u32 {
-        let reached = self.steps.steps().iter().filter(|step| step.at_limit_ns > 0).map(|step| step.limit);
-        reached.chain([self.most_in_flight().1]).filter(|limit| *limit > 0).min().unwrap_or(0)
+    /// Returns the smallest of the limits that were reached; 0 if none was.
+    pub fn smallest_reached_limit(&self) -> u32 {
+        let reached = self.steps.steps().iter().filter(|step| step.at_limit_ns > 0 || step.is_limit_reached());
+        reached.map(|step| step.limit).filter(|limit| *limit > 0).min().unwrap_or(0)
     }
 
     /// Returns the time with as many calls in flight as granted, in nanoseconds; `None` if there never were as many.
     pub fn at_limit_ns(&self) -> Option<u64> {
         let ns = self.steps.steps().iter().map(|step| step.at_limit_ns).sum();
-        let is_reached = |step: &CreditSample| step.limit > 0 && step.in_flight >= step.limit;
-        (ns > 0 || self.steps.steps().iter().any(is_reached)).then_some(ns)
+        (ns > 0 || self.steps.steps().iter().any(CreditSample::is_limit_reached)).then_some(ns)
     }
 
     /// Returns the time with as many calls in flight as granted.

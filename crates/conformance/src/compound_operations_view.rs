@@ -117,6 +117,9 @@ pub(crate) struct CompoundOperationIterator<'t> {
     /// match in number, order and tag, a failed operation is the last, and SEQUENCE is the only operation with a
     /// prescribed position.
     pub(crate) is_usual: bool,
+    /// `true` if the arguments, or the results, have a value that their types do not define; `None` if they are not those
+    /// of a COMPOUND.
+    pub(crate) has_undefined: [Option<bool>; 2],
     /// Operations of COMPOUND among the arguments and results that were decoded.
     set: OperationSet,
 }
@@ -240,6 +243,7 @@ impl<'t> CompoundOperationIterator<'t> {
         self.minor_version = minor_version;
         self.tag = Some(tag);
         self.operation_count = call.count;
+        self.has_undefined[0] = Some(call.has_undefined);
         self.has_all_arguments = call.operations.len() == call.count as usize;
         self.arguments_digest = self.sequence.and_then(|_| call.bytes_after_first()).map(digest);
         &call.operations
@@ -255,6 +259,7 @@ impl<'t> CompoundOperationIterator<'t> {
         self.status = Some(reply.head.status);
         self.reply_tag = Some(reply.head.tag);
         self.result_count = reply.count;
+        self.has_undefined[1] = Some(reply.has_undefined);
         let undecoded = reply.stop.filter(|stop| !stop.error.is_cut());
         self.undecoded_result = undecoded.and_then(|stop| stop.operation).map(opcode);
         self.has_all_results = reply.operations.len() == reply.count as usize;

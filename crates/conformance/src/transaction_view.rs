@@ -140,12 +140,14 @@ impl<'t> ConformanceTransaction<'t> {
 
     /// Returns the first value of the arguments or results that its type does not define.
     pub(crate) fn undefined_value(&self, kind: RpcMessageKind) -> Option<UndefinedValue> {
-        self.eligible_items(kind).filter(|items| items.has_undefined)?;
-        let body = match kind {
-            RpcMessageKind::Call => self.arguments,
-            RpcMessageKind::Reply => self.results,
+        let [of_call, of_reply] = self.operations.has_undefined;
+        let (of_operations, body) = match kind {
+            RpcMessageKind::Call => (of_call, self.arguments),
+            RpcMessageKind::Reply => (of_reply, self.results),
         };
-        UndefinedValue::find(body?, kind)
+        let has_undefined =
+            of_operations.unwrap_or_else(|| self.eligible_items(kind).is_some_and(|items| items.has_undefined));
+        if has_undefined { UndefinedValue::find(body?, kind) } else { None }
     }
 
     pub(crate) fn requester(&self) -> EndpointRole {

@@ -51,11 +51,16 @@ impl<'a, T: Xdr<'a>, const BOUND: u32> Xdr<'a> for StructuredOpaque<'a, T, BOUND
         if content.remaining() < length as usize {
             return Err(XdrError::NotEligible { at });
         }
-        // Trial decode without the observer, so that it never receives fields of a structure that does not match.
+        // Trial decode without the observer, so that it never receives fields of a structure that does not match;
+        // one that receives no fields takes part.
         let mut trial = content;
-        match T::decode(&mut trial, field, &mut NullFieldObserver) {
+        let decoded = match O::is_enabled() {
+            true => T::decode(&mut trial, field, &mut NullFieldObserver),
+            false => T::decode(&mut trial, field, observer),
+        };
+        match decoded {
             Ok(known) if trial.remaining() == 0 => {
-                if O::checks_values() {
+                if O::is_enabled() {
                     observer.structural_bytes(position..position + 4);
                     T::decode(&mut { content }, field, observer)?;
                     report_fill(trial.position(), cursor, observer);

@@ -115,6 +115,14 @@ fn status_for_garbage(transaction: &ConformanceTransaction<'_>, undefined: Optio
         Nfsstat4::NFS4ERR_TOO_MANY_OPS,
         Nfsstat4::NFS4ERR_REQ_TOO_BIG,
     ];
+    /// Statuses for values that a server does not know, or operations. RFC 8881 sections 15.1.4.1, 15.1.10.1 and
+    /// 15.1.1.5; RFC 7862 section 11.1.1.1.
+    const UNKNOWN_VALUE: [Nfsstat4; 4] = [
+        Nfsstat4::NFS4ERR_BADTYPE,
+        Nfsstat4::NFS4ERR_BADIOMODE,
+        Nfsstat4::NFS4ERR_UNION_NOTSUPP,
+        Nfsstat4::NFS4ERR_NOTSUPP,
+    ];
     let operations = transaction.operations;
     let Some(status) = operations.status else {
         // RFC 1813 section 3.3.11 has a status for types of files that the server does not know.
@@ -130,7 +138,9 @@ fn status_for_garbage(transaction: &ConformanceTransaction<'_>, undefined: Optio
     let garbage = undefined.map_or(decoded, |undefined| undefined.operation);
     match (operations.outcomes().nth(garbage), operations.outcomes().next_back()) {
         (Some((number, status)), _) => {
-            let is_right = number.is_illegal() || status == Nfsstat4::NFS4ERR_BADXDR;
+            let is_right = number.is_illegal()
+                || status == Nfsstat4::NFS4ERR_BADXDR
+                || undefined.is_some() && UNKNOWN_VALUE.contains(&status);
             (!is_right).then(|| format!("{status} of {number}"))
         }
         // An operation before it failed.

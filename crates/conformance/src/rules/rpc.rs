@@ -42,8 +42,7 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 4506 sections 4.3, 4.4 and 4.15",
         requirement: "The enumerations and booleans in the arguments of a call have values that their types define.",
         explanation: "The server cannot decode the arguments: GARBAGE_ARGS or NFS4ERR_BADXDR. Some servers ignore the value, \
-            or take it for another one. Statuses, types of layouts and flavors of later specifications are unknown to this \
-            program. Example: a WRITE asks for level 9 of stability: \"stable 9, which StableHow does not define\".",
+            or take it for another one. Example: a WRITE asks for level 9 of stability: \"stable 9, which StableHow does not define\".",
         subjects: &[RequiredMessageProperty::Call],
         suspects: &[RequiredMessageProperty::Undecodable],
         check: RuleCheck::Transaction(|transaction| defined_values(transaction, RpcMessageKind::Call)),
@@ -106,8 +105,8 @@ pub(crate) const RULES: &[Rule] = &[
         id: "rpc/wrong-result",
         section: "RFC 5531 section 9, RFC 4506",
         requirement: "A successful reply has the results that its procedure defines, to their end.",
-        explanation: "The client cannot use the reply: it returns an I/O error, or waits for ever. The status of the \
-            transaction is \"wrong result\". The reply belongs to another call, or the server cut its results off, or added \
+        explanation: "The client cannot use the reply: it returns an I/O error, or waits for ever; most clients ignore bytes \
+            behind the results. The status of the transaction is \"wrong result\". The reply belongs to another call, or the server cut its results off, or added \
             to them. Results of other operations, of another slot or with another XID break nfs/result-operation, \
             nfs/result-count, nfs/sequence-echo or rpcrdma/xid-mismatch instead. Example: a reply of GETATTR ends before its \
             status: \"the results have an error at byte 24: the message ends before the 4 bytes that belong here\".",

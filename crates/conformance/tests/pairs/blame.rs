@@ -590,3 +590,31 @@ fn undefined_argument_blames_each_side_once() {
         }
     }
 }
+
+/// RFC 8881 sections 18.4.1, 15.1.10.1 and 15.1.1.5, RFC 7862 section 11.1.1.1: statuses for values and operations that
+/// a server does not know.
+#[test]
+fn statuses_of_unknown_values_are_right() {
+    const NOTSUPP: u32 = 10_004;
+    const BADTYPE: u32 = 10_007;
+    const BADIOMODE: u32 = 10_049;
+    const UNION_NOTSUPP: u32 = 10_090;
+    const BADHANDLE: u32 = 10_001;
+    // CREATE: type, name, attributes. LAYOUTGET: signal, type, iomode, offset, length, least, stateid, count. SEEK:
+    // stateid, offset, what.
+    let create = [99, 1, 0x6100_0000, 0, 0];
+    let layoutget = [0, 1, 9, 0, 0, 0, 4096, 0, 4096, 0, 0, 0, 0, 4096];
+    let seek = [0, 0, 0, 0, 0, 0, 9];
+    let operations: [(u32, &[u32], u32); 3] =
+        [(6, &create, BADTYPE), (50, &layoutget, BADIOMODE), (69, &seek, UNION_NOTSUPP)];
+    for (number, arguments, own) in operations {
+        for (status, is_right) in [(own, true), (NOTSUPP, true), (BADHANDLE, false)] {
+            let mut scene = Scene::new(Kind::Roce);
+            scene.session();
+            let operation = Operation::new(number, arguments, &[]).failed(status);
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh(), operation]));
+            let server: &[&str] = if is_right { &[] } else { &["rpcrdma/garbage-args"] };
+            expect(scene, &["rpc/undefined-argument"], server);
+        }
+    }
+}

@@ -108,15 +108,11 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         self.confirm(fault);
     }
 
-    /// Handles the end of the direction.
-    pub(super) fn confirm_all(&mut self) {
-        let Some(UnconfirmedLengths { fault, ended_writes }) = self.own.unconfirmed.take().map(|all| *all) else {
-            return;
-        };
-        for write in ended_writes {
+    /// Handles the end of the direction, behind which there is no Reply.
+    pub(super) fn confirm_writes(&mut self) {
+        while let Some(write) = self.own.unconfirmed.as_mut().and_then(|all| all.ended_writes.pop_front()) {
             self.confirm(write.unconfirmed);
         }
-        self.confirm(fault);
     }
 
     #[inline]

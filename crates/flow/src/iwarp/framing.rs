@@ -927,7 +927,8 @@ impl MpaStreamDeframer {
 
     /// Ends the direction: nothing more will come.
     pub(super) fn finish(&mut self, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
-        let MpaFramingState::Fpdu(fpdu) = &self.state else { return out.confirm_all() };
+        out.confirm_writes();
+        let MpaFramingState::Fpdu(fpdu) = &self.state else { return out.confirm_fpdu_before() };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         out.shared.counts.unknown += 1;

@@ -11,7 +11,7 @@ use super::operation_numbers::{CbOperation, Operation};
 use super::operations::{Args, CbArgs, CbResults, OperationBody, Results};
 use super::status::Nfsstat4;
 use crate::field::registry::FieldRegistry;
-use crate::field::{FieldObserver, FieldValue, NullFieldObserver};
+use crate::field::{FieldObserver, FieldValue, NullFieldObserver, UndefinedValueObserver};
 use crate::xdr::{Cursor, EncodedItemsOrSlice, Encoder, Text, Xdr, XdrError};
 
 crate::xdr! { "nfs";
@@ -424,6 +424,8 @@ pub struct DecodedOperations<'a, H, B, N> {
     pub operations: Vec<B>,
     /// Position and cause of an early end.
     pub stop: Option<CompoundDecodeFailure<N>>,
+    /// `true` if an operation has a value that its type does not define.
+    pub has_undefined: bool,
     /// Bytes behind the first operation, if all of them were captured.
     after_first: Option<&'a [u8]>,
     /// Position behind the last operation that was decoded.
@@ -439,12 +441,13 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::O
     /// # Errors
     /// Returns an error if the message ends before the operations.
     pub fn decode(mut cursor: Cursor<'a>) -> Result<Self, XdrError> {
+        let mut undefined = UndefinedValueObserver::default();
         let compound = Compound::<'a, H, B>::decode(&mut cursor, &mut NullFieldObserver)?;
         let mut operations = Vec::with_capacity(MAX_RESERVED.min(compound.count as usize));
         let (mut stop, mut after_first) = (None, None);
         while stop.is_none() && operations.len() < compound.count as usize {
             let start = cursor;
-            match decode_operation(&mut cursor, &mut NullFieldObserver, |body| operations.push(body)) {
+            match decode_operation(&mut cursor, &mut undefined, |body| operations.push(body)) {
                 Ok(()) if operations.len() == 1 => {
                     let rest = cursor.rest();
                     after_first = (cursor.remaining() == rest.len()).then_some(rest);
@@ -453,7 +456,16 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::O
                 Err(error) => (cursor, stop) = (start, Some(error)),
             }
         }
-        Ok(Self { head: compound.head, count: compound.count, operations, stop, after_first, end: cursor })
+        let has_undefined = undefined.has_undefined;
+        Ok(Self {
+            head: compound.head,
+            count: compound.count,
+            operations,
+            stop,
+            has_undefined,
+            after_first,
+            end: cursor,
+        })
     }
 
     /// Returns the bytes behind the first operation, to the end of the message; `None` without an operation, or if the
