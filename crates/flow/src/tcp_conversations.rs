@@ -102,6 +102,9 @@ pub(super) struct StraySegment {
     pub(super) preceding: u32,
     /// `true` if it is too far from the other segments to be one of their stream.
     pub(super) is_far: bool,
+    /// `true` if it is the first of its direction, with a wrong checksum, and those of other streams are right: the next
+    /// one of its sender, or its acknowledgement, decides.
+    pub(super) is_doubtful_start: bool,
 }
 
 impl StraySegment {
@@ -112,6 +115,14 @@ impl StraySegment {
     /// Returns `true` if a segment or an acknowledgement at this number confirms it.
     pub(super) fn is_followed_at(&self, sequence: TcpSequence) -> bool {
         (0..MAX_BYTES_AHEAD as i32).contains(&self.end().distance(sequence))
+    }
+
+    /// Returns `true` if a segment decides about it, the first one of its direction.
+    pub(super) fn is_decided_by(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
+        match sender == self.sender {
+            true => segment.payload.length > 0,
+            false => segment.flags.ack() && self.is_followed_at(segment.acknowledgment),
+        }
     }
 
     pub(super) fn data(&self) -> CapturedPacketPayload<'_> {

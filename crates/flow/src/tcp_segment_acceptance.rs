@@ -8,14 +8,15 @@
 //!   its number.
 //! - So does a segment far from all others only if the next ones continue it, or the other side acknowledges it. One
 //!   below the first byte is far, and one that takes an acknowledgement back although it is not older. Without a SYN,
-//!   the first data may have a wrong number: as long as none of them is acknowledged, data far from them begin the
-//!   direction again, at once if their number is the one that the other side expects.
+//!   the first data may have a wrong number: as long as none of them is acknowledged or has a message, data far from them
+//!   begin the direction again, at once if their number is the one that the other side expects.
 //! - A RST or a FIN outside the window is ignored, and one that its sender outlives is taken back.
 //! - A wrong checksum means damage if most others of the direction are right; if it is the first of the direction, if
-//!   streams have right ones in both directions. The bytes of a damaged segment are missing if no right copy was
-//!   captured, whether its receiver acknowledged them or not: it had another copy. Only data longer than all with right
-//!   checksums count if they are acknowledged: a network card joined them. If the checksum of the SYN or of the first
-//!   data was wrong, and the next one is right, those do not tell where the direction begins.
+//!   streams have right ones in both directions, until its acknowledgement or the next one of the direction tells more.
+//!   The bytes of a damaged segment are missing if no right copy was captured, whether its receiver acknowledged them
+//!   or not: it had another copy. Only data longer than all with right checksums count if they are acknowledged: a
+//!   network card joined them. If the checksum of the SYN or of the first data was wrong, and the next one is right,
+//!   those do not tell where the direction begins.
 //! - The checksum of file data and long lists, within a message, is checked only if
 //!   [`FlowLimits::check_content`](super::FlowLimits::check_content) is set: the sum takes 2 instructions for 8 bytes,
 //!   4% of those of `-q` for full segments of which some are lost, and more if none are.
@@ -28,7 +29,7 @@ use super::endpoint_pair::EndpointPair;
 use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
 use super::packet_meta::PacketMeta;
-use super::stream::direction::SegmentPlace;
+use super::stream::direction::{MAX_BYTES_AHEAD, SegmentPlace};
 use super::tcp_conversations::{CapturedSyn, StraySegment, TcpConversation};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 
@@ -219,9 +220,10 @@ impl Flow {
             && !flags.syn()
             && !flags.rst()
             && let own = &mut stream.directions[sender]
-            && (own.begins_after_damage(segment.sequence) || own.is_start_expected_at(segment.sequence))
+            && let is_damaged = own.begins_after_damage(segment.sequence)
+            && (is_damaged || own.is_start_expected_at(segment.sequence))
         {
-            self.restart_direction(at, sender, segment.sequence);
+            self.restart_direction(at, sender, segment.sequence, is_damaged);
         }
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
         let (own, peer) = stream.directions.own_and_peer(sender);
@@ -250,6 +252,7 @@ impl Flow {
         }
         let sender = self.doubt_opening(at, sender, ports, packet_meta.time, &segment);
         let sender = self.confirm_syn(at, sender, ports, packet_meta.time, &segment);
+        self.decide_doubtful_start(at, sender, &segment);
         self.confirm_stray_segment(at, sender, packet_meta.time, &segment);
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
         let place = stream.place(sender, &segment);
@@ -288,6 +291,22 @@ impl Flow {
         let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         let Some(stream) = self.streams.get_mut(at) else { return false };
         stream.directions[sender].record_damage();
+        if stream.directions[sender].is_unknown() && data.length > 0 && flags.ack() && !flags.syn() && !flags.rst() {
+            stream.stray = Some(Box::new(StraySegment {
+                sender,
+                first: segment.sequence,
+                length: data.length,
+                bytes: data.bytes.to_vec(),
+                frames: packet_meta.frames.to_vec(),
+                time: packet_meta.time,
+                received: stream.directions[sender.peer()].received(segment.acknowledgment),
+                expected: 0,
+                preceding: 0,
+                is_far: true,
+                is_doubtful_start: true,
+            }));
+            return false;
+        }
         if !stream.is_parsed() && !stream.is_opening() {
             return false;
         }
@@ -445,6 +464,26 @@ impl Flow {
         }
     }
 
+    /// Handles a segment that decides about the first one of a direction, which has a wrong checksum: it takes effect
+    /// unless the next one of its sender has a right checksum.
+    fn decide_doubtful_start(&mut self, at: usize, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let is_decided = |stray: &StraySegment| stray.is_doubtful_start && stray.is_decided_by(sender, segment);
+        let Some(stray) = stream.stray.take_if(|stray| is_decided(stray)) else { return };
+        let follows = (0..MAX_BYTES_AHEAD as i32).contains(&stray.first.distance(segment.sequence));
+        if stream.directions[stray.sender].checksums().show_damage() || sender == stray.sender && !follows {
+            return;
+        }
+        self.stats.uncount_undecoded(UndecodedReason::BadChecksum);
+        if stream.is_parsed() {
+            self.deliver_stray_segment(at, &stray);
+        } else {
+            self.process_stream_bytes(at, stray.sender, stray.packet_meta(), (stray.first, None), stray.data());
+        }
+        // They are the meanings of an earlier frame.
+        self.frame_kinds.clear();
+    }
+
     /// Handles an acknowledgement of the last stray segment, which confirms it.
     fn confirm_stray_segment(
         &mut self,
@@ -458,6 +497,7 @@ impl Flow {
         // An acknowledgement of the bytes of the stream confirms none that are far from them.
         let is_acknowledged = |stray: &StraySegment| {
             stray.sender != sender
+                && !stray.is_doubtful_start
                 && stray.is_followed_at(segment.acknowledgment)
                 && (!stray.is_far
                     || peer.place(segment.acknowledgment) == SegmentPlace::Far
@@ -472,9 +512,15 @@ impl Flow {
         }
     }
 
-    /// Begins a direction again at this number: that of its first captured bytes was wrong.
-    fn restart_direction(&mut self, at: usize, sender: ConnectionSideAOrB, sequence: TcpSequence) {
+    /// Begins a direction again at this number: that of its first captured bytes was wrong. Its buffered bytes are
+    /// delivered before, unless those of a damaged start.
+    fn restart_direction(&mut self, at: usize, sender: ConnectionSideAOrB, sequence: TcpSequence, is_damaged: bool) {
+        let now = self.now;
+        let is_parsed = self.streams.get_mut(at).is_some_and(|stream| stream.is_parsed());
         self.dispatch_stream(at, sender, |own, dispatcher| {
+            if is_parsed && !is_damaged {
+                own.deliver_all_buffered(now, dispatcher);
+            }
             dispatcher.finish_side(sender);
             own.restart_at(sequence);
         });
@@ -483,13 +529,14 @@ impl Flow {
     }
 
     /// Begins a new stream with a segment that is far from all others, or its direction if only the first captured bytes
-    /// told where that begins.
+    /// told where that begins, and had no message.
     fn begin_at_far_segment(&mut self, at: usize, now: Timestamp, stray: &StraySegment) {
         let Some(stream) = self.streams.get_mut(at) else { return };
-        if !stream.directions[stray.sender].may_restart_at(stray.first) {
+        let own = &stream.directions[stray.sender];
+        if !own.may_restart_at(stray.first) || own.has_unacknowledged_messages() {
             return self.begin_stream_at(at, now, stray);
         }
-        self.restart_direction(at, stray.sender, stray.first);
+        self.restart_direction(at, stray.sender, stray.first, false);
         self.deliver_stray_segment(at, stray);
         self.frame_kinds.clear();
         self.stats.uncount_undecoded(UndecodedReason::Stray);
@@ -570,6 +617,7 @@ impl Flow {
             expected,
             preceding,
             is_far,
+            is_doubtful_start: false,
         }));
         if previous.is_some_and(|stray| !stray.is_far) {
             self.stats.count_undecoded_frames(UndecodedReason::Stray, 1);

@@ -126,7 +126,8 @@ const MAX_ETHERNET_DATA: u32 = 1_460;
 /// Number of right checksums after which older ones count half.
 const MAX_COUNTED_CHECKSUMS: u8 = 32;
 
-/// Number of recent segments with a wrong checksum and without a right copy that show that such checksums mean nothing.
+/// Number of recent segments with a wrong checksum and without a right copy from which on a direction, most of whose
+/// checksums are wrong, counts for other streams.
 const MIN_MISLEADING_CHECKSUMS: u8 = 3;
 
 /// Counts of recent checksums. They decide if a wrong one means damage, or that the capture rarely has right ones:
@@ -153,8 +154,7 @@ impl ChecksumCounts {
 
     /// Returns `true` if wrong checksums mean nothing, with `more` of them.
     fn are_misleading_with(self, more: u8) -> bool {
-        let wrong = self.wrong.saturating_add(more);
-        wrong > self.right || wrong >= MIN_MISLEADING_CHECKSUMS
+        self.wrong.saturating_add(more) > self.right
     }
 
     /// Returns `true` if most checksums are right, with another wrong one.
@@ -178,7 +178,11 @@ impl ChecksumCounts {
 
     /// Returns `true` if enough wrong ones took effect since.
     pub(crate) fn have_misled_after(self, before: Self) -> bool {
-        before.wrong < self.wrong && self.wrong == MIN_MISLEADING_CHECKSUMS
+        self.have_misled() && !before.have_misled()
+    }
+
+    fn have_misled(self) -> bool {
+        self.wrong >= MIN_MISLEADING_CHECKSUMS && self.are_misleading_with(0)
     }
 }
 
@@ -425,6 +429,12 @@ impl TcpStreamDirection {
         self.is_start_unconfirmed() && self.next_position.is_some_and(is_far)
     }
 
+    /// Returns `true` if it has carried messages that the receiver has not acknowledged: its first bytes were no stray
+    /// ones.
+    pub(crate) fn has_unacknowledged_messages(&self) -> bool {
+        !self.unacknowledged_messages.is_empty()
+    }
+
     /// Returns `true` if the receiver expects bytes with this number instead of the first captured ones.
     pub(crate) fn is_start_expected_at(&self, sequence: TcpSequence) -> bool {
         self.may_restart_at(sequence)
@@ -627,13 +637,17 @@ impl TcpStreamDirection {
                 || self.contradicts_start(sequence))
     }
 
-    /// Starts again at this number: that of the first captured bytes was wrong.
+    /// Starts again at this number: that of the first captured bytes was wrong. Positions do not decrease, whatever the
+    /// number: others were compared to them. Buffered bytes are dropped and counted.
     pub(crate) fn restart_at(&mut self, sequence: TcpSequence) {
-        let at = self.position_of(sequence);
+        let relative = self.position_of(sequence);
+        let rounds = if relative < self.expected_position() { 1 << 32 } else { 0 };
+        let at = relative + rounds;
+        let is_acknowledged = (1..=relative).contains(&self.acknowledged);
         *self = Self {
             next_position: Some(at),
             from: at,
-            acknowledged: if self.acknowledged > at { 0 } else { self.acknowledged },
+            acknowledged: if is_acknowledged { self.acknowledged + rounds } else { 0 },
             is_captured: self.is_captured,
             checksums: self.checksums,
             longest_right: self.longest_right,
@@ -641,9 +655,16 @@ impl TcpStreamDirection {
             other_reached: self.other_reached,
             is_misordered: self.is_misordered,
             contradictions: self.contradictions,
-            stray_frames: self.stray_frames,
+            stray_frames: self.stray_frames + self.buffered_frames().count() as u64,
             ..Self::default()
         };
+    }
+
+    /// Delivers all buffered segments, with the gaps before them.
+    pub(crate) fn deliver_all_buffered(&mut self, now: Timestamp, reader: &mut impl TcpDirectionReader) {
+        while !self.out_of_order.is_empty() {
+            self.skip_gap(now, reader);
+        }
     }
 
     /// Counts a segment that its checksum shows to be damaged: if it is the first one of the direction, the next decides.
@@ -651,6 +672,11 @@ impl TcpStreamDirection {
         if self.checksums.are_empty() {
             self.checksums.add_wrong();
         }
+    }
+
+    /// Returns `true` if nothing of it was accepted.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.next_position.is_none()
     }
 
     /// Returns `true` if no checksum tells about the ones that follow.
@@ -1357,9 +1383,7 @@ impl TcpStreamDirection {
     /// Ends the direction: delivers everything buffered, with its gaps.
     pub(crate) fn finish(&mut self, now: Timestamp, reader: &mut impl TcpDirectionReader) {
         self.doubtful = None;
-        while !self.out_of_order.is_empty() {
-            self.skip_gap(now, reader);
-        }
+        self.deliver_all_buffered(now, reader);
         self.skip_gap(now, reader);
     }
 }

@@ -847,6 +847,127 @@ fn stray_first_data_hide_no_data() {
     }
 }
 
+/// RFC 9293 section 3.10.7.4: one direction was captured, without acknowledgements, and one of its segments is missing.
+#[test]
+fn reused_ports_drop_no_buffered_message() {
+    for (who, next) in [Client, Server].into_iter().flat_map(|who| [0x4000_0000, 0x100, 0xf000_0000].map(|n| (who, n)))
+    {
+        let mut s = Stream::new(700).from(0x2000_0000, 0x2000_0000);
+        let message = |xid| if who == Client { call(xid) } else { reply(xid) };
+        let mut frames: Frames = (1..12).map(|xid| s.send(who, &message(xid))).collect();
+        frames.remove(5);
+        *s.next(who) = next;
+        frames.extend((100..108).map(|xid| s.send(who, &message(xid))));
+        let outcome = run(&seal_all(&frames));
+        let found: Vec<_> = outcome.transactions.iter().map(|t| (t.xid.0, t.connection.number)).collect();
+        let old = (1..12).filter(|xid| *xid != 6).map(|xid| (xid, 1));
+        let expected: Vec<_> = old.chain((100..108).map(|xid| (xid, 2))).collect();
+        assert_eq!(found, expected, "{who:?} {next:x}");
+        assert_eq!(outcome.undecoded(), [], "{who:?} {next:x}");
+    }
+}
+
+/// The direction begins again and again within a message, each time at numbers before.
+#[test]
+fn repeated_backward_restarts_lose_no_message() {
+    for (who, distance) in
+        [Client, Server].into_iter().flat_map(|who| [(1 << 31) - 1000, 1 << 30, 1 << 21].map(|d| (who, d)))
+    {
+        let mut s = Stream::new(700).from(0x10, 0x10);
+        let begun = record(&read_reply_inline(7, &data(40_000)).body);
+        let begun = if who == Client { record(&write_call_inline(7, &data(40_000)).body) } else { begun };
+        let mut frames = Vec::new();
+        for _ in 0..12 {
+            frames.extend([s.send(who, &begun[..1000]), s.send(who, &begun[1000..2000])]);
+            *s.next(who) = s.next(who).wrapping_sub(distance);
+        }
+        frames.extend((100..104).map(|xid| s.send(who, &if who == Client { call(xid) } else { reply(xid) })));
+        let outcome = run(&seal_all(&frames));
+        let last = outcome.transactions.iter().filter(|t| t.xid.0 >= 100).count();
+        assert_eq!(last, 4, "{who:?} {distance:x}: {:?}", outcome.lines());
+    }
+}
+
+/// RFC 9293 section 3.1: some damaged segments without a right copy do not make two others in a row data, before their
+/// copies.
+#[test]
+fn damage_among_right_checksums_stays_damage() {
+    for (who, lone) in [Client, Server].into_iter().flat_map(|who| (0..5).map(move |lone| (who, lone))) {
+        let (mut s, frames) = opened();
+        let mut frames = seal_all(&frames);
+        let place = usize::from(who == Server);
+        let exchange = |s: &mut Stream, xid| [seal(&s.send(Client, &call(xid))), seal(&s.send(Server, &reply(xid)))];
+        let mut damaged = Vec::new();
+        for xid in 7..60 {
+            let mut exchange = exchange(&mut s, xid);
+            if xid > 20 && (xid - 20) % 7 == 0 && (xid - 20) / 7 <= lone {
+                exchange[place][TCP_AT + 20 + 7] ^= 0x40;
+                damaged.push(xid);
+            }
+            frames.extend(exchange);
+        }
+        // Two in a row, whose copies follow.
+        let message = |xid| if who == Client { call(xid) } else { reply(xid) };
+        if who == Server {
+            frames.push(seal(&s.send(Client, &[call(60), call(61)].concat())));
+        }
+        let sent = [60, 61].map(|xid| seal(&s.send(who, &message(xid))));
+        let mut wrong = sent.clone();
+        wrong.iter_mut().for_each(|frame| frame[TCP_AT + 20 + 7] ^= 0x40);
+        frames.extend(wrong.into_iter().chain(sent));
+        if who == Client {
+            frames.push(seal(&s.send(Server, &[reply(60), reply(61)].concat())));
+        }
+        for xid in 62..70 {
+            frames.extend(exchange(&mut s, xid));
+        }
+        let outcome = run(&frames);
+        let whole = outcome.transactions.iter().filter(|t| t.missing_parts().is_empty());
+        let mut whole: Vec<_> = whole.map(|t| t.xid.0).collect();
+        whole.sort_unstable();
+        let expected: Vec<_> = (7..70).filter(|xid| !damaged.contains(xid)).collect();
+        assert_eq!(whole, expected, "{who:?} {lone}: {:?}", outcome.lines());
+        assert_eq!(outcome.undecoded(), [(UndecodedReason::BadChecksum, damaged.len() as u64 + 2)], "{who:?} {lone}");
+    }
+}
+
+/// The checksums of one side of some streams are wrong, those of other streams right in both directions.
+#[test]
+fn wrong_checksums_of_other_streams_lose_nothing() {
+    let cases = [Client, Server].into_iter().flat_map(|who| [0, 3].map(|begin| (who, begin)));
+    for ((who, begin), right) in cases.flat_map(|case| [1, 4].map(|right| (case, right))) {
+        // The peer of the side may not be captured.
+        for is_one_way in [false, true] {
+            let mut frames = Vec::new();
+            for stream in 0..right + 4 {
+                let is_wrong = stream >= right;
+                let mut s = Stream::new(700 + stream as u16);
+                let mut sent = vec![(Client, s.flags(Client, SYN)), (Server, s.flags(Server, SYN | ACK))];
+                sent.push((Client, s.flags(Client, ACK)));
+                for xid in (0..6).map(|at| stream * 0x100 + at) {
+                    sent.extend([(Client, s.send(Client, &call(xid))), (Server, s.send(Server, &reply(xid)))]);
+                }
+                for (sender, frame) in sent.into_iter().skip(begin) {
+                    let mut frame = seal(&frame);
+                    if is_wrong && sender == who {
+                        frame[TCP_AT + 16] ^= 0x11;
+                    }
+                    if !(is_wrong && is_one_way && sender != who) {
+                        frames.push(frame);
+                    }
+                }
+            }
+            let outcome = run(&frames);
+            let count = outcome.transactions.len() as u32;
+            let missing = outcome.transactions.iter().filter(|t| !t.missing_parts().is_empty()).count() as u32;
+            let what = format!("{who:?} {begin} {right} {is_one_way}: {:?}", outcome.lines());
+            assert_eq!((count, missing), ((right + 4) * 6, if is_one_way { 24 } else { 0 }), "{what}");
+            // SYNs with wrong checksums are not known to mean anything.
+            assert!(begin == 0 || outcome.undecoded().is_empty(), "{what}");
+        }
+    }
+}
+
 /// RFC 5531 section 11: whatever segment has a part of a record header, with the SYN and without.
 #[test]
 fn header_may_span_segments() {
