@@ -64,6 +64,8 @@ pub struct RpcClient<'t, F = ()> {
     pub connection: RpcClientConnectionId,
     auth_sys: AuthSysCredential,
     next: u32,
+    /// Number of XIDs directly before that of the current Call whose Replies may come again.
+    earlier_xids: u32,
     timeout: Duration,
     /// The duration of the last Call.
     pub last_latency: Duration,
@@ -159,7 +161,7 @@ pub enum RpcCallError {
     /// No Reply arrived within this time.
     #[error("no reply within {} s; check that the server runs", .0.as_secs_f64())]
     Timeout(Duration),
-    /// No Reply arrived within this time, but a message that was not used for this reason.
+    /// No Reply arrived within this time, but a message that breaks the protocol, and was not used for this reason.
     #[error("no reply within {} s, but a message that was discarded: {}; see the server's log", .0.as_secs_f64(), .1)]
     Discarded(Duration, ReceivedMessageDiscardReason),
     /// The connection was lost.
@@ -266,6 +268,7 @@ impl<'t> RpcClient<'t> {
             connection,
             auth_sys: caller,
             next: xid.0,
+            earlier_xids: 0,
             timeout,
             last_latency: took,
             undecodable_replies: 0,
@@ -286,6 +289,7 @@ impl<'t> RpcClient<'t> {
             connection: self.connection,
             auth_sys: self.auth_sys,
             next: self.next,
+            earlier_xids: self.earlier_xids,
             timeout: self.timeout,
             last_latency: self.last_latency,
             undecodable_replies: self.undecodable_replies,
@@ -308,6 +312,12 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
     /// Makes Calls survive connection loss, but not a timeout.
     pub fn with_reconnect_after_close(self, target: &ConnectTarget) -> Self {
         Self { target: Some(target.clone()), reconnects_after_timeout: false, ..self }
+    }
+
+    /// Notes that others sent Calls on this connection before, with this number of XIDs directly before the first one of
+    /// this client. A server may send their Replies late or twice.
+    pub fn with_earlier_xids(self, earlier_xids: u32) -> Self {
+        Self { earlier_xids, ..self }
     }
 
     /// Makes Calls fail with [`RpcCallError::DeadlineExceeded`] from this time on.
@@ -364,7 +374,9 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             requested_form: procedure.shape,
         };
         self.filter.check_call(&call).map_err(|refusal| RpcCallError::Filtered(refusal.into()))?;
-        self.exchange(&call, |_, cursor| results(cursor))
+        let result = self.exchange(&call, |_, cursor| results(cursor));
+        self.earlier_xids = self.earlier_xids.saturating_add(1);
+        result
     }
 
     pub(crate) fn next_xid(&mut self) -> Xid {
@@ -384,7 +396,9 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         let call = control.transport_call(CallTag(control.xid().0.into()));
-        self.exchange(&call, results)
+        let result = self.exchange(&call, results);
+        self.earlier_xids = self.earlier_xids.saturating_add(1);
+        result
     }
 
     /// Sends a Call and decodes its Reply. Reconnects and resends within the limits.
@@ -538,9 +552,8 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
                     return Err(RpcCallError::Disconnected(reason));
                 }
                 Some(_) if Instant::now() >= deadline => return Err(self.timeout_error(discarded)),
-                // One call is in flight at a time, so that no reply is a late one.
-                Some(RpcClientTransportEvent::Discarded { connection, reason, .. })
-                    if connection == self.connection && reason != ReceivedMessageDiscardReason::ReverseCall =>
+                Some(RpcClientTransportEvent::Discarded { connection, xid: other, reason })
+                    if connection == self.connection && is_fault(reason, xid, other, self.earlier_xids) =>
                 {
                     discarded = Some(reason);
                 }
@@ -556,6 +569,16 @@ impl<'t, F: OutgoingCallCheck> RpcClient<'t, F> {
             Some(reason) => RpcCallError::Discarded(self.timeout, reason),
             None => RpcCallError::Timeout(self.timeout),
         }
+    }
+}
+
+/// Returns `true` if the server is to blame for a message that was discarded while the Call `xid` was in flight: one that
+/// violates the protocol, or a Reply to no Call. The Replies to the `earlier` Calls before it may come late or twice.
+fn is_fault(reason: ReceivedMessageDiscardReason, xid: Xid, other: Option<Xid>, earlier: u32) -> bool {
+    let is_earlier = |other: Xid| (1..=earlier).contains(&xid.0.wrapping_sub(other.0));
+    match reason {
+        ReceivedMessageDiscardReason::UnknownXid => !other.is_some_and(is_earlier),
+        reason => reason.is_violation(),
     }
 }
 
@@ -664,6 +687,42 @@ mod tests {
                 .with_reconnect(&target);
             let outcome = client.call(&SynchronousProcedureCall::new(Program::NFS, 4, 0, 0), |_| {}, |_| Ok(()));
             assert_eq!(outcome.is_ok(), silent_connections == 2, "{outcome:?}");
+        }
+    }
+
+    /// RFC 5531 section 9: the XID of a Reply is that of its Call.
+    #[test]
+    fn repeated_reply_is_no_server_fault() {
+        // The XIDs of the Replies to the first of two Calls, and the party at fault for the second.
+        let cases: [(&[u32], _); 3] = [
+            (&[7], TransportErrorResponsibility::Unreachable),
+            (&[7, 7], TransportErrorResponsibility::Unreachable),
+            (&[7, 99], TransportErrorResponsibility::Server),
+        ];
+        for (xids, blame) in cases {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let server = thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                stream.read_exact(&mut [0; 44]).unwrap();
+                for xid in xids {
+                    // A record of 24 bytes: XID, REPLY, MSG_ACCEPTED, an empty AUTH_NONE verifier, SUCCESS.
+                    let words = [0x8000_0018, *xid, 1, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
+                    stream.write_all(&words).unwrap();
+                }
+                stream
+            });
+            let mut tcp = TcpTransport::new();
+            let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+            let connection = tcp.connect(&ConnectTarget { address, name: "test".into(), options }).unwrap();
+            let credential = AuthSysCredential::default();
+            let timeout = Duration::from_millis(300);
+            let mut client = RpcClient::new(&mut tcp, connection, credential, Xid(7), timeout);
+            let null = SynchronousProcedureCall::new(Program::NFS, 4, 0, 0);
+            client.call(&null, |_| {}, |_| Ok(())).unwrap();
+            let error = client.call(&null, |_| {}, |_| Ok(())).unwrap_err();
+            assert_eq!(error.blame(), blame, "{error}");
+            drop(server.join().unwrap());
         }
     }
 

@@ -474,6 +474,8 @@ impl<'t> ContainmentCheckedTransport<'t> {
         results: impl FnOnce(&Verifier<'_>, &mut Cursor<'_>) -> Result<T, xdr::XdrError>,
     ) -> Result<T, RpcCallError> {
         RpcClient::new(&mut *self.transport, connection, root_credential(), control.xid(), timeout)
+            // All Calls of the run on this connection are earlier ones.
+            .with_earlier_xids(u32::MAX)
             .control(control, results)
     }
 
