@@ -35,6 +35,9 @@ const NULL_CALLS: usize = 32;
 /// in which the server misses data that directly follows connection setup.
 const MAX_ABANDONED_CONNECTIONS: u32 = 1;
 
+/// Number of XIDs for the Calls of NULL that query the versions.
+const VERSION_QUERY_XIDS: u32 = 16;
+
 /// Maximum length of FSINFO results in bytes: status, attributes, limits.
 const FSINFO: u32 = 4 + 4 + 84 + 48;
 
@@ -94,6 +97,14 @@ impl From<FileServerClientError> for ProbeFailure {
         let is_answer = matches!(error, FileServerClientError::Refused(..));
         let is_minor_version_absent = error.status() == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
         Self { text: error.to_string(), is_answer, is_minor_version_absent, blame: error.blame() }
+    }
+}
+
+impl ProbeFailure {
+    /// Returns the failure of a Call without results.
+    fn of_call(name: &str, error: &RpcCallError) -> Self {
+        let text = format!("{name}: {error}");
+        Self { text, is_answer: false, is_minor_version_absent: false, blame: Some(error.blame()) }
     }
 }
 
@@ -201,11 +212,16 @@ pub fn probe(
     let (ProbeConnection { client: mut line, address, versions }, abandoned) =
         connect_for_probe(transport, url, options)?;
     let server = || format!("{} ({address})", url.host);
-    let newest = versions.iter().max().copied().unwrap_or(4);
+    let VersionQueryResult { versions, failed } = versions;
+    let newest = versions.iter().max().copied().unwrap_or(url.version.map_or(4, program_version));
     let null = null_time(&mut line, newest, options.timeout).map_err(|error| ProbeError::Call(server(), error))?;
 
     let is_requested = |version| url.version.is_none_or(|requested| requested == version);
-    let (mut v3, mut exports) = (None, None);
+    let failure_of = |number: u32| {
+        let error = failed.iter().find(|(version, _)| *version == number).map(|(_, error)| error);
+        error.map(|error| ProbeFailure::of_call(&v3::Procedure::NULL.to_string(), error))
+    };
+    let (mut v3, mut exports) = (failure_of(3).map(Err), None);
     if versions.contains(&3) && is_requested(NfsVersion::V3) {
         let (probed_exports, mounted) = mount::probe_mount(url, address, options);
         exports = Some(probed_exports);
@@ -221,13 +237,18 @@ pub fn probe(
         v3 = Some(mounted.and_then(|mounted| probe_v3(&mut line, &mounted.root)));
     }
     let mut v4 = Vec::new();
-    if versions.contains(&4) {
-        for minor in (0..=2).filter(|minor| is_requested(NfsVersion::V4(*minor))) {
-            v4.push((minor, v4::probe_v4(&mut line, minor, &url.export).map_err(ProbeFailure::from)));
+    for minor in (0..=2).filter(|minor| is_requested(NfsVersion::V4(*minor))) {
+        match failure_of(4) {
+            Some(failure) => v4.push((minor, Err(failure))),
+            None if versions.contains(&4) => {
+                v4.push((minor, v4::probe_v4(&mut line, minor, &url.export).map_err(ProbeFailure::from)));
+            }
+            None => {}
         }
     }
 
-    let message = url.version.and_then(|requested| absent(requested, &versions, &v4));
+    let answered = url.version.filter(|requested| failure_of(program_version(*requested)).is_none());
+    let message = answered.and_then(|requested| absent(requested, &versions, &v4));
     let unreadable = line.undecodable_replies;
     // It may have replaced the first one.
     let connection = line.connection;
@@ -260,7 +281,13 @@ pub fn probe(
 struct ProbeConnection<'t> {
     client: RpcClient<'t>,
     address: SocketAddr,
+    versions: VersionQueryResult,
+}
+
+/// The versions of NFS that answer NULL, in ascending order, and those of the requested ones whose NULL failed.
+struct VersionQueryResult {
     versions: Vec<u32>,
+    failed: Vec<(u32, RpcCallError)>,
 }
 
 /// Connects, and queries the versions of NFS; abandons an iWARP connection whose first Call gets no Reply, and tries
@@ -277,13 +304,13 @@ fn connect_for_probe<'t>(
         let xid = Xid(std::process::id().rotate_left(16) ^ 0x5052_4f42 ^ abandoned << 12);
         let target = ConnectTarget { address, name: url.host.clone(), options: options.clone() };
         let mut client = new_client(&mut *transport, connection, &target, xid);
-        let outcome = versions(&mut client);
+        let outcome = versions(&mut client, url.version);
         let connection = client.connection;
         let error = match outcome {
             Ok(versions) => {
                 // New XIDs, as a server may cache the Replies of the earlier ones.
-                let xid = Xid(xid.0.wrapping_add(16));
-                let client = new_client(transport, connection, &target, xid);
+                let xid = Xid(xid.0.wrapping_add(VERSION_QUERY_XIDS));
+                let client = new_client(transport, connection, &target, xid).with_earlier_xids(VERSION_QUERY_XIDS);
                 return Ok((ProbeConnection { client, address, versions }, abandoned));
             }
             Err(error) => error,
@@ -314,16 +341,21 @@ fn new_client<'t>(
         .with_reconnect_after_close(target)
 }
 
+/// Returns the version of the NFS program.
+fn program_version(version: NfsVersion) -> u32 {
+    match version {
+        NfsVersion::V3 => 3,
+        NfsVersion::V4(_) => 4,
+    }
+}
+
 /// Returns the message for a requested version that is not available.
 fn absent(
     requested: NfsVersion,
     versions: &[u32],
     v4: &[(u32, Result<Nfs4ProbeReport, ProbeFailure>)],
 ) -> Option<String> {
-    let number = match requested {
-        NfsVersion::V3 => 3,
-        NfsVersion::V4(_) => 4,
-    };
+    let number = program_version(requested);
     let supported: Vec<String> = versions.iter().map(u32::to_string).collect();
     let supported = supported.join(" and ");
     let is_mismatch = |report: &(u32, Result<Nfs4ProbeReport, ProbeFailure>)| {
@@ -361,21 +393,31 @@ pub fn connect(
     Err(last_error)
 }
 
-/// Returns the versions of NFS that answer NULL.
-fn versions(client: &mut RpcClient<'_>) -> Result<Vec<u32>, RpcCallError> {
-    let mut supported = Vec::new();
+/// Queries the versions of NFS with NULL.
+///
+/// # Errors
+/// Returns the first error if no version answers, or if the connection cannot be used any further.
+fn versions(client: &mut RpcClient<'_>, requested: Option<NfsVersion>) -> Result<VersionQueryResult, RpcCallError> {
+    let (mut versions, mut failed) = (Vec::new(), Vec::new());
     for version in [4, 3, 2] {
         match null(client, version) {
-            Ok(()) => supported.push(version),
+            Ok(()) => versions.push(version),
+            Err(error) if error.is_final() => return Err(error),
             // The range that the server reports may have gaps, so each version is tried.
             Err(RpcCallError::Versions(..) | RpcCallError::Denied(_)) => {}
             Err(error @ RpcCallError::Rpc(_))
                 if version == 2 || error.blame() == TransportErrorResponsibility::Unreachable => {}
-            Err(error) => return Err(error),
+            Err(error) if requested.is_none_or(|requested| program_version(requested) == version) => {
+                failed.push((version, error));
+            }
+            Err(_) => {}
         }
     }
-    supported.sort_unstable();
-    Ok(supported)
+    if versions.is_empty() && !failed.is_empty() {
+        return Err(failed.swap_remove(0).1);
+    }
+    versions.sort_unstable();
+    Ok(VersionQueryResult { versions, failed })
 }
 
 fn null(client: &mut RpcClient<'_>, version: u32) -> Result<(), RpcCallError> {
@@ -427,12 +469,7 @@ fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, Pro
             },
             Ok(Err(status)) => FileServerClientError::Refused(name, NfsOperationFailure::V3(status)),
             Err(error) => {
-                return Err(ProbeFailure {
-                    text: format!("{name}: {error}"),
-                    is_answer: false,
-                    is_minor_version_absent: false,
-                    blame: Some(error.blame()),
-                });
+                return Err(ProbeFailure::of_call(&name, &error));
             }
         };
         return Err(failure.into());
@@ -441,7 +478,91 @@ fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, Pro
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread;
+
+    use nfsrdma_rpc::tcp::TcpTransport;
+
     use super::*;
+
+    /// Serves NFSv3 and MOUNT on a port: every Call gets the words of `reply_words` for program, version and procedure
+    /// after XID, REPLY, MSG_ACCEPTED and an empty AUTH_NONE verifier.
+    fn serve(reply_words: fn([u32; 3]) -> Vec<u32>) -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                thread::spawn(move || {
+                    let mut mark = [0; 4];
+                    while stream.read_exact(&mut mark).is_ok() {
+                        let mut call = vec![0; (u32::from_be_bytes(mark) & 0x7fff_ffff) as usize];
+                        stream.read_exact(&mut call).unwrap();
+                        let word = |at: usize| u32::from_be_bytes(call[at * 4..at * 4 + 4].try_into().unwrap());
+                        let mut words = vec![word(0), 1, 0, 0, 0];
+                        words.extend(reply_words([3, 4, 5].map(word)));
+                        let length = 0x8000_0000 | (words.len() * 4) as u32;
+                        let record = std::iter::once(length).chain(words).flat_map(u32::to_be_bytes);
+                        stream.write_all(&record.collect::<Vec<_>>()).unwrap();
+                    }
+                });
+            }
+        });
+        port
+    }
+
+    /// A server with NFSv3 and MOUNT, whose NULL of NFSv4 ends with `V4`; other versions are PROG_UNAVAIL.
+    fn v3_server<const V4: u32>([program, version, procedure]: [u32; 3]) -> Vec<u32> {
+        match [program, version, procedure] {
+            [100_003, 4, 0] => vec![V4],
+            [100_003, 3, 0] | [100_005, 3, 3] => vec![0],
+            // An empty list of exports; a filehandle of 4 bytes and AUTH_SYS.
+            [100_005, 3, 5] => vec![0, 0],
+            [100_005, 3, 1] => vec![0, 0, 4, 7, 1, 1],
+            // FSINFO without attributes: seven sizes, maxfilesize, time_delta and properties.
+            [100_003, 3, 19] => vec![0, 0, 0, 65_536, 65_536, 1, 65_536, 65_536, 1, 4096, 1, 0, 0, 1, 0x1b],
+            _ => vec![1],
+        }
+    }
+
+    fn probe_port(port: u16, version: &str) -> Result<ServerProbeReport, ProbeError> {
+        let url = format!("tcp://127.0.0.1:{port}/?mountport={port}{version}").parse().unwrap();
+        let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+        probe(&mut TcpTransport::new(), &url, &options)
+    }
+
+    /// RFC 5531 section 9: PROC_UNAVAIL 3, GARBAGE_ARGS 4. Both are noted for the version that has them.
+    #[test]
+    fn failed_null_leaves_other_versions() {
+        let cases = [
+            (serve(v3_server::<3>), TransportErrorResponsibility::Server),
+            (serve(v3_server::<4>), TransportErrorResponsibility::Program),
+        ];
+        for (port, blame) in cases {
+            let report = probe_port(port, "").unwrap();
+            assert_eq!(report.versions, [3]);
+            assert!(matches!(report.v3, Some(Ok(_))), "{:?}", report.v3);
+            assert_eq!(report.failed_versions(None).len(), 3, "{:?}", report.failed_versions(None));
+            assert_eq!((report.blame(), report.missing_version_message), (blame, None));
+            let report = probe_port(port, "&vers=3").unwrap();
+            assert_eq!((report.failed_versions(Some(NfsVersion::V3)), report.missing_version_message), (vec![], None));
+            let report = probe_port(port, "&vers=4.1").unwrap();
+            assert_eq!(report.failed_versions(Some(NfsVersion::V4(1))).len(), 1);
+            assert_eq!((report.blame(), report.missing_version_message), (blame, None));
+        }
+        // PROG_UNAVAIL.
+        let port = serve(v3_server::<1>);
+        let report = probe_port(port, "").unwrap();
+        assert_eq!((report.versions.as_slice(), report.failed_versions(None)), (&[3][..], vec![]));
+    }
+
+    /// RFC 5531 section 9: PROC_UNAVAIL 3.
+    #[test]
+    fn probe_without_any_version_fails() {
+        let error = probe_port(serve(|_| vec![3]), "").unwrap_err();
+        assert_eq!(error.blame(), TransportErrorResponsibility::Server, "{error}");
+    }
 
     /// RFC 8178 section 4.1: the status decides, and not the text of another failure.
     #[test]
