@@ -150,6 +150,8 @@ pub struct Difference {
     /// Path of the field: the operation within the COMPOUND and the RFC names (`GETATTR.obj_attributes.size`), or
     /// empty.
     pub path: String,
+    /// Index of the operation in its message, from 1; 0 for the headers, or if it is unknown.
+    pub section: usize,
     /// Filter name of the field. Empty if the difference is not in a field.
     pub field: &'static str,
     /// Number of times this field differs in this Transaction (lists repeat fields); for an identity, number of times
@@ -169,7 +171,7 @@ impl Difference {
         path: &str,
         [a, b]: [DifferenceSideValue; 2],
     ) -> Self {
-        Self { kind, operation: operation.to_string(), path: path.to_owned(), field: "", count: 1, a, b }
+        Self { kind, operation: operation.to_string(), path: path.to_owned(), section: 0, field: "", count: 1, a, b }
     }
 
     /// Returns the memory of the difference in bytes, with that of the allocator, in a list that grows and is sorted.

@@ -95,6 +95,7 @@ mod tests {
             kind: DifferenceKind::Count,
             operation: operation.to_owned(),
             path: String::new(),
+            section: 0,
             field: "",
             count: 1,
             a: half.clone(),

@@ -76,8 +76,8 @@ impl ComparableTransaction {
 pub struct FirstOccurrenceOfIdentifierPair {
     /// The operation of the Transaction.
     pub operation: Rc<str>,
-    /// The operation within the COMPOUND.
-    pub section: Rc<str>,
+    /// The operation within the COMPOUND: index, from 1, and name.
+    pub section: (usize, Rc<str>),
     /// The field.
     pub path: Rc<FieldPath>,
     /// The type of the identity.
@@ -268,11 +268,13 @@ fn difference(link: IdentityPairOccurrences, earlier_frames: [Option<FrameNumber
             value: Some(format!("{} {value}{suffix}", identity.word())),
         }
     };
+    let (section_index, section) = section;
     let dot = if section.is_empty() { "" } else { "." };
     Difference {
         kind: DifferenceKind::Identity,
         operation: operation.to_string(),
         path: format!("{section}{dot}{}", path.text),
+        section: section_index,
         field: path.field,
         count: link.count,
         a: side_value(0),
@@ -306,7 +308,7 @@ mod tests {
     fn see(renaming: &mut CrossCaptureIdentityMap, at: u64, a: &str, b: &str) {
         renaming.record_pair(name(a), name(b), || FirstOccurrenceOfIdentifierPair {
             operation: "NFS 3 LOOKUP".into(),
-            section: "LOOKUP".into(),
+            section: (0, "LOOKUP".into()),
             path: Rc::new(FieldPath::new(
                 "object",
                 "nfs.fhandle",

@@ -167,6 +167,7 @@ impl PairComparison<'_> {
             kind,
             operation: if self.a.call.is_some() { &self.a.title } else { &self.b.title }.to_string(),
             path,
+            section: position.section,
             field,
             count: 1,
             a: difference_side(self.a, position.is_call, a),
@@ -569,7 +570,7 @@ impl RecordComparer<'_> {
             (Some(name_a), Some(name_b)) => {
                 self.identities.record_pair(name_a, name_b, || FirstOccurrenceOfIdentifierPair {
                     operation: Rc::clone(&comparison.a.title),
-                    section: Rc::clone(&sections.a.name),
+                    section: (sections.spot.section, Rc::clone(&sections.a.name)),
                     path: Rc::clone(&a.path),
                     identity,
                     places: [comparison.a.location, comparison.b.location],

@@ -60,11 +60,12 @@ impl TracePaths {
     }
 }
 
-/// Returns the path that a difference of a step is about. `path_of` is the path of a filehandle's object.
+/// Returns the path that a difference of a step is about: in this section of the message (0 if unknown) and field.
+/// `path_of` is the path of a filehandle's object.
 pub(super) fn path_of_difference(
     step: &TraceStep<'_>,
     parts: &CallOperationsAndFiles,
-    field: &str,
+    (section, field): (usize, &str),
     path_of: &dyn Fn(u32) -> Option<String>,
 ) -> Option<String> {
     let items = step.call.items();
@@ -74,7 +75,7 @@ pub(super) fn path_of_difference(
             let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok();
             call.and_then(|call| {
                 let operations = call.operations().map_while(Result::ok).take(parts.operations.len()).collect();
-                CompoundPaths { operations, files: &parts.files, path_of }.of_field(field)
+                CompoundPaths { operations, files: &parts.files, path_of }.of_field(section, field)
             })
         }
         Some(Procedure::V3(procedure)) => {
@@ -100,7 +101,7 @@ fn path_of_v3(
 ) -> Option<String> {
     let mut handles = step.call.variables(TraceSlotValueKind::FILEHANDLE);
     let object = handles.next().and_then(path_of);
-    let has_label = |labels: &[&str]| field.split('.').any(|label| labels.contains(&label));
+    let has_label = |labels| has_any_label(field, labels);
     if has_label(&[field_labels::TODIR_WCC, field_labels::LINKDIR_WCC]) {
         return handles.next().and_then(path_of);
     } else if has_label(&[field_labels::DIR_ATTRIBUTES, field_labels::DIR_WCC, field_labels::FROMDIR_WCC]) {
@@ -122,6 +123,10 @@ fn path_of_v3(
     Some(joined(object, name))
 }
 
+fn has_any_label(field: &str, labels: &[&str]) -> bool {
+    field.split('.').any(|label| labels.contains(&label))
+}
+
 /// The operations of a COMPOUND, and the variable of the file of each.
 struct CompoundPaths<'a> {
     operations: Vec<Args<'a>>,
@@ -130,18 +135,26 @@ struct CompoundPaths<'a> {
 }
 
 impl CompoundPaths<'_> {
-    /// Returns the path that the operation of a field is about; without one, the last operation that has a path.
-    fn of_field(&self, field: &str) -> Option<String> {
+    /// Returns the path that a field of the operation of a section is about. If the section is unknown, that is the last
+    /// operation of the field's name; without one, the last operation that has a path.
+    fn of_field(&self, section: usize, field: &str) -> Option<String> {
         let label = field.split('.').next();
-        let at = self.operations.iter().rposition(|operation| operation.number().name() == label);
-        match at {
-            Some(at) => self.of_operation(at),
-            None => (0..self.operations.len()).rev().find_map(|at| self.of_operation(at)),
+        let is_named = |operation: &Args<'_>| operation.number().name() == label;
+        let at = section.checked_sub(1).filter(|at| self.operations.get(*at).is_some_and(is_named));
+        match at.or_else(|| self.operations.iter().rposition(is_named)) {
+            Some(at) => self.of_operation(at, field),
+            None => (0..self.operations.len()).rev().find_map(|at| self.of_operation(at, "")),
         }
     }
 
-    fn of_operation(&self, at: usize) -> Option<String> {
+    fn of_operation(&self, at: usize, field: &str) -> Option<String> {
+        let has_label = |label| has_any_label(field, &[label]);
         match self.operations.get(at)? {
+            // The change of a directory.
+            Args::REMOVE(_) | Args::LINK(_) if has_label(field_labels::CINFO) => self.current(at),
+            Args::CREATE(_) | Args::OPEN(_) if has_label(field_labels::CINFO) => self.before(at),
+            Args::RENAME(_) if has_label(field_labels::TARGET_CINFO) => self.current(at),
+            Args::RENAME(_) if has_label(field_labels::SOURCE_CINFO) => self.saved(at),
             Args::REMOVE(args) => Some(joined(self.current(at), args.target.0)),
             Args::LINK(args) => Some(joined(self.current(at), args.newname.0)),
             Args::RENAME(args) => Some(joined(self.saved(at), args.oldname.0)),
@@ -195,4 +208,62 @@ fn joined(directory: Option<String>, name: &[u8]) -> String {
 
 fn text(name: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v4::{Bitmap4, Getattr4Args, Lookup4Args, ObjectFh4, Remove4Args, Rename4Args};
+    use nfsrdma_dissectors::xdr::{Opaque, Text, Void};
+
+    use super::*;
+
+    /// Returns the path of a difference in a COMPOUND whose operations have these files: 1 is `/d`, 2 is `/e`.
+    fn path(operations: &[(Args<'static>, u32)], section: usize, field: &str) -> Option<String> {
+        let files: Vec<_> = operations.iter().map(|(_, file)| *file).collect();
+        let operations = operations.iter().map(|(operation, _)| operation.clone()).collect();
+        let path_of = |file| ["/d", "/e"].get(file as usize - 1).map(|path| (*path).to_owned());
+        CompoundPaths { operations, files: &files, path_of: &path_of }.of_field(section, field)
+    }
+
+    fn getattr() -> Args<'static> {
+        Args::GETATTR(Getattr4Args { attr_request: Bitmap4::from(&[][..]) })
+    }
+
+    fn putfh() -> Args<'static> {
+        Args::PUTFH(ObjectFh4 { object: Opaque(b"fh") })
+    }
+
+    /// Two operations of the same name are about different files.
+    #[test]
+    fn difference_names_file_of_its_operation() {
+        let lookup = |name: &'static [u8]| Args::LOOKUP(Lookup4Args { objname: Text(name) });
+        let operations = [(putfh(), 1), (getattr(), 1), (lookup(b"a"), NONE), (lookup(b"b"), NONE), (getattr(), NONE)];
+        for (section, field, expected) in [
+            (2, "GETATTR.obj_attributes.size", "/d"),
+            (5, "GETATTR.obj_attributes.size", "/d/a/b"),
+            (3, "LOOKUP.status", "/d/a"),
+            (4, "LOOKUP.status", "/d/a/b"),
+            // Of an unknown or another section.
+            (0, "LOOKUP.status", "/d/a/b"),
+            (1, "LOOKUP.status", "/d/a/b"),
+            (9, "status", "/d/a/b"),
+        ] {
+            assert_eq!(path(&operations, section, field).as_deref(), Some(expected), "{section} {field}");
+        }
+    }
+
+    /// RFC 8881 section 18.26.2: source_cinfo is of the saved directory, target_cinfo of the current one.
+    #[test]
+    fn change_information_names_its_directory() {
+        let rename = Args::RENAME(Rename4Args { oldname: Text(b"a"), newname: Text(b"b") });
+        let operations = [(putfh(), 1), (Args::SAVEFH(Void), 1), (putfh(), 2), (rename, 2)];
+        for (field, expected) in
+            [("RENAME.status", "/d/a"), ("RENAME.source_cinfo.atomic", "/d"), ("RENAME.target_cinfo.atomic", "/e")]
+        {
+            assert_eq!(path(&operations, 4, field).as_deref(), Some(expected), "{field}");
+        }
+        let operations = [(putfh(), 1), (Args::REMOVE(Remove4Args { target: Text(b"a") }), 1)];
+        assert_eq!(path(&operations, 2, "REMOVE.cinfo.atomic").as_deref(), Some("/d"));
+        assert_eq!(path(&operations, 2, "REMOVE.status").as_deref(), Some("/d/a"));
+    }
 }

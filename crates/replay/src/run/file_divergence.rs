@@ -217,7 +217,16 @@ mod tests {
     fn difference(kind: DifferenceKind, operation: &str, path: &str, values: [&str; 2]) -> Difference {
         let [a, b] =
             values.map(|value| DifferenceSideValue { location: None, frame: None, value: Some(value.to_owned()) });
-        Difference { kind, operation: operation.to_owned(), path: path.to_owned(), field: "", count: 1, a, b }
+        Difference {
+            kind,
+            operation: operation.to_owned(),
+            path: path.to_owned(),
+            section: 0,
+            field: "",
+            count: 1,
+            a,
+            b,
+        }
     }
 
     #[test]

@@ -646,7 +646,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             value: Some(value),
         });
         let (operation, path) = (object.path.to_owned(), field.to_owned());
-        let difference = Difference { kind, operation: operation.clone(), path, field: "", count: 1, a, b };
+        let difference = Difference { kind, operation: operation.clone(), path, section: 0, field: "", count: 1, a, b };
         self.report.mismatches.push(StepMismatch {
             step,
             operation,

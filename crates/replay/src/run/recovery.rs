@@ -60,9 +60,9 @@ recovery_reasons! {
     /// NFS4ERR_RETRY_UNCACHED_REP. RFC 8881 section 15.1.10.3.
     REPLY_UNKNOWN = "reply-unknown",
         "its connection was lost after it was executed; the server did not cache the reply, and nothing is compared";
-    /// Names of a listing that was not continued to its end.
+    /// Names of a listing that was not continued to its end, or has more names than are remembered.
     UNLISTED = "listing-unfinished",
-        "the live listing was not read to its end, and lacks names of the captured one so far";
+        "the live listing lacks names of the captured one so far: it was not read to its end, or has too many to compare";
     /// The server executed the Call, the Reply was lost, and it executed the Call again.
     DONE_TWICE = "done-twice",
         "its connection was lost after it was executed; sent again, it found its own result";

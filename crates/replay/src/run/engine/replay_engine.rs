@@ -140,8 +140,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 && let Some(mismatch) = self.report.steps.unnamed_mismatch(id)
             {
                 parts.read(&step, &mut self.scheduler.titles);
-                let field = mismatch.differences.first().map_or("", |difference| &difference.path);
-                mismatch.file = self.verification.path_of_difference(&step, parts, field, self.contents);
+                let difference = mismatch.differences.first();
+                mismatch.file = self.verification.path_of_difference(&step, parts, difference, self.contents);
             }
         }
         Ok(())
@@ -152,8 +152,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if let Some(mismatch) = self.report.steps.unnamed_mismatch(entry.id)
             && let Some(step) = entry.step.trace_step()
         {
-            let field = mismatch.differences.first().map_or("", |difference| &difference.path);
-            mismatch.file = self.verification.path_of_difference(&step, &entry.description, field, self.contents);
+            let difference = mismatch.differences.first();
+            mismatch.file = self.verification.path_of_difference(&step, &entry.description, difference, self.contents);
         }
     }
 

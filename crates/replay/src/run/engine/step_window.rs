@@ -70,7 +70,7 @@ impl StepWindowEntry {
     pub(super) fn difference(&self, kind: DifferenceKind, path: &str, values: [String; 2]) -> Difference {
         let [a, b] = values.map(|value| DifferenceSideValue { value: Some(value), ..Default::default() });
         let operation = self.description.title().to_owned();
-        Difference { kind, operation, path: path.to_owned(), field: "", count: 1, a, b }
+        Difference { kind, operation, path: path.to_owned(), section: 0, field: "", count: 1, a, b }
     }
 }
 

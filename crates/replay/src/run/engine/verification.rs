@@ -114,7 +114,7 @@ impl<'r> LiveReplyVerificationState<'r> {
         &mut self,
         step: &TraceStep<'_>,
         parts: &CallOperationsAndFiles,
-        field: &str,
+        difference: Option<&Difference>,
         contents: &mut ReplayTraceReader<R>,
     ) -> Option<String> {
         let tree = self.expected_tree.as_ref();
@@ -125,7 +125,8 @@ impl<'r> LiveReplyVerificationState<'r> {
             self.trace_paths = Some(TracePaths::read(contents).unwrap_or_default());
         }
         let captured = |file: u32| self.trace_paths.as_ref().and_then(|paths| paths.path(file));
-        path_of_difference(step, parts, field, &|file| live(file).or_else(|| captured(file)))
+        let (section, field) = difference.map_or((0, ""), |difference| (difference.section, &difference.path));
+        path_of_difference(step, parts, (section, field), &|file| live(file).or_else(|| captured(file)))
     }
 
     /// Returns the files of a step other than the directories from before it.

@@ -208,6 +208,7 @@ impl ReplyChecker {
                 kind: DifferenceKind::Relation,
                 operation: enumerator_names::GETATTR.into(),
                 path: format!("{}.{}", enumerator_names::GETATTR, attribute.aspect),
+                section: 0,
                 field: attribute.field,
                 count: 1,
                 a: DifferenceSideValue::default(),
@@ -302,7 +303,7 @@ impl ReplyChecker {
         for (slot, [recorded, live]) in pattern.identities.iter().zip(names) {
             self.identities.record_pair(recorded, live, || FirstOccurrenceOfIdentifierPair {
                 operation: self.recorder.word(replies.title),
-                section: Rc::clone(&slot.section),
+                section: slot.section.clone(),
                 path: Rc::clone(&slot.path),
                 identity: slot.identity,
                 places: [location; 2],
@@ -349,13 +350,8 @@ impl ReplyChecker {
                 clear_undefined_mode_bits(section);
             }
             if let (Some(listing), true) = (replies.listing, has_same_statuses) {
-                listing_differences.extend(self.listings.compare(
-                    listing,
-                    a,
-                    b,
-                    self.tolerance.is_strict,
-                    &mut tolerated,
-                ));
+                let differing = self.listings.compare(listing, a, b, self.tolerance.is_strict, &mut tolerated);
+                listing_differences.extend(differing.into_iter().map(|difference| (at, difference)));
             }
             if !self.tolerance.is_strict && section_status(a) == section_status(b) {
                 if replies.creates_exclusively
@@ -388,7 +384,7 @@ impl ReplyChecker {
             RecordComparer { options: &self.selection, identities: &mut self.identities, compared: &mut self.compared }
                 .compare(&recorded, &live);
         differences.retain(|difference| self.selection.includes(difference));
-        differences.extend(listing_differences.into_iter().map(|(path, values)| {
+        differences.extend(listing_differences.into_iter().map(|(section, (path, values))| {
             let [a, b] = values.map(side_value);
             let operation = title.to_string();
             let is_name = ends_with_labels(&path, &[field_labels::NAME]);
@@ -396,13 +392,13 @@ impl ReplyChecker {
                 true => (DifferenceKind::Name, field_names::NFS_ENTRY_NAME),
                 false => (DifferenceKind::Result, ""),
             };
-            Difference { kind, operation, path, field, count: 1, a, b }
+            Difference { kind, operation, path, section, field, count: 1, a, b }
         }));
         let returned = write_chunks::differing_lengths(replies.procedure, replies.live, replies.chunks);
         let wrong_chunk = returned.map(|lengths| {
             let [a, b] = lengths.map(|length| side_value(Some(length.to_string())));
             let (kind, operation) = (DifferenceKind::ChunkBytes, title.to_string());
-            Difference { kind, operation, path: "write chunk".to_owned(), field: "", count: 1, a, b }
+            Difference { kind, operation, path: "write chunk".to_owned(), section: 0, field: "", count: 1, a, b }
         });
         differences.extend(wrong_chunk.clone());
         let (verdict, status) = self.result(differences, &tolerated, failing.as_deref(), replies.is_delayed_in_capture);

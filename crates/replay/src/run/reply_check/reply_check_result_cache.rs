@@ -47,7 +47,8 @@ enum ReplyPatternByteRequirement {
 
 #[derive(Debug)]
 pub(super) struct ReplyPatternIdentitySlot {
-    pub(super) section: Rc<str>,
+    /// Index and name of the operation.
+    pub(super) section: (usize, Rc<str>),
     pub(super) path: Rc<FieldPath>,
     pub(super) identity: MappedIdentifierType,
     bytes: Range<usize>,
@@ -138,17 +139,17 @@ impl CheckedReplyPairPattern {
         };
         let mut classes = vec![ReplyPatternByteRequirement::Fixed; live.len()];
         for field in live_fields {
-            let ((_, section), path) = (&field.section, &field.path);
+            let (section, path) = (&field.section, &field.path);
             if let FieldValue::Chunk(length, _) = field.value {
                 pattern.items.push(length);
             }
-            let is_left_out = is_incomparable(section, path, may_have_restarted);
+            let is_left_out = is_incomparable(&section.1, path, may_have_restarted);
             let (bytes, class) = field_byte_class(field, is_left_out);
             if let (FieldEqualityRequirement::Identity(identity), false) = (path.class, is_left_out) {
                 if class != ReplyPatternByteRequirement::Free {
                     return None;
                 }
-                let (section, path, bytes) = (Rc::clone(section), Rc::clone(path), bytes.clone());
+                let (section, path, bytes) = (section.clone(), Rc::clone(path), bytes.clone());
                 let slot = ReplyPatternIdentitySlot { section, path, identity, bytes, last_pair: None };
                 pattern.identities.push(slot);
             }

@@ -287,6 +287,7 @@ fn only_rights_to_change_may_be_more_than_in_the_capture() {
             kind: DifferenceKind::Result,
             operation: "NFS 4.1 ACCESS".into(),
             path: path.into(),
+            section: 0,
             field: "nfs.access_rights",
             count: 1,
             a: side(recorded),
@@ -320,6 +321,18 @@ fn check_listing(
     checker.check(&ReplyPair { listing: Some((FILE, is_first)), ..pair("NFS 4.2 READDIR", &recorded, &live) })
 }
 
+/// Two operations of the same name have different files.
+#[test]
+fn difference_tells_its_operation() {
+    let sizes = |first, second| compound(0, &[PUTFH, &getattr(first, None), PUTFH, &getattr(second, None)]);
+    for (live, section) in [(sizes(8, 7), 2), (sizes(7, 8), 4)] {
+        let verdict = checker().check(&pair("NFS 4.2 GETATTR", &sizes(7, 7), &live));
+        let ReplyCheckResult::Mismatched(differences) = verdict else { panic!("{verdict:?}") };
+        let sections: Vec<_> = differences.iter().map(|difference| difference.section).collect();
+        assert_eq!(sections, [section]);
+    }
+}
+
 /// RFC 8881 section 18.23.3. Whether names follow is seen in the next part, which a capture may lack.
 #[test]
 fn earlier_end_of_listing_is_tolerated() {
@@ -351,6 +364,21 @@ fn rest_of_unknown_listing_differs_nowhere() {
     checker.forget_listing(FILE);
     let verdict = check_listing(&mut checker, false, [(&[b"dddd"], true), (&[b"cccc", b"dddd"], true)]);
     assert_eq!(verdict, ReplyCheckResult::Tolerated(tolerance_rules::LISTING));
+}
+
+/// The live listing was read to its end; what it lacks may be in the beginning, which was not compared.
+#[test]
+fn ended_listing_of_unknown_beginning_counts() {
+    for recorded_end in [false, true] {
+        let mut checker = checker();
+        let parts: [(&[&[u8; 4]], bool); 2] = [(&[b"aaaa", b"dddd"], recorded_end), (&[b"dddd"], true)];
+        let verdict = check_listing(&mut checker, false, parts);
+        assert_eq!(verdict, ReplyCheckResult::Tolerated(tolerance_rules::LISTING));
+        // It was not read to its end.
+        let parts: [(&[&[u8; 4]], bool); 2] = [(&[b"aaaa", b"dddd"], recorded_end), (&[b"dddd"], false)];
+        checker.forget_listing(FILE);
+        assert_eq!(check_listing(&mut checker, false, parts), ReplyCheckResult::Tolerated(UNLISTED));
+    }
 }
 
 /// The captured part may end before other names, which are no difference; a name that it has is one. RFC 8881 section

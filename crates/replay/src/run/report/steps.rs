@@ -290,6 +290,7 @@ mod tests {
             kind,
             operation: READ.into(),
             path: "PUTFH.object".into(),
+            section: 0,
             field: "nfs.fhandle",
             count: 1,
             a: side(),

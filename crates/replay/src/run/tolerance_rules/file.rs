@@ -148,6 +148,7 @@ mod tests {
             kind,
             operation,
             path,
+            section: 0,
             field,
             count: 1,
             a: DifferenceSideValue::default(),

@@ -126,6 +126,7 @@ mod tests {
                 kind: *kind,
                 operation: "NFS 4.2 LOOKUP".into(),
                 path: (*path).into(),
+                section: 0,
                 field,
                 count: 1,
                 a: half("0644"),

@@ -111,7 +111,7 @@ mod tests {
     fn violation(number: u64) -> Difference {
         let (kind, [operation, path]) = (DifferenceKind::Relation, <[String; 2]>::default());
         let [a, b] = Default::default();
-        Difference { kind, operation, path, field: "", count: number, a, b }
+        Difference { kind, operation, path, section: 0, field: "", count: number, a, b }
     }
 
     fn unexplained(sizes: &mut OverlappedFileSizes) -> Vec<u64> {

@@ -43,8 +43,8 @@ impl AttributeRelationViolation {
             frame: location.reply,
             value: Some(object.iter().map(|path| format!("{path}: ")).chain([value]).collect()),
         });
-        let (kind, field) = (DifferenceKind::Relation, self.field);
-        Difference { kind, operation, path: self.path, field, count: 1, a, b }
+        let (kind, section, field) = (DifferenceKind::Relation, self.section, self.field);
+        Difference { kind, operation, path: self.path, section, field, count: 1, a, b }
     }
 }
 
