@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
-use nfsrdma_flow::{ConnectionParametersSnapshot, CreditsInUse, Flow, Transaction};
+use nfsrdma_flow::{ConnectionParametersSnapshot, Flow, Transaction};
 
 use super::call_session_slots::SessionId;
 use super::connections::ConnectionTally;
@@ -165,11 +165,9 @@ impl ConnectionStatesAndCredits {
         // As long as no reply comes, no transaction has the time at the limit.
         if let (Some(state), Some(credits)) = (state, &mut credits) {
             let until = state.ended_at.unwrap_or(now);
-            let [CreditsInUse { in_flight, since, granted, exhausted_since }, _] = state.credits_in_use;
-            if let Some(since) = since {
-                credits.hold(in_flight, granted, since, until);
-            }
-            credits.hold_limit(exhausted_since, until);
+            let [used, _] = &state.credits_in_use;
+            credits.hold_credits(used, until);
+            credits.hold_limit(used.exhausted_since, until);
         }
         let sessions = self.sessions.sessions_of(tally.name.number);
         let slots = sessions.iter().filter_map(|session| Some((session.id, self.slots.of_session(&session.id, now)?)));
@@ -275,18 +273,19 @@ mod tests {
 
     /// Returns the only connection of a capture, at its end.
     fn connection(name: &str) -> ConnectionStats {
-        changed_connection(name, |_| {})
+        changed_connection(name, |_, _| {})
     }
 
     /// Returns the only connection of a capture whose frames were changed, at its end.
-    fn changed_connection(name: &str, mut change: impl FnMut(&mut Vec<u8>)) -> ConnectionStats {
+    fn changed_connection(name: &str, mut change: impl FnMut(&mut Vec<u8>, &mut Timestamp)) -> ConnectionStats {
         let mut source = nfsrdma_capture_file::CaptureFrameSource::open([crate::testing::path(name)]).unwrap();
         let mut flow = Flow::new(nfsrdma_flow::FlowLimits::default());
         let mut open = OpenConnectionTallies::new(1 << 20);
         while let Some(frame) = source.next().unwrap() {
             let mut bytes = frame.bytes.to_vec();
-            change(&mut bytes);
-            flow.process_frame(&Frame { bytes: &bytes, ..frame });
+            let mut time = frame.time;
+            change(&mut bytes, &mut time);
+            flow.process_frame(&Frame { bytes: &bytes, time, ..frame });
             open.frame(&flow);
         }
         flow.finish();
@@ -308,7 +307,7 @@ mod tests {
         for (lowered, grants, time) in [(16_u32, (16, 64), TimeAtLimit::Ns(15_000)), (32, (64, 64), TimeAtLimit::Never)]
         {
             let mut replies = 0;
-            let row = changed_connection("cases/all-credits-hang.pcap.gz", |bytes| {
+            let row = changed_connection("cases/all-credits-hang.pcap.gz", |bytes, _| {
                 // Sends of the server: its address, RC Send Only, and rdma_credit behind rdma_xid and rdma_vers.
                 if bytes.len() > GRANTS.end && bytes[26..30] == [10, 0, 0, 2] && bytes[42] == 4 {
                     let granted = if replies < 200 { 64 } else { lowered };
@@ -319,6 +318,44 @@ mod tests {
             assert!(replies > 290, "{replies}");
             assert_eq!((row.in_use(), row.grants(), row.time_at_limit()), (Some(16), grants, time));
             assert_eq!(row.credits.map(|credits| credits.most_in_flight()), Some((16, lowered)));
+        }
+    }
+
+    /// RFC 8166 section 3.3.1: a call takes its credit until the reply, and its slot (RFC 8881 section 2.10.6.1), also
+    /// while nothing is captured.
+    #[test]
+    fn ended_hang_fills_its_steps() {
+        const NAME: &str = "rxe-v42-credits.pcap.gz";
+        const HANG_NS: i64 = 5_000_000_000;
+        // The captured state with the most calls in flight, computed from the transactions, lasts 5 s longer.
+        let mut events = Vec::new();
+        for transaction in crate::testing::transactions(NAME) {
+            let is_counted = transaction.direction == nfsrdma_flow::transaction::CallDirection::Forward;
+            if let (true, Some(call), Some(reply)) = (is_counted, &transaction.call, &transaction.reply) {
+                events.extend([(call.end_time, 1), (reply.end_time, -1)]);
+            }
+        }
+        events.sort_unstable();
+        let in_flight = events.iter().scan(0, |now, (time, change)| {
+            *now += change;
+            Some((*now, *time))
+        });
+        let (most, begin) = in_flight.max_by_key(|(now, time)| (*now, std::cmp::Reverse(*time))).unwrap();
+        let row = changed_connection(NAME, |_, time| {
+            if *time > begin {
+                time.0 += HANG_NS;
+            }
+        });
+        let slots = row.busiest_slots().unwrap().clone();
+        for series in [row.credits.unwrap(), slots] {
+            let (start, width) = (series.steps.start().unwrap().0, series.steps.width() as i64);
+            let within = series.steps.steps().iter().enumerate().filter(|(at, _)| {
+                let from = start + *at as i64 * width;
+                from > begin.0 && from + width < begin.0 + HANG_NS
+            });
+            let within: Vec<u32> = within.map(|(_, step)| step.in_flight).collect();
+            assert!(most > 4 && within.len() > 20, "{most} {within:?}");
+            assert_eq!(within, vec![most as u32; within.len()]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Load over time: transactions, bytes and failures, and the use of credits and session slots.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_flow::Transaction;
+use nfsrdma_flow::{CreditsInUse, Transaction};
 use nfsrdma_flow::transaction::CallDirection;
 
 use super::bounded_time_series::{TimeSeries, TimeSeriesBucket};
@@ -142,7 +142,9 @@ impl CreditSeries {
             step.requested = step.requested.max(requested);
             step.add_in_flight(transaction.credit_use.in_flight, transaction.credit_use.granted.unwrap_or(0));
         }
+        self.hold_credits(&transaction.credit_use.before_call, call.end_time);
         let Some(reply) = &transaction.reply else { return };
+        self.hold_credits(&transaction.credit_use.before_reply, reply.end_time);
         if let Some(granted) = reply.rpcrdma.and_then(|header| header.calls_in_flight_credits()) {
             self.grant(reply.end_time, granted);
         }
@@ -175,6 +177,13 @@ impl CreditSeries {
     pub(super) fn hold(&mut self, in_flight: u32, limit: Option<u32>, since: Timestamp, now: Timestamp) {
         if in_flight > 0 {
             self.steps.span(since, now.max(since), |step, _| step.add_in_flight(in_flight, limit.unwrap_or(0)));
+        }
+    }
+
+    /// Counts credits in use until `now`.
+    pub(super) fn hold_credits(&mut self, used: &CreditsInUse, now: Timestamp) {
+        if let Some(since) = used.since {
+            self.hold(used.in_flight, used.granted, since, now);
         }
     }
 

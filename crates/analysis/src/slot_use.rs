@@ -32,6 +32,11 @@ struct SessionSlots {
 }
 
 impl SessionSlots {
+    /// Counts the calls that have been in flight since the last call or reply.
+    fn hold(&mut self, now: Timestamp) {
+        self.series.hold(self.in_flight.len() as u32, self.limit, self.last_call, now);
+    }
+
     fn update_exhausted(&mut self, now: Timestamp) {
         self.last_call = now;
         let used = self.in_flight.len();
@@ -99,6 +104,7 @@ impl SlotUse {
         if session.in_flight.len() >= MAX_SLOTS && !session.in_flight.contains_key(&used.slot) {
             return;
         }
+        session.hold(call.end_time);
         if let Some(previous) = session.in_flight.insert(used.slot, key) {
             self.calls.remove(&previous);
         }
@@ -127,6 +133,7 @@ impl SlotUse {
         }
         let Some(used) = used else { return };
         let Some(session) = self.sessions.get_mut(&used.session) else { return };
+        session.hold(now);
         if session.in_flight.get(&used.slot) == Some(&key) {
             session.in_flight.remove(&used.slot);
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::chunk::{Chunk, ChunkKind, ChunkSegment};
 use super::connection_setup::NegotiatedParameters;
 use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rpc_transaction_matching::credits::CreditsInUse;
 pub use crate::rdma_operation::RetransmissionStall;
 use nfsrdma_dissectors::address::{Address, VirtualNetwork};
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
@@ -648,6 +649,10 @@ pub struct CallCreditUse {
     /// Nanoseconds before the Reply during which as many Calls were in flight as the last Reply had granted; 0
     /// if there were fewer, and for Replies after the first.
     pub at_limit_ns: u64,
+    /// Credits in use from the last call or reply before the call until the call.
+    pub before_call: CreditsInUse,
+    /// Credits in use from the last call or reply before the reply until the reply; none for replies after the first.
+    pub before_reply: CreditsInUse,
 }
 
 impl CallCreditUse {

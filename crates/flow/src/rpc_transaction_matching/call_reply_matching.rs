@@ -168,6 +168,7 @@ impl ConnectionRpcState {
             if in_flight <= 1 {
                 (credits.losses_when_idle, credits.gaps_when_idle) = (losses, gaps);
             }
+            let before_call = credits.in_use;
             credits.set_in_flight(in_flight, time);
             credits.call_count += 1;
             let (losses_when_idle, granted) = (credits.losses_when_idle, credits.limit());
@@ -184,6 +185,7 @@ impl ConnectionRpcState {
                     losses,
                     losses_before: losses,
                     may_follow_reply,
+                    before_call,
                     ..CallCreditUse::default()
                 };
             }
@@ -308,6 +310,7 @@ impl ConnectionRpcState {
         transaction.credit_use.losses = self.losses;
         let now = context.packet_meta.time;
         let credits = &mut self.credits[requester];
+        transaction.credit_use.before_reply = credits.in_use;
         if let Some(since) = credits.in_use.exhausted_since.take() {
             transaction.credit_use.at_limit_ns = now.nanoseconds_since(since).unwrap_or(0);
         }
