@@ -49,6 +49,23 @@ fn a_filter_that_selects_nothing_is_reported() {
     assert_eq!((&summary["frames"], &summary["transactions"]), (&0.into(), &0.into()));
 }
 
+/// The capture ends in the seventh segment of the WRITE of 64 KiB.
+#[test]
+fn frames_of_partial_call_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let part = folder.path().join("part.pcap");
+    let part = part.to_str().unwrap();
+    let output = run(&["--view", "frames", "-c", "80", "-w", part], "tcp-v42");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for filter in ["rpc.xid == 0x91f270a7", "frame.number == 74"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"));
+        let output = command.args(["-q", "-T", "json", "-Y", filter, part]).output().unwrap();
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // Frames 74 to 80 of 1,514 bytes each.
+        assert_eq!((&summary["frames"], &summary["bytes"]), (&7.into(), &(7 * 1514).into()), "{filter}: {summary}");
+    }
+}
+
 #[test]
 fn a_transaction_is_selected_by_its_derived_values() {
     selects("nfsrdma.operation == READ", "rxe-v42", |line| line["operation"] == "READ");

@@ -43,6 +43,8 @@ const MAX_OPEN_TRANSACTIONS: usize = 1 << 16;
 struct OpenTransactionFilterValues {
     tally: SelectedFrameTally,
     values: FilterValues,
+    /// Whether all frames of the call and of the reply are counted.
+    counted: [bool; 2],
 }
 
 /// Counts of frames selected together.
@@ -221,6 +223,7 @@ impl FilterRunner {
             let entry = open.entry(key).or_insert_with(|| OpenTransactionFilterValues {
                 tally: SelectedFrameTally::default(),
                 values: empty_values(),
+                counted: [false; 2],
             });
             entry.tally.add(frame.length, frame.time);
             let mut grown = 0;
@@ -232,12 +235,10 @@ impl FilterRunner {
             if let FrameContentKind::Message { key, which } = kind
                 && let Some(message) = flow.transaction(*key).and_then(|transaction| transaction.message(*which))
             {
-                for number in message.frames.iter().filter(|number| **number != frame.number) {
-                    let position = self.parts.binary_search_by_key(number, |part| part.number);
-                    if let Some(part) = position.ok().and_then(|at| self.parts.get(at)) {
-                        entry.tally.add(part.length, part.time);
-                        grown += entry.values.merge(&part.values);
-                    }
+                entry.counted[usize::from(*which == RpcMessageKind::Reply)] = true;
+                for part in parts_of(&self.parts, message, Some(frame.number)) {
+                    entry.tally.add(part.length, part.time);
+                    grown += entry.values.merge(&part.values);
                 }
             }
             self.kept_bytes += grown;
@@ -267,13 +268,18 @@ impl FilterRunner {
     ) -> Option<SelectedFrameTally> {
         self.extractor.clear();
         let mut selected_tally = SelectedFrameTally::default();
-        if let Some(OpenTransactionFilterValues { tally, mut values }) = key.and_then(|key| self.open.remove(&key)) {
-            selected_tally = tally;
+        let mut counted = [false; 2];
+        let entry = key.and_then(|key| self.open.remove(&key));
+        if let Some(OpenTransactionFilterValues { tally, mut values, counted: messages }) = entry {
+            (selected_tally, counted) = (tally, messages);
             self.kept_bytes = self.kept_bytes.saturating_sub(values.size());
             std::mem::swap(&mut self.extractor.values, &mut values);
             if self.spare.len() < MAX_SPARE_STORES && values.allocated_bytes() <= MAX_SPARE_BYTES {
                 self.spare.push(values);
             }
+        }
+        if key.is_some() {
+            self.add_parts(transaction, counted, &mut selected_tally);
         }
         self.test_messages(transaction, messages, paths, false).then_some(selected_tally)
     }
@@ -288,11 +294,25 @@ impl FilterRunner {
         paths: OperationPaths<'_>,
     ) -> bool {
         self.extractor.clear();
+        let mut counted = [false; 2];
         if let Some(entry) = self.open.get(&key) {
             self.extractor.values.copy(&entry.values);
+            counted = entry.counted;
         }
+        self.add_parts(transaction, counted, &mut SelectedFrameTally::default());
         self.findings.clear();
         self.test_messages(transaction, messages, Some(paths), true)
+    }
+
+    /// Adds the frames of messages that no frame completed: the capture ends within them, or lacks a part of them.
+    fn add_parts(&mut self, transaction: &Transaction, counted: [bool; 2], tally: &mut SelectedFrameTally) {
+        for (kind, is_counted) in [RpcMessageKind::Call, RpcMessageKind::Reply].into_iter().zip(counted) {
+            let Some(message) = transaction.message(kind).filter(|_| !is_counted) else { continue };
+            for part in parts_of(&self.parts, message, None) {
+                tally.add(part.length, part.time);
+                self.extractor.values.merge(&part.values);
+            }
+        }
     }
 
     /// Returns `true` if the filter selects a Transaction that already has the values of its frames.
@@ -492,6 +512,18 @@ impl FilterRunner {
             }
         });
     }
+}
+
+/// Returns the kept frames of a message but `completing`.
+fn parts_of<'a>(
+    parts: &'a VecDeque<PartialMessageFrame>,
+    message: &'a CapturedMessage,
+    completing: Option<FrameNumber>,
+) -> impl Iterator<Item = &'a PartialMessageFrame> {
+    message.frames.iter().filter(move |number| Some(**number) != completing).filter_map(|number| {
+        let position = parts.binary_search_by_key(number, |part| part.number);
+        position.ok().and_then(|at| parts.get(at))
+    })
 }
 
 fn key_of(kind: FrameContentKind) -> Option<TransactionSlabKey> {
