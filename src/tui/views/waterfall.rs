@@ -61,7 +61,8 @@ pub(super) fn draw(app: &mut App, buffer: &mut Buffer, area: Rect) {
     if columns.has_frames {
         legend += &format!("{:<17} ", "FRAMES");
     }
-    let label = HumanDuration(total, glyphs).to_string();
+    // A call that is waiting for its reply may have nothing but one frame.
+    let label = if total > 0 { HumanDuration(total, glyphs).to_string() } else { String::new() };
     legend += &format!("{:<1$}", "0", axis.saturating_sub(width_of(&label)));
     legend += &format!("{label}  {:>8} {:>8}", "AT", "TOOK");
     if columns.has_acks {
