@@ -249,7 +249,7 @@ impl TcpConversation {
         own.record_syn(syn.sequence, syn.time);
         match syn.acknowledgment {
             Some(acknowledgment) => peer.start_after_answer(acknowledgment, syn.time),
-            None => peer.await_answer(),
+            None => peer.await_first_data(),
         }
         if let StreamProtocol::MidStream { looked_at: 0, .. } = self.protocol {
             self.protocol = StreamProtocol::Opening;
