@@ -360,6 +360,59 @@ fn padded_fpdu_of_wrong_length_is_framing() {
     }
 }
 
+/// RFC 5044 section 4.1: also without the start-up frames, after FPDUs in a row. Where an FPDU ends shows the length of a
+/// Send, although its message would have whole words with another one.
+#[test]
+fn wrong_length_behind_late_start_is_framing() {
+    const PAYLOAD: usize = 54;
+    for difference in [-12, -4, -3, -2, -1, 1, 2, 3, 4, 60] {
+        let mut count = 1;
+        let mut at = 0;
+        while at < count {
+            let mut scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [0; 2]);
+            let start = scene.fabric.frames.len();
+            for _ in 0..16 {
+                let exchange = Exchange::getattr3(scene.xid());
+                scene.exchange(&exchange);
+            }
+            let first = scene.fabric.frames.len();
+            for _ in 0..2 {
+                let (write, read) = (Exchange::write3(scene.xid(), 1000), Exchange::read3(scene.xid(), 3000, 3000));
+                scene.exchange(&write);
+                scene.exchange(&read);
+            }
+            count = scene.fabric.frames.len() - first - 1;
+            for frame in &mut scene.fabric.frames[start..] {
+                // Without CRCs.
+                if frame.len() > PAYLOAD
+                    && let Some(crc) = frame.last_chunk_mut::<4>()
+                {
+                    *crc = [0; 4];
+                }
+            }
+            let frame = &mut scene.fabric.frames[first + at];
+            let length = u16::from_be_bytes([frame[PAYLOAD], frame[PAYLOAD + 1]]);
+            let wrong = length.wrapping_add_signed(difference);
+            let is_send = frame[PAYLOAD + 2] & 0x80 == 0;
+            at += 1;
+            // Only all RDMA Reads since the start-up frames tell a short response from padding that is not zero.
+            if !is_send && (-3..0).contains(&difference) {
+                continue;
+            }
+            frame[PAYLOAD..PAYLOAD + 2].copy_from_slice(&wrong.to_be_bytes());
+            let found = findings(&scene.frames()[start..]);
+            let context = || format!("{length} -> {wrong}, frame {}: {:#?}", first + at, describe(&found));
+            let framing: Vec<_> = found.iter().filter(|finding| finding.rule.id == "rdmap/framing").collect();
+            assert_eq!(framing.len(), 1, "{}", context());
+            assert_eq!(framing[0].frames[0].0, (first - start + at) as u64, "{}", context());
+            if is_send && difference > 0 {
+                let text = format!("ULPDU_Length {wrong}, the ULPDU has {length} bytes");
+                assert_eq!(framing[0].text, text, "{}", context());
+            }
+        }
+    }
+}
+
 /// RFC 5041 section 5.2: a tagged offset that skips bytes is not a wrong length if the padding would not be zero.
 #[test]
 fn skipped_bytes_are_no_wrong_length() {

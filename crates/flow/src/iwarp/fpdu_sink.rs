@@ -128,25 +128,33 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         self.shared.crc_use == CrcUse::No
     }
 
-    /// Returns the header of an FPDU with the length of its ULPDU: messages of RPC-over-RDMA version 1 consist of words
-    /// (RFC 4506 section 3), so that the last segment of a Send has no padding. Reports another length.
-    pub(super) fn with_whole_words(
-        &mut self,
-        header: FpduHeader,
-        segment: &DdpSegment,
-        packet_meta: PacketMeta<'_>,
-    ) -> FpduHeader {
-        let DdpSegmentDestination::Untagged { offset, .. } = segment.target else { return header };
+    /// Returns the header of an FPDU with the length of its ULPDU if another one was announced: messages of
+    /// RPC-over-RDMA version 1 consist of words (RFC 4506 section 3), so that the last segment of a Send has no padding.
+    pub(super) fn length_in_words(&self, header: FpduHeader, segment: &DdpSegment) -> Option<FpduHeader> {
+        let DdpSegmentDestination::Untagged { offset, .. } = segment.target else { return None };
         let payload_length = usize::from(header.ulpdu_length).saturating_sub(segment.header_length());
         let missing = roundup(offset as usize + payload_length);
-        let Some(length) = header.ulpdu_length.checked_add(missing as u16) else { return header };
-        let other = FpduHeader { ulpdu_length: length };
+        let other = FpduHeader { ulpdu_length: header.ulpdu_length.checked_add(missing as u16)? };
         let is_other = missing > 0 && other.fpdu_length() == header.fpdu_length();
-        if !is_other || !segment.is_last || !segment.opcode.is_send() || !self.sink.sends_words() {
-            return header;
+        let is_end = segment.is_last && segment.opcode.is_send();
+        (is_other && is_end && self.sink.sends_words()).then_some(other)
+    }
+
+    /// Keeps the wrong length of the last FPDU until the next one begins behind it.
+    #[cold]
+    pub(super) fn length_until_confirmed(&mut self, fault: RdmapFault, packet_meta: PacketMeta<'_>) {
+        if self.sink.records_events() {
+            let unconfirmed = self.own.unconfirmed.get_or_insert_default();
+            unconfirmed.fault = Some(UnconfirmedFault::new(fault, packet_meta));
         }
-        self.fault(RdmapFault::UlpduLength { announced: header.ulpdu_length, length }, packet_meta);
-        other
+    }
+
+    /// Returns the ULPDU_Length that the last FPDU has announced, whose header it is, perhaps with another length.
+    pub(super) fn announced_length(&self, header: FpduHeader) -> u16 {
+        match self.own.unconfirmed_fault() {
+            Some(RdmapFault::UlpduLength { announced, .. }) => announced,
+            _ => header.ulpdu_length,
+        }
     }
 
     /// Corrects the Send in reassembly if the place of its next segment shows that the FPDU before has another length,

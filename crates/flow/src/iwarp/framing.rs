@@ -71,9 +71,11 @@ pub(super) struct MpaStreamDeframer {
     /// `true` if markers inferred from structure were confirmed.
     are_markers_confirmed: bool,
     payload_buffer: FpduPayloadBuffer,
-    /// `true` if the positions of FPDUs follow from the start-up frame or from a correct CRC: only then does a wrong
-    /// CRC prove damage.
+    /// `true` if the positions of FPDUs follow from the start-up frame, from a correct CRC, or from many FPDUs in a row:
+    /// only then does a wrong CRC prove damage.
     is_proven: bool,
+    /// Number of FPDUs in a row, each of which begins where the one before ends, up to [`MIN_PROVING_FPDUS`].
+    fpdus_in_row: u8,
     /// `true` if a fault was reported since: what follows from it is not reported.
     is_blamed: bool,
     /// Budget of the FPDU search in the current bytes.
@@ -87,6 +89,10 @@ const MIN_FPDU_BYTES: u32 = (FpduHeader::LENGTH + DdpSegment::TAGGED_HEADER_LENG
 
 /// Maximum number of FPDUs in one TCP segment whose ULPDU_Length is examined because their CRC is not where it says.
 const MAX_LENGTH_CHECKS: u32 = 4;
+
+/// Number of FPDUs in a row that prove the framing without CRCs, if the start-up frame was not captured: data rarely
+/// looks like one header, and not like so many at the places where the FPDUs before end.
+const MIN_PROVING_FPDUS: u8 = 8;
 
 /// Returns the reason for bytes in which no FPDU was found.
 fn framing_reason(is_cut: bool) -> UndecodedReason {
@@ -208,6 +214,31 @@ impl MpaStreamDeframer {
         self.is_proven && !self.is_blamed
     }
 
+    /// Handles an FPDU that begins where the one before ends. `at` is its start.
+    fn record_fpdu_in_row(&mut self, at: StreamPosition) {
+        if self.fpdus_in_row < MIN_PROVING_FPDUS && at >= self.markers_unproven_until {
+            self.fpdus_in_row += 1;
+            if self.fpdus_in_row == MIN_PROVING_FPDUS && self.markers == Some(MpaMarkerPositions::Off) {
+                (self.is_proven, self.is_blamed) = (true, false);
+            }
+        }
+    }
+
+    /// Handles a position of an FPDU that is uncertain.
+    fn lose_proof(&mut self) {
+        (self.is_proven, self.fpdus_in_row) = (false, 0);
+    }
+
+    /// Handles a reported fault: what follows may be its consequence.
+    fn blame(&mut self) {
+        (self.is_blamed, self.fpdus_in_row) = (true, 0);
+    }
+
+    /// Returns `true` if the length of an FPDU of this confidence is checked without a CRC.
+    fn checks_length(&self, confidence: FpduConfidence, out: &IwarpFpduSink<'_, impl IwarpEventSink>) -> bool {
+        self.is_proven && confidence == FpduConfidence::Certain && out.checks_lengths()
+    }
+
     /// Handles a CRC: a correct one proves the positions of FPDUs.
     fn record_crc(&mut self, is_right: bool) {
         if is_right {
@@ -241,14 +272,15 @@ impl MpaStreamDeframer {
             let length = cursor.at.saturating_sub(start).saturating_sub(overhead as u64) as u16;
             // Without a header, these bytes are the end of the FPDU before.
             let fault = header.map_or(RdmapFault::NoFpduBehind, |header| RdmapFault::UlpduLength {
-                announced: header.ulpdu_length,
+                announced: out.announced_length(header),
                 length,
             });
             out.misframed_fpdu(last, self.reports_faults().then_some(fault));
             out.shared.counts.skipped_bytes += captured_bytes;
             self.payload_buffer.clear();
             out.lost_bytes(UndecodedReason::Framing, cursor.meta.time);
-            (self.is_proven, self.state) = (false, MpaFramingState::AtFpduStart(FpduConfidence::Certain));
+            self.lose_proof();
+            self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
         }
     }
 
@@ -339,7 +371,7 @@ impl MpaStreamDeframer {
             self.payload_buffer.reject(UndecodedReason::Framing, out);
             self.markers = Some(MpaMarkerPositions::Off);
             self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
-            self.is_proven = false;
+            self.lose_proof();
         }
     }
 
@@ -361,7 +393,9 @@ impl MpaStreamDeframer {
             // The next TCP segment shows where it ends.
             if out.records_events() {
                 self.check_request_length(cursor, out);
-                self.is_blamed |= self.check_ulpdu_length(cursor, header, out).is_some();
+                if self.check_ulpdu_length(cursor, header, out).is_some() {
+                    self.blame();
+                }
             }
             return false;
         }
@@ -373,7 +407,7 @@ impl MpaStreamDeframer {
                 let rest = cursor.bytes.get(FpduHeader::LENGTH..).unwrap_or_default();
                 if let Some(fault) = segment_faults::length_fault(header, rest) {
                     out.fault(fault, cursor.meta);
-                    self.is_blamed = true;
+                    self.blame();
                 }
             }
             return false;
@@ -394,7 +428,7 @@ impl MpaStreamDeframer {
                 return false;
             }
             if !segment.is_acceptable(ulpdu_length) {
-                self.is_proven = false;
+                self.lose_proof();
                 return false;
             }
         }
@@ -408,10 +442,14 @@ impl MpaStreamDeframer {
             self.lose_fpdu(false, fpdu.bytes.len() as u64, fpdu.meta, out);
             return true;
         }
-        let checks_length = self.is_proven && self.state.is_at_certain_fpdu() && out.checks_lengths();
+        let checks_length = matches!(self.state, MpaFramingState::AtFpduStart(c) if self.checks_length(c, out));
         let (mut header, mut ulpdu_length, mut payload) = (header, ulpdu_length, payload);
-        if checks_length {
-            header = out.with_whole_words(header, &segment, cursor.meta);
+        if checks_length && let Some(other) = out.length_in_words(header, &segment) {
+            if self.reports_faults() {
+                let (announced, length) = (header.ulpdu_length, other.ulpdu_length);
+                out.fault(RdmapFault::UlpduLength { announced, length }, cursor.meta);
+            }
+            header = other;
             ulpdu_length = usize::from(header.ulpdu_length);
             payload = CapturedSlice::new(cursor.bytes, cursor.length as usize, 0)
                 .skip_bytes(FpduHeader::LENGTH + segment.header_length())
@@ -434,6 +472,7 @@ impl MpaStreamDeframer {
             }
         };
         self.last_fpdu_start = Some(cursor.at);
+        self.record_fpdu_in_row(cursor.at);
         self.resolve_unconfirmed_fpdu(true, out);
         out.record_fpdu((header, &segment), cursor.at, &cursor.meta);
         let end = if is_accepted { None } else { self.check_ulpdu_length(cursor, header, out) };
@@ -505,7 +544,7 @@ impl MpaStreamDeframer {
             && let Some(fault) = segment_faults::fault_of_request_length(cursor, out.shared.crc_use)
         {
             out.transport_event(fault, cursor.meta);
-            self.is_blamed = true;
+            self.blame();
         }
     }
 
@@ -716,16 +755,22 @@ impl MpaStreamDeframer {
             }
             return self.drop_fpdu(captured, data.meta, out);
         };
-        let is_certain = self.is_proven && fpdu.confidence == FpduConfidence::Certain;
-        let header = match is_certain && out.checks_lengths() {
-            true => out.with_whole_words(header, &segment, data.meta),
-            false => header,
-        };
+        let confidence = fpdu.confidence;
+        let other = self.checks_length(confidence, out).then(|| out.length_in_words(header, &segment)).flatten();
+        let announced = header.ulpdu_length;
+        let header = other.unwrap_or(header);
+        let MpaFramingState::Fpdu(fpdu) = &mut self.state else { return };
         (fpdu.header, fpdu.segment) = (Some(header), Some(segment));
         let payload_length = usize::from(header.ulpdu_length) - segment.header_length();
         let at = data.at + u64::from(data.length);
         self.resolve_unconfirmed_fpdu(true, out);
-        out.record_fpdu((header, &segment), self.last_fpdu_start.unwrap_or_default(), &data.meta);
+        let start = self.last_fpdu_start.unwrap_or_default();
+        self.record_fpdu_in_row(start);
+        out.record_fpdu((header, &segment), start, &data.meta);
+        if other.is_some() && self.reports_faults() {
+            // It may end elsewhere: the next FPDU shows it.
+            out.length_until_confirmed(RdmapFault::UlpduLength { announced, length: header.ulpdu_length }, data.meta);
+        }
         if payload_length == 0 {
             let payload = DdpSegmentPayload {
                 segment: &segment,
@@ -785,7 +830,7 @@ impl MpaStreamDeframer {
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
         let is_accepted = !matches!(crc_result, Some((_, false)));
         let is_certain = self.reports_faults() && fpdu.confidence == FpduConfidence::Certain;
-        let checks_length = is_certain && out.checks_lengths() && may_end_fpdu(rest);
+        let checks_length = self.checks_length(fpdu.confidence, out) && may_end_fpdu(rest);
         let pad = fpdu.tail.last(header.pad()).filter(|pad| *pad != 0 && is_accepted && is_certain);
         let pad = pad.filter(|_| may_end_fpdu(rest));
         if let Some(pad) = pad.filter(|_| !checks_length) {
@@ -829,7 +874,7 @@ impl MpaStreamDeframer {
         }
         self.payload_buffer.clear();
         self.state = MpaFramingState::Lost;
-        self.is_proven = false;
+        self.lose_proof();
         // Inferred from structure, possibly wrong.
         match (self.requested_markers, self.startup_end) {
             (Some(true), Some(start)) => self.markers = Some(MpaMarkerPositions::At(start)),

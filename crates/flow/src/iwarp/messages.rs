@@ -317,6 +317,8 @@ impl IwarpMessageReassembler {
             }) if *last == queue => {
                 return offset == 0 && number.0 == ended.0.wrapping_add(1);
             }
+            // It ends its own message, whose length is wrong.
+            Some(DdpSegment { is_last: true, target: DdpSegmentDestination::Untagged { .. }, .. }) => None,
             Some(DdpSegment { is_last: false, target, .. }) => match target {
                 DdpSegmentDestination::Untagged { queue, number, .. } => Some((*queue, *number)),
                 DdpSegmentDestination::Tagged { .. } => return false,
