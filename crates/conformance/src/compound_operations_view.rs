@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::Hasher;
+use std::num::NonZeroU32;
 
 use nfsrdma_dissectors::nfs::v4::{
     Args, CbArgs, CbOperation, CbResults, CompoundReplyHead, DecodedOperations, Nfsstat4, Operation, OperationBody,
@@ -155,13 +156,19 @@ impl ResultlessRpcFailure {
 pub(crate) struct CompoundRetryDigest {
     /// Hash of the inline bytes.
     pub(crate) hash: u64,
-    /// `true` if a data item is in a chunk. Digests are comparable only if both or none have such items.
+    /// `true` if a data item is in a chunk. Digests of the same operations are comparable only if both or
+    /// none have such items.
     pub(crate) is_reduced: bool,
+    /// Hash of the numbers of the operations, if all of them are known.
+    numbers: Option<NonZeroU32>,
 }
 
 impl CompoundRetryDigest {
     /// Returns `true` if the operations are the same; `None` if the digests are not comparable.
     pub(crate) fn is_same(self, other: Self) -> Option<bool> {
+        if self.numbers.zip(other.numbers).is_some_and(|(numbers, others)| numbers != others) {
+            return Some(false);
+        }
         (self.is_reduced == other.is_reduced).then_some(self.hash == other.hash)
     }
 }
@@ -169,7 +176,7 @@ impl CompoundRetryDigest {
 fn digest(bytes: &[u8]) -> CompoundRetryDigest {
     let mut hasher = FxHasher::default();
     hasher.write(bytes);
-    CompoundRetryDigest { hash: hasher.finish(), is_reduced: false }
+    CompoundRetryDigest { hash: hasher.finish(), is_reduced: false, numbers: None }
 }
 
 impl<'t> CompoundOperationIterator<'t> {
@@ -268,9 +275,19 @@ impl<'t> CompoundOperationIterator<'t> {
         &reply.operations
     }
 
-    /// Marks the digests of operations with data items in chunks.
+    /// Marks the digests of operations with data items in chunks. The operations of two Calls may differ, whatever is in
+    /// their chunks.
     fn mark_reduced(&mut self, transaction: &Transaction) {
+        let numbers = self.has_all_arguments.then(|| {
+            let mut hasher = FxHasher::default();
+            self.numbers().for_each(|number| match number {
+                CompoundOrCallbackOpcode::Fore(Operation(number)) => hasher.write_u32(number),
+                CompoundOrCallbackOpcode::Back(CbOperation(number)) => hasher.write_u32(number),
+            });
+            NonZeroU32::MIN.saturating_add((hasher.finish() >> 32) as u32)
+        });
         if let Some(digest) = &mut self.arguments_digest {
+            digest.numbers = numbers;
             digest.is_reduced = transaction.read_chunks.iter().any(|chunk| chunk.position != Some(0));
         }
         if let Some(digest) = &mut self.results_digest {
