@@ -17,7 +17,7 @@ use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::statistics::FlowDecodingStatistics;
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
-use crate::rdma_operation::ConnectionSideAOrB;
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 
 /// State of the flow that a stream parser uses besides its own.
 pub(super) struct StreamParserBorrowedFlowState<'a> {
@@ -175,7 +175,7 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
         self.conversation.dialect.is_some_and(|dialect| dialect != Dialect::Version2)
     }
 
-    fn memory(&self, stag: Handle, offset: u64) -> Option<(Range<u64>, Option<u32>)> {
-        self.conversation.memory_at(self.transaction_table, self.sender.peer(), stag, offset)
+    fn memory(&self, stag: Handle, offset: u64, attribution: RdmaAttribution) -> Option<(Range<u64>, Option<u32>)> {
+        self.conversation.memory_at(self.transaction_table, self.sender.peer(), (stag, offset), attribution)
     }
 }

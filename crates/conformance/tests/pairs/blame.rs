@@ -4,7 +4,7 @@ use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_flow::transaction::EndpointRole;
 
 use crate::credits::grant;
-use crate::exchange::{Compound, Exchange, Operation, data, divide, memory, rpc_reply};
+use crate::exchange::{Compound, Exchange, Operation, STATEID, data, divide, memory, rpc_reply};
 use crate::fabric::{Kind, Side};
 use crate::gss::{private_write, signed_read};
 use crate::scene::{Private, Scene};
@@ -413,6 +413,27 @@ fn wrong_length_behind_late_start_is_framing() {
     }
 }
 
+/// RFC 5044 section 4.1: the reply to another call that uses the same memory does not tell how much was written for a
+/// call without a reply.
+#[test]
+fn ended_write_of_unanswered_call_is_not_judged() {
+    for (unanswered, answered) in [(997, 998), (998, 997), (1001, 1003), (1003, 1001)] {
+        let mut scene = Scene::with_startup_flags(Kind::Iwarp, [Some(Private::USUAL); 2], [0; 2]);
+        scene.exchange(&Exchange::getattr3(0x100));
+        let first = Exchange::read3(scene.xid(), 2000, unanswered);
+        let mut second = Exchange::read3(scene.xid(), 2000, answered);
+        let shared = first.call.writes[0][0];
+        second.call.writes = vec![vec![shared]];
+        second.reply.writes = vec![vec![Memory { length: answered, ..shared }]];
+        second.placed[0].0 = shared;
+        scene.call(&first);
+        scene.place(&first);
+        scene.exchange(&second);
+        let found = findings(&scene.frames());
+        assert!(!rules_of(&found, EndpointRole::Server).contains(&"rdmap/framing"), "{:#?}", describe(&found));
+    }
+}
+
 /// RFC 5041 section 5.2: a tagged offset that skips bytes is not a wrong length if the padding would not be zero.
 #[test]
 fn skipped_bytes_are_no_wrong_length() {
@@ -512,6 +533,31 @@ fn false_retry_of_an_unanswered_call() {
         next.compound(&other(request));
         expect(next, &["nfs/false-retry"], &[]);
     }
+}
+
+/// RFC 8881 section 2.10.6.1.3.1: the operations differ, whatever is in the Read chunk of one of the two calls.
+#[test]
+fn false_retry_with_read_chunk() {
+    for kind in BOTH {
+        for is_chunk_first in [false, true] {
+            let mut scene = Scene::new(*kind);
+            scene.session();
+            let inline = access(Operation::sequence(0, 2), 1).exchange(scene.xid());
+            let mut write = write_compound(scene.xid());
+            let position = write.call.rpc.len() as u32;
+            write.call.reads = vec![(position, memory(write.call.xid, 0, 1000))];
+            write.fetched = vec![(write.call.reads[0].1, data(1000))];
+            let both = if is_chunk_first { [write, inline] } else { [inline, write] };
+            both.iter().for_each(|exchange| scene.exchange(exchange));
+            expect(scene, &["nfs/false-retry"], &[]);
+        }
+    }
+}
+
+/// A COMPOUND with a WRITE of 1000 bytes, up to its data, in the place of another one.
+fn write_compound(xid: u32) -> Exchange {
+    let write = Operation::new(38, &[&STATEID[..], &[0, 0, 2, 1000]].concat(), &[1000, 2, 1, 2]);
+    Compound::new(2, &[Operation::sequence(0, 2), Operation::putrootfh(), write]).exchange(xid)
 }
 
 /// A server that takes the Call for a retry answers with the results of the other one.

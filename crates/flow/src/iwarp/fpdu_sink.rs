@@ -18,6 +18,7 @@ use crate::connection_setup::SetUpFrame;
 use crate::count_categories::UndecodedReason;
 use crate::exceptional_transport_events::{FpduProperties, RdmapFault, TransportAnomalyKind};
 use crate::packet_meta::PacketMeta;
+use crate::rdma_operation::RdmaAttribution;
 use crate::stream::stream_bytes::StreamPosition;
 
 /// Maximum number of RDMA Writes that wait for their Replies: more than the chunks of one Reply.
@@ -73,7 +74,7 @@ pub(super) struct IwarpFpduSink<'a, T> {
 
 impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     /// Checks the place of a segment among the segments before it.
-    #[cold]
+    #[inline(never)]
     fn check_order(&mut self, payload: &DdpSegmentPayload<'_>) {
         let reads = self.peer.known_reads();
         let mut order = self.own.order.take().unwrap_or_default();
@@ -179,7 +180,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
 
     /// Reports the FPDU before a tagged segment if the place of the segment in their message shows that it has another
     /// length.
-    #[cold]
+    #[inline(never)]
     fn check_tagged_length(&mut self, segment: &DdpSegment) {
         let has_fault = self.own.unconfirmed_fault().is_some();
         let (Some(order), Some(last)) = (&mut self.own.order, &self.own.last_fpdu) else { return };
@@ -189,7 +190,10 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         if last.segment.is_last
             && change > 0
             && !has_fault
-            && self.sink.memory(stag, offset.wrapping_sub(1)).is_none_or(|(memory, _)| !memory.contains(&offset))
+            && self
+                .sink
+                .memory(stag, offset.wrapping_sub(1), RdmaAttribution::default())
+                .is_none_or(|(memory, _)| !memory.contains(&offset))
         {
             return;
         }
@@ -218,7 +222,7 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         }
     }
 
-    #[cold]
+    #[inline(never)]
     fn check_ended_fpdu(&mut self, pad: Option<u32>, packet_meta: PacketMeta<'_>) {
         let Some(last) = self.own.last_fpdu else { return };
         let DdpSegment { opcode, is_last, .. } = last.segment;
@@ -244,17 +248,17 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     }
 
     /// Compares the ends of RDMA Writes with the Reply, if there is one.
-    #[cold]
+    #[inline(never)]
     fn check_ended_writes(&mut self) {
         let Some(unconfirmed) = &self.own.unconfirmed else { return };
         for _ in 0..unconfirmed.ended_writes.len() {
             let Some(ended) = self.own.unconfirmed.as_mut().and_then(|all| all.ended_writes.pop_front()) else {
                 return;
             };
-            let EndedWrite { fpdu: write, unconfirmed } = ended;
+            let EndedWrite { fpdu: write, attribution, unconfirmed } = ended;
             let returned = match write.segment.target {
                 DdpSegmentDestination::Tagged { stag, offset } => {
-                    let memory = self.sink.memory(stag, offset);
+                    let memory = self.sink.memory(stag, offset, attribution);
                     memory.and_then(|(memory, returned)| {
                         Some((write.end_of(offset).wrapping_sub(memory.start), u64::from(returned?)))
                     })
@@ -276,13 +280,14 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     }
 
     /// Keeps the last FPDU until the Reply if it ends an RDMA Write.
-    #[cold]
+    #[inline(never)]
     fn keep_write(&mut self) {
         let is_end = |last: &DecodedFpdu| last.segment.is_last && last.segment.opcode == RdmapOpcode::WRITE;
         let Some(last) = self.own.last_fpdu.filter(is_end) else { return };
+        let Some(attribution) = self.own.chunk_data_at(last.start) else { return };
         let UnconfirmedLengths { fault, ended_writes } = &mut **self.own.unconfirmed.get_or_insert_default();
         let oldest = if ended_writes.len() < MAX_ENDED_WRITES { None } else { ended_writes.pop_front() };
-        ended_writes.push_back(EndedWrite { fpdu: last, unconfirmed: fault.take() });
+        ended_writes.push_back(EndedWrite { fpdu: last, attribution, unconfirmed: fault.take() });
         self.confirm(oldest.and_then(|oldest| oldest.unconfirmed));
     }
 

@@ -253,6 +253,7 @@ impl UnconfirmedFault {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndedWrite {
     pub(super) fpdu: DecodedFpdu,
+    pub(super) attribution: RdmaAttribution,
     pub(super) unconfirmed: Option<UnconfirmedFault>,
 }
 
@@ -380,13 +381,16 @@ impl IwarpMessageReassembler {
                 let newest = self.sent_messages.back().filter(|sent| sent.range.end > start);
                 newest.map(|sent| sent.attribution)
             }
-            RdmapOpcode::WRITE | RdmapOpcode::READ_RESPONSE => {
-                let run = self.chunk_data.get(self.chunk_data.partition_point(|run| run.range.end <= start));
-                let is_in = |run: &&TaggedFpduRun| run.range.start <= start + MAX_TAGGED_HEADER_BYTES;
-                run.filter(is_in).map(|run| run.attribution)
-            }
+            RdmapOpcode::WRITE | RdmapOpcode::READ_RESPONSE => self.chunk_data_at(start),
             _ => None,
         }
+    }
+
+    /// Returns the attribution of the chunk data in an FPDU that begins here.
+    pub(super) fn chunk_data_at(&self, start: StreamPosition) -> Option<RdmaAttribution> {
+        let run = self.chunk_data.get(self.chunk_data.partition_point(|run| run.range.end <= start));
+        let is_in = |run: &&TaggedFpduRun| run.range.start <= start + MAX_TAGGED_HEADER_BYTES;
+        run.filter(is_in).map(|run| run.attribution)
     }
 
     /// Returns the deviation of the last FPDU that counts if its length is right.

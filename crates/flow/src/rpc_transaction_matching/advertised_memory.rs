@@ -64,18 +64,20 @@ impl ConnectionRpcState {
         self.handles.contains_key(&(side, handle))
     }
 
-    /// Returns the latest segment that contains a byte of the side's memory, and its bytes with data according to the
-    /// Reply.
+    /// Returns the segment that contains a byte of the side's memory, and its bytes with data according to the Reply: that
+    /// of the call to which data are attributed, or else the latest one.
     pub(crate) fn memory_at(
         &self,
         transactions: &TrackedTransactionTable,
         side: ConnectionSideAOrB,
-        handle: Handle,
-        offset: u64,
+        (handle, offset): (Handle, u64),
+        attribution: RdmaAttribution,
     ) -> Option<(Range<u64>, Option<u32>)> {
+        let owner = TransactionSlabKey::from_attribution(attribution).map(|(key, _)| key);
         let segments = self.handles.get(&(side, handle))?.candidates_at(offset).filter_map(|candidate| {
             let segment = transactions.get(candidate.key)?.segment_at(candidate.segment_index)?;
-            let is_there = segment.handle == handle && segment.contains_range(offset, 1);
+            let is_own = owner.is_none_or(|owner| owner == candidate.key);
+            let is_there = is_own && segment.handle == handle && segment.contains_range(offset, 1);
             let end = segment.offset.saturating_add(segment.length.into());
             is_there.then_some((candidate.key, segment.offset..end, segment.returned_length))
         });
