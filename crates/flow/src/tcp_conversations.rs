@@ -457,7 +457,7 @@ impl TcpConversationTable {
     }
 
     /// Records the checksum of a segment. Returns `true` if it shows damage.
-    pub(super) fn is_damaged(
+    pub(super) fn record_checksum(
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,
@@ -466,7 +466,7 @@ impl TcpConversationTable {
         let Some(stream) = self.slots.get_mut(at) else { return false };
         let (own, peer) = stream.directions.own_and_peer(sender);
         let before = own.checksums();
-        let is_damaged = own.is_damaged(length, checksum, self.checksums);
+        let is_damaged = own.record_checksum(length, checksum, self.checksums);
         if own.checksums().have_begun_after(before) && peer.checksums().show_damage() {
             self.checksums.add_right();
         } else if own.checksums().have_misled_after(before) {

@@ -135,7 +135,7 @@ impl Flow {
         stream.last_frame = packet_meta.last_frame();
         if !stream.is_expected(sender, segment)
             || !stream.needs_no_sum(sender, segment, self.limits.check_content)
-                && self.is_damaged(at, sender, datagram, segment)
+                && self.record_checksum(at, sender, datagram, segment)
         {
             return false;
         }
@@ -146,9 +146,9 @@ impl Flow {
         true
     }
 
-    /// Checks the checksum of a segment. Returns `true` if it shows damage.
+    /// Records the checksum of a segment. Returns `true` if it shows damage.
     #[inline(never)]
-    fn is_damaged(
+    fn record_checksum(
         &mut self,
         at: usize,
         sender: ConnectionSideAOrB,
@@ -156,7 +156,7 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) -> bool {
         let checksum = segment.checksum(&datagram.source, &datagram.destination);
-        self.streams.is_damaged(at, sender, (segment.payload.length as u32, checksum))
+        self.streams.record_checksum(at, sender, (segment.payload.length as u32, checksum))
     }
 
     /// Returns the side of the sender of a segment, and the segment as far as it takes effect; `Err` with the meaning
@@ -209,7 +209,7 @@ impl Flow {
         let was_placed = stream.is_parsed() || stream.is_established();
         stream.drop_old_syns(packet_meta.time);
         if is_suspect
-            && self.is_damaged(at, sender, datagram, &segment)
+            && self.record_checksum(at, sender, datagram, &segment)
             && !self.keep_damaged_segment(at, sender, packet_meta, &segment)
         {
             return Err(self.stats.count_undecoded_packet(UndecodedReason::BadChecksum, &packet_meta));
@@ -220,7 +220,7 @@ impl Flow {
             && !flags.syn()
             && !flags.rst()
             && let own = &mut stream.directions[sender]
-            && let is_damaged = own.begins_after_damage(segment.sequence)
+            && let is_damaged = own.resolve_wrong_start(segment.sequence)
             && (is_damaged || own.is_start_expected_at(segment.sequence))
         {
             self.restart_direction(at, sender, segment.sequence, is_damaged);

@@ -512,7 +512,7 @@ impl MpaStreamDeframer {
     }
 
     /// Reports an FPDU with a wrong ULPDU_Length, and returns its length in bytes.
-    #[cold]
+    #[inline(never)]
     fn check_ulpdu_length(
         &mut self,
         cursor: &StreamByteCursor<'_>,
@@ -533,7 +533,7 @@ impl MpaStreamDeframer {
     }
 
     /// Reports an RDMA Read Request whose ULPDU_Length is wrong: its other bytes show where it ends.
-    #[cold]
+    #[inline(never)]
     fn check_request_length(
         &mut self,
         cursor: &StreamByteCursor<'_>,

@@ -127,7 +127,7 @@ pub(super) fn padded_length_fault(
 
 /// Returns the deviation of an RDMA Read Request, at a known position, whose ULPDU_Length is not that of all such
 /// requests, or its wrong CRC. `cursor` are the bytes from there on.
-#[cold]
+#[inline(never)]
 pub(super) fn fault_of_request_length(cursor: &StreamByteCursor<'_>, crc_use: CrcUse) -> Option<TransportAnomalyKind> {
     const ULPDU_LENGTH: usize = DdpSegment::UNTAGGED_HEADER_LENGTH + RdmapReadRequestHeader::LENGTH;
     let (header, ulpdu) = FpduHeader::decode(cursor.bytes, 0, &mut NullFieldObserver)?;

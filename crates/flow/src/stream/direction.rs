@@ -614,7 +614,7 @@ impl TcpStreamDirection {
 
     /// Records the checksum of a segment. Returns `true` if it shows damage; by the checksums of other streams if it is
     /// the first one of the direction.
-    pub(crate) fn is_damaged(&mut self, length: u32, checksum: TcpChecksum, others: ChecksumCounts) -> bool {
+    pub(crate) fn record_checksum(&mut self, length: u32, checksum: TcpChecksum, others: ChecksumCounts) -> bool {
         let is_wrong = checksum == TcpChecksum::Bad;
         match checksum {
             TcpChecksum::Good | TcpChecksum::Partial => {
@@ -640,9 +640,10 @@ impl TcpStreamDirection {
         self.has_wrong_start
     }
 
-    /// Returns `true` if bytes with this number begin the direction: the checksum of its SYN or first captured data was
-    /// wrong, unlike that of these bytes, so that the number, or the message that begins there, was wrong, too.
-    pub(crate) fn begins_after_damage(&mut self, sequence: TcpSequence) -> bool {
+    /// Handles the first bytes after a wrong start. Returns `true` if they begin the direction: the checksum of its SYN or
+    /// first captured data was wrong, unlike that of these bytes, so that the number, or the message that begins there,
+    /// was wrong, too.
+    pub(crate) fn resolve_wrong_start(&mut self, sequence: TcpSequence) -> bool {
         std::mem::take(&mut self.has_wrong_start)
             && self.checksums.show_damage()
             && self.next_position.is_some()
