@@ -275,8 +275,8 @@ impl<'t> CompoundOperationIterator<'t> {
         &reply.operations
     }
 
-    /// Marks the digests of operations with data items in chunks. The operations of two Calls may differ, whatever is in
-    /// their chunks.
+    /// Marks the digests of operations with data items in chunks. The operations of two Calls may differ, whatever is
+    /// in their chunks.
     fn mark_reduced(&mut self, transaction: &Transaction) {
         let numbers = self.has_all_arguments.then(|| {
             let mut hasher = FxHasher::default();

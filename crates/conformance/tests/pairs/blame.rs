@@ -360,8 +360,8 @@ fn padded_fpdu_of_wrong_length_is_framing() {
     }
 }
 
-/// RFC 5044 section 4.1: also without the start-up frames, after FPDUs in a row. Where an FPDU ends shows the length of a
-/// Send, although its message would have whole words with another one.
+/// RFC 5044 section 4.1: also without the start-up frames, after FPDUs in a row. Where an FPDU ends shows the length of
+/// a Send, although its message would have whole words with another one.
 #[test]
 fn wrong_length_behind_late_start_is_framing() {
     const PAYLOAD: usize = 54;

@@ -74,7 +74,8 @@ pub(crate) trait IwarpEventSink {
     }
 
     /// Returns the advertised memory at this offset, and its bytes with data according to the Reply, if there is one.
-    /// Other Calls may advertise the same memory: that of the latest counts, or of the one to which data are attributed.
+    /// Other Calls may advertise the same memory: that of the latest counts, or of the one to which data are
+    /// attributed.
     fn memory(&self, _stag: Handle, _offset: u64, _attribution: RdmaAttribution) -> Option<(Range<u64>, Option<u32>)> {
         None
     }

@@ -130,7 +130,8 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
     }
 
     /// Returns the header of an FPDU with the length of its ULPDU if another one was announced: messages of
-    /// RPC-over-RDMA version 1 consist of words (RFC 4506 section 3), so that the last segment of a Send has no padding.
+    /// RPC-over-RDMA version 1 consist of words (RFC 4506 section 3), so that the last segment of a Send has no
+    /// padding.
     pub(super) fn length_in_words(&self, header: FpduHeader, segment: &DdpSegment) -> Option<FpduHeader> {
         let DdpSegmentDestination::Untagged { offset, .. } = segment.target else { return None };
         let payload_length = usize::from(header.ulpdu_length).saturating_sub(segment.header_length());

@@ -71,8 +71,8 @@ pub(super) struct MpaStreamDeframer {
     /// `true` if markers inferred from structure were confirmed.
     are_markers_confirmed: bool,
     payload_buffer: FpduPayloadBuffer,
-    /// `true` if the positions of FPDUs follow from the start-up frame, from a correct CRC, or from many FPDUs in a row:
-    /// only then does a wrong CRC prove damage.
+    /// `true` if the positions of FPDUs follow from the start-up frame, from a correct CRC, or from many FPDUs in a
+    /// row: only then does a wrong CRC prove damage.
     is_proven: bool,
     /// Number of FPDUs in a row, each of which begins where the one before ends, up to [`MIN_PROVING_FPDUS`].
     fpdus_in_row: u8,

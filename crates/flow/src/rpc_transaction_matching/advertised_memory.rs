@@ -64,8 +64,8 @@ impl ConnectionRpcState {
         self.handles.contains_key(&(side, handle))
     }
 
-    /// Returns the segment that contains a byte of the side's memory, and its bytes with data according to the Reply: that
-    /// of the call to which data are attributed, or else the latest one.
+    /// Returns the segment that contains a byte of the side's memory, and its bytes with data according to the Reply:
+    /// that of the call to which data are attributed, or else the latest one.
     pub(crate) fn memory_at(
         &self,
         transactions: &TrackedTransactionTable,

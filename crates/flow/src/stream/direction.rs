@@ -640,9 +640,9 @@ impl TcpStreamDirection {
         self.has_wrong_start
     }
 
-    /// Handles the first bytes after a wrong start. Returns `true` if they begin the direction: the checksum of its SYN or
-    /// first captured data was wrong, unlike that of these bytes, so that the number, or the message that begins there,
-    /// was wrong, too.
+    /// Handles the first bytes after a wrong start. Returns `true` if they begin the direction: the checksum of its SYN
+    /// or first captured data was wrong, unlike that of these bytes, so that the number, or the message that begins
+    /// there, was wrong, too.
     pub(crate) fn resolve_wrong_start(&mut self, sequence: TcpSequence) -> bool {
         std::mem::take(&mut self.has_wrong_start)
             && self.checksums.show_damage()
