@@ -163,15 +163,15 @@ pub(super) struct FlowConnection {
 }
 
 impl FlowConnection {
-    /// Returns the side that opened the connection or, if that is unknown, the side that sends NFS, MOUNT or NFSACL
-    /// Calls.
+    /// Returns the side that sends NFS, MOUNT or NFSACL Calls or, if that is unknown, the side that opened the connection:
+    /// a stray SYN may contradict the Calls.
     pub(super) fn client(&self) -> Option<ConnectionSideAOrB> {
-        self.opened_by.or(self.conversation.nfs_client_side)
+        self.conversation.nfs_client_side.or(self.opened_by)
     }
 
     /// Returns the side that is the client, or probably is.
     fn probable_client(&self) -> Option<ConnectionSideAOrB> {
-        self.opened_by.or(self.conversation.probable_client_side())
+        self.client().or(self.conversation.probable_client_side())
     }
 
     /// Returns the addresses of both ends, in the same order for all connections between them.

@@ -71,6 +71,11 @@ pub(super) struct CapturedSyn {
 }
 
 impl CapturedSyn {
+    /// Returns `true` if it is the answer to a SYN.
+    pub(super) fn is_answer(self) -> bool {
+        self.acknowledgment.is_some()
+    }
+
     /// Returns the number of the first byte.
     pub(super) fn first_byte(self) -> TcpSequence {
         self.sequence.add(1)
@@ -105,6 +110,8 @@ pub(super) struct StraySegment {
     /// `true` if it is the first of its direction, with a wrong checksum, and those of other streams are right: the next
     /// one of its sender, or its acknowledgement, decides.
     pub(super) is_doubtful_start: bool,
+    /// `true` if it is the data of a SYN: a segment that continues them, or acknowledges exactly them, decides.
+    pub(super) is_syn_data: bool,
 }
 
 impl StraySegment {
@@ -121,6 +128,7 @@ impl StraySegment {
     pub(super) fn is_decided_by(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
         match sender == self.sender {
             true => segment.payload.length > 0,
+            false if self.is_syn_data => segment.flags.ack() && segment.acknowledgment == self.end(),
             false => segment.flags.ack() && self.is_followed_at(segment.acknowledgment),
         }
     }
@@ -244,7 +252,11 @@ impl TcpConversation {
 
     /// Handles a SYN that opens the stream.
     pub(super) fn record_syn(&mut self, sender: ConnectionSideAOrB, syn: CapturedSyn) {
-        self.opened_by.get_or_insert(if syn.acknowledgment.is_some() { sender.peer() } else { sender });
+        if !syn.is_answer() && self.directions[sender.peer()].captured_syn().is_none() {
+            // Whatever answer was captured before it: that was a stray one.
+            self.opened_by = Some(sender);
+        }
+        self.opened_by.get_or_insert(if syn.is_answer() { sender.peer() } else { sender });
         let (own, peer) = self.directions.own_and_peer(sender);
         own.record_syn(syn.sequence, syn.time);
         match syn.acknowledgment {
@@ -353,6 +365,12 @@ impl TcpConversation {
             }
             None => self.drop_buffered(StreamProtocol::mid_stream(1)),
         }
+    }
+
+    /// Returns `true` if the first captured bytes of a direction, which begin no message, may follow others: its SYN was
+    /// not captured, or the ports suggest RPC, so that the SYN may be a stray one.
+    pub(super) fn may_have_begun_before(&self, sender: ConnectionSideAOrB) -> bool {
+        !self.directions[sender].has_begun() || stream_protocol::includes_nfs_port(self.port_numbers())
     }
 
     /// Sets a protocol and drops the buffered segments. Returns each of their frames with the reason if the

@@ -64,7 +64,9 @@ impl TcpConversation {
             && segment.flags.ack()
             && !segment.flags.syn()
             && !segment.flags.rst()
-            && (own.contradicts_start(segment.sequence) || peer.contradicts_start(segment.acknowledgment))
+            && (own.contradicts_start(segment.sequence)
+                || segment.payload.length > 1 && !own.has_bytes() && own.precedes_next(segment.sequence)
+                || peer.contradicts_start(segment.acknowledgment))
     }
 
     /// Returns `true` if a segment, the next one in its direction, has nothing that its checksum must confirm: no data,
@@ -239,10 +241,14 @@ impl Flow {
                 acknowledgment: flags.ack().then_some(segment.acknowledgment),
                 time: packet_meta.time,
             };
-            return match self.accept_syn(at, sender, ports, syn) {
-                Some(sender) => Ok((sender, segment)),
-                None => Err(self.ignored_segment(&packet_meta, &segment)),
+            let Some(sender) = self.accept_syn(at, sender, ports, syn) else {
+                return Err(self.ignored_segment(&packet_meta, &segment));
             };
+            if segment.payload.length > 0 && self.keep_syn_data(at, sender, packet_meta, &segment) {
+                self.stats.count_undecoded_frames(UndecodedReason::Stray, 1);
+                segment.payload = segment.payload.with_length(0);
+            }
+            return Ok((sender, segment));
         }
         if !flags.ack() && peer.has_acknowledgments() {
             return Err(self.ignored_segment(&packet_meta, &segment));
@@ -304,6 +310,7 @@ impl Flow {
                 preceding: 0,
                 is_far: true,
                 is_doubtful_start: true,
+                is_syn_data: false,
             }));
             return false;
         }
@@ -370,6 +377,11 @@ impl Flow {
                 stream.keep_unconfirmed_syn(sender, syn);
                 return None;
             }
+            // One side sends a SYN or an answer to one, not both.
+            false if is_other && stream.opening_syn(sender).is_some_and(|own| own.is_answer() != syn.is_answer()) => {
+                stream.keep_unconfirmed_syn(sender, syn);
+                return None;
+            }
             false => !is_other,
         };
         if !is_own {
@@ -381,6 +393,33 @@ impl Flow {
             self.dispatch_stream(at, sender.peer(), |own, dispatcher| own.deliver_buffered(dispatcher));
         }
         Some(sender)
+    }
+
+    /// Keeps the data of a SYN, which few receivers accept (RFC 7413). Returns `false` if the parser of the stream has
+    /// begun: they are a copy.
+    fn keep_syn_data(
+        &mut self,
+        at: usize,
+        sender: ConnectionSideAOrB,
+        packet_meta: PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> bool {
+        let Some(stream) = self.streams.get_mut(at).filter(|stream| !stream.is_parsed()) else { return false };
+        stream.stray = Some(Box::new(StraySegment {
+            sender,
+            first: segment.sequence.add(1),
+            length: segment.payload.length as u32,
+            bytes: segment.payload.bytes.to_vec(),
+            frames: packet_meta.frames.to_vec(),
+            time: packet_meta.time,
+            received: 0,
+            expected: 0,
+            preceding: 0,
+            is_far: true,
+            is_doubtful_start: true,
+            is_syn_data: true,
+        }));
+        true
     }
 
     /// Begins a new stream with the SYNs of `sender` and its peer. Returns the side of `sender` in it.
@@ -404,7 +443,9 @@ impl Flow {
         if is_repeated {
             stream.forget_previous();
         }
-        for (side, syn) in ConnectionSideAOrB::BOTH.into_iter().zip(syns) {
+        let mut syns: Vec<_> = { ConnectionSideAOrB::BOTH }.into_iter().zip(syns).collect();
+        syns.sort_by_key(|(_, syn)| syn.map(|syn| syn.time));
+        for (side, syn) in syns {
             if let Some(syn) = syn {
                 stream.record_syn(side, syn);
             }
@@ -458,23 +499,33 @@ impl Flow {
             && !peer.is_continued_at(segment.acknowledgment)
             && !own.is_continued_at(segment.sequence);
         let is_acknowledged = peer_syn.is_some() && !peer.may_be_acknowledged(segment.acknowledgment) || ends_handshake;
+        // The SYN that opened the stream may be the first of the handshake.
+        let opening_syn = stream.opening_syn(sender).filter(|syn| syn.first_byte() == segment.sequence);
         match has_first_byte || is_acknowledged {
-            true => self.begin_stream(at, sender, ports, now, [own_syn, peer_syn]),
+            true => self.begin_stream(at, sender, ports, now, [own_syn.or(opening_syn), peer_syn]),
             false => sender,
         }
     }
 
-    /// Handles a segment that decides about the first one of a direction, which has a wrong checksum: it takes effect
-    /// unless the next one of its sender has a right checksum.
+    /// Handles a segment that decides about the first one of a direction: one with a wrong checksum takes effect unless the
+    /// next one of its sender has a right checksum, and the data of a SYN if the next ones continue them, or their
+    /// receiver acknowledges them (RFC 7413 section 4.2).
     fn decide_doubtful_start(&mut self, at: usize, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) {
         let Some(stream) = self.streams.get_mut(at) else { return };
         let is_decided = |stray: &StraySegment| stray.is_doubtful_start && stray.is_decided_by(sender, segment);
         let Some(stray) = stream.stray.take_if(|stray| is_decided(stray)) else { return };
-        let follows = (0..MAX_BYTES_AHEAD as i32).contains(&stray.first.distance(segment.sequence));
-        if stream.directions[stray.sender].checksums().show_damage() || sender == stray.sender && !follows {
-            return;
+        if stray.is_syn_data {
+            if sender == stray.sender && segment.sequence != stray.end() {
+                return;
+            }
+            self.stats.uncount_undecoded(UndecodedReason::Stray);
+        } else {
+            let follows = (0..MAX_BYTES_AHEAD as i32).contains(&stray.first.distance(segment.sequence));
+            if stream.directions[stray.sender].checksums().show_damage() || sender == stray.sender && !follows {
+                return;
+            }
+            self.stats.uncount_undecoded(UndecodedReason::BadChecksum);
         }
-        self.stats.uncount_undecoded(UndecodedReason::BadChecksum);
         if stream.is_parsed() {
             self.deliver_stray_segment(at, &stray);
         } else {
@@ -618,6 +669,7 @@ impl Flow {
             preceding,
             is_far,
             is_doubtful_start: false,
+            is_syn_data: false,
         }));
         if previous.is_some_and(|stray| !stray.is_far) {
             self.stats.count_undecoded_frames(UndecodedReason::Stray, 1);

@@ -465,19 +465,14 @@ impl Flow {
                 return;
             }
             StreamProtocol::Opening => {
-                // Its receiver passes on the data of a SYN when the handshake is complete (RFC 9293 section 3.4).
-                let is_in_syn = !stream.is_established() && acknowledgment.is_none();
                 let own = &mut stream.directions[sender];
-                let first_verdict = match own.is_next(first) && !is_in_syn {
+                let first_verdict = match own.is_next(first) {
                     true => stream_protocol::detect_by_first_bytes(data.bytes, ports),
                     false => StreamProtocolDetection::Undecided,
                 };
                 if first_verdict == StreamProtocolDetection::Undecided {
                     is_kept = true;
                     own.buffer_segment(first, data, packet_meta, received);
-                    if is_in_syn {
-                        return;
-                    }
                     let mut bytes = [0; stream_protocol::MAX_DETECTION_BYTES];
                     let filled = bytes.iter_mut().zip(own.first_bytes());
                     let count = filled.map(|(target, byte)| *target = byte).count();
@@ -499,8 +494,8 @@ impl Flow {
         };
         match verdict {
             StreamProtocolDetection::Undecided => {}
-            // The first captured bytes of a direction need not be its first bytes.
-            StreamProtocolDetection::Other if !stream.directions[sender].has_begun() && is_opening => {
+            // The first captured bytes of a direction need not be its first bytes, whatever a SYN says: that may be stray.
+            StreamProtocolDetection::Other if is_opening && stream.may_have_begun_before(sender) => {
                 if !is_kept {
                     stream.directions[sender].buffer_segment(first, data, packet_meta, received);
                 }
