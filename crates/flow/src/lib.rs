@@ -158,6 +158,11 @@ impl Flow {
             NetworkLayerPayload::Other(
                 UndecodableFrameReason::Infiniband(_) | UndecodableFrameReason::Malformed { .. },
             ) => self.stats.count_undecoded(UndecodedReason::Malformed),
+            NetworkLayerPayload::Tcp(segment)
+                if segment.payload.is_cut() && self.has_damaged_length(frame, datagram, segment) =>
+            {
+                self.stats.count_undecoded(UndecodedReason::BadChecksum)
+            }
             NetworkLayerPayload::Tcp(segment) => self.process_segment(packet_meta, datagram, segment),
             NetworkLayerPayload::Udp(udp) => self.handle_udp_datagram(packet_meta, datagram, udp),
             NetworkLayerPayload::Other(_) => self.stats.count_ignored(IgnoredTraffic::Other),

@@ -474,6 +474,11 @@ impl TcpConversationTable {
         }
     }
 
+    /// Returns `true` if streams have right checksums in both directions, so that a wrong one means damage.
+    pub(super) fn have_right_checksums(&self) -> bool {
+        self.checksums.show_damage()
+    }
+
     /// Records the checksum of a segment. Returns `true` if it shows damage.
     pub(super) fn record_checksum(
         &mut self,

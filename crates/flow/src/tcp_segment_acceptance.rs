@@ -21,8 +21,8 @@
 //!   [`FlowLimits::check_content`](super::FlowLimits::check_content) is set: the sum takes 2 instructions for 8 bytes,
 //!   4% of those of `-q` for full segments of which some are lost, and more if none are.
 
-use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::net::{InnermostNetworkPacket, TcpChecksum, TcpSegment, TcpSequence};
+use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
+use nfsrdma_dissectors::net::{self, InnermostNetworkPacket, TcpChecksum, TcpSegment, TcpSequence};
 
 use super::count_categories::UndecodedReason;
 use super::endpoint_pair::EndpointPair;
@@ -36,10 +36,6 @@ use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
 /// Number of segments, each the continuation of the one before and all far from the stream, that begin another stream
 /// although their acknowledgement numbers fit the old one.
 const MIN_CONTINUING_SEGMENTS: u32 = 3;
-
-/// Maximum length of data whose checksum is checked: larger segments were joined by the host of the capture, which had
-/// checked them, or are not divided yet.
-const MAX_CHECKED_BYTES: u32 = 9_216;
 
 impl TcpConversation {
     /// Returns `true` if a segment is the next one in its direction, and only its checksum may have to be checked. Most
@@ -77,10 +73,7 @@ impl TcpConversation {
         let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         match data.length {
             0 => !self.directions[sender].has_no_checksum(),
-            1..=MAX_CHECKED_BYTES => {
-                (!check_content || !self.protocol.has_messages()) && self.protocol.is_within_message(sender, data)
-            }
-            _ => true,
+            _ => (!check_content || !self.protocol.has_messages()) && self.protocol.is_within_message(sender, data),
         }
     }
 
@@ -118,8 +111,7 @@ impl TcpConversation {
         !segment.flags.is_plain_ack()
             || peer.exceeds_captured(segment.acknowledgment)
             || !self.needs_no_sum(sender, segment, check_content)
-            || ((1..=MAX_CHECKED_BYTES).contains(&(segment.payload.length as u32))
-                && (own.has_wrong_start() || !own.is_next(segment.sequence)))
+            || (segment.payload.length > 0 && (own.has_wrong_start() || !own.is_next(segment.sequence)))
     }
 }
 
@@ -146,6 +138,29 @@ impl Flow {
             stream.directions[sender].record_segment(segment.sequence, length, packet_meta.time);
         }
         true
+    }
+
+    /// Returns `true` if the IP length of a segment, beyond the captured bytes, is damaged instead of them cut by a snap
+    /// length: they are all that was on the wire, and have the checksum of a whole segment, or the checksum of the IPv4
+    /// header (RFC 791 section 3.1) is wrong in a stream with right checksums.
+    #[cold]
+    pub(super) fn has_damaged_length(
+        &mut self,
+        frame: &Frame<'_>,
+        datagram: &InnermostNetworkPacket<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> bool {
+        let payload = segment.payload.with_length(segment.payload.bytes.len());
+        let is_whole = || {
+            let on_wire = TcpSegment { payload, ..*segment };
+            frame.bytes.len() >= frame.length as usize
+                && on_wire.checksum(&datagram.source, &datagram.destination) == TcpChecksum::Good
+        };
+        let is_header_wrong = || {
+            let header = frame.bytes.get(datagram.network_offset..).unwrap_or_default();
+            net::has_wrong_ipv4_checksum(header) && self.streams.have_right_checksums()
+        };
+        is_whole() || is_header_wrong()
     }
 
     /// Records the checksum of a segment. Returns `true` if it shows damage.
@@ -378,7 +393,11 @@ impl Flow {
                 return None;
             }
             // One side sends a SYN or an answer to one, not both.
-            false if is_other && stream.opening_syn(sender).is_some_and(|own| own.is_answer() != syn.is_answer()) => {
+            false
+                if is_other
+                    && !(own.has_wrong_start() && own.checksums().show_damage())
+                    && stream.opening_syn(sender).is_some_and(|own| own.is_answer() != syn.is_answer()) =>
+            {
                 stream.keep_unconfirmed_syn(sender, syn);
                 return None;
             }

@@ -389,14 +389,19 @@ struct Original {
 
 impl Original {
     fn new(name: &'static str) -> Self {
-        let frames = frames(name);
+        let original = Self::of(name, frames(name));
+        let is_whole = |facts: &Facts| facts.is_whole && facts.call.is_some() && facts.reply.is_some();
+        let transactions = &original.transactions;
+        assert!(transactions.len() > 100 && transactions.values().flatten().all(is_whole), "{name}");
+        original
+    }
+
+    fn of(name: &'static str, frames: Vec<Captured>) -> Self {
         let transactions = run(&frames);
         let is_nfs = |frame: &Captured| {
             Segment::from_frame(frame).is_some_and(|s| s.ports().iter().any(|port| [2049, 20049].contains(port)))
         };
         let segments: Vec<_> = frames.iter().enumerate().filter(|(_, f)| is_nfs(f)).map(|(at, _)| at).collect();
-        let is_whole = |facts: &Facts| facts.is_whole && facts.call.is_some() && facts.reply.is_some();
-        assert!(transactions.len() > 100 && transactions.values().flatten().all(is_whole), "{name}");
         Self { name, frames, transactions, segments }
     }
 
@@ -619,6 +624,101 @@ fn damaged_overlap_ends() {
             faults.extend(fault.map(|fault| format!("{}, place {place}: {fault}", original.name)));
         }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Number of segments at the start of a capture among which others are inserted.
+const OPENING_SEGMENTS: usize = 12;
+
+/// Segments that fit the start of a connection.
+const OPENINGS: [(&str, Maker); 4] = [
+    ("SYN,ACK before the next byte", |_, s| {
+        let before = s.sequence().wrapping_sub(1);
+        s.at(before).flags(SYN | ACK).without_payload().sealed()
+    }),
+    ("own data with SYN", |_, s| s.flags(SYN | PSH).sealed()),
+    ("damaged SYN", |random, s| {
+        let mut damaged = s.at(random.word()).acknowledging(0).flags(SYN).without_payload().sealed();
+        damaged.0[TCP + 17] ^= 1;
+        damaged
+    }),
+    ("SYN,ACK with other data", |random, s| {
+        let data: Vec<u8> = (0..100).map(|_| random.word() as u8).collect();
+        s.flags(SYN | ACK).with_payload(&data).sealed()
+    }),
+];
+
+/// Runs `change` at each of the first segments of whole captures, and of those that begin within a connection. Returns a
+/// description of each fault.
+fn opening_faults(
+    mut change: impl FnMut(&Original, usize, &mut Random) -> Vec<(String, Vec<Captured>)>,
+) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (name, start) in CAPTURES.into_iter().flat_map(|name| [(name, 0), (name, 200)]) {
+        let original = Original::of(name, frames(name).split_off(start));
+        for place in 0..OPENING_SEGMENTS {
+            for (what, changed) in change(&original, place, &mut Random(place as u64)) {
+                let fault = original.fault(&changed, MAX_LOST);
+                faults.extend(fault.map(|fault| format!("{name} from {start}, place {place}: {what}: {fault}")));
+            }
+        }
+    }
+    faults
+}
+
+/// RFC 9293 section 3.10.7.4: among the first segments, before a message shows what the stream carries.
+#[test]
+fn stray_syn_in_opening_changes_nothing() {
+    let class = [&SYNS[..], &OPENINGS].concat();
+    let faults = opening_faults(|original, place, random| {
+        let inserted = |(what, make): &(&str, Maker)| {
+            let model = (place + random.below(6) as usize).saturating_sub(3);
+            let stray = make(random, Segment::from_frame(&original.frames[original.segments[model]]).unwrap());
+            let place = original.segments[place];
+            let stray = Captured { time: original.frames[place].time - 1, bytes: stray.0 };
+            ((*what).to_owned(), [&original.frames[..place], &[stray], &original.frames[place..]].concat())
+        };
+        class.iter().skip(place % 2).step_by(2).map(inserted).collect()
+    });
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// RFC 9293 section 3.1: one bit of the flags of one of the first segments, without and with a fitting checksum.
+#[test]
+fn damaged_flags_in_opening_change_nothing() {
+    let faults = opening_faults(|original, place, _| {
+        let at = original.segments[place];
+        let segment = Segment::from_frame(&original.frames[at]).unwrap();
+        let mut variants = Vec::new();
+        for (flag, is_sealed) in [(SYN, false), (SYN, true), (ACK, false), (ACK, true)] {
+            let flags = segment.0[TCP + 13] ^ flag;
+            let damaged = segment.clone().flags(flags);
+            let damaged = if is_sealed { damaged.sealed() } else { damaged };
+            let mut changed = original.frames.clone();
+            changed[at].bytes.splice(..damaged.0.len(), damaged.0);
+            variants.push((format!("flag {flag:#x}, right checksum: {is_sealed}"), changed));
+        }
+        variants
+    });
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// RFC 791 section 3.1: the IP length exceeds the bytes on the wire. That is no snap length.
+#[test]
+fn damaged_ip_length_costs_one_segment() {
+    let faults = opening_faults(|original, place, random| {
+        // Half of them among the first segments.
+        let place = if random.below(2) == 0 { place } else { random.below(original.segments.len() as u64) as usize };
+        let at = original.segments[place];
+        let length = u16::from_be_bytes([original.frames[at].bytes[IP + 2], original.frames[at].bytes[IP + 3]]);
+        let longer = (0..16).map(|bit| length | 1 << bit).filter(|longer| *longer > length);
+        let changed = longer.step_by(3).map(|longer| {
+            let mut changed = original.frames.clone();
+            changed[at].bytes[IP + 2..IP + 4].copy_from_slice(&longer.to_be_bytes());
+            (format!("length {longer} instead of {length}"), changed)
+        });
+        changed.collect()
+    });
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 

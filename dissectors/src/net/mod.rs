@@ -29,7 +29,7 @@ pub use link_headers::{
     Sll2, Vlan,
 };
 pub use mpls::{Mpls, PseudowireChannel, PseudowireControl};
-pub use tcp_checksum::TcpChecksum;
+pub use tcp_checksum::{TcpChecksum, has_wrong_ipv4_checksum};
 pub use transport_headers::{Tcp, TcpFlagBits, TcpFlags, TcpSegment, TcpSequence, Udp, UdpDatagram};
 pub use undecodable_frame::{NetworkHeaderDefect, UndecodableFrameReason};
 pub use vxlan::Vxlan;

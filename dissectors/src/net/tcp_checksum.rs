@@ -1,8 +1,8 @@
-//! Checksum of a TCP segment. RFC 9293 section 3.1, RFC 1071.
+//! Checksums of TCP segments and IPv4 headers. RFC 9293 section 3.1, RFC 1071.
 
 use std::net::IpAddr;
 
-use super::ip::IpProtocol;
+use super::ip::{IpProtocol, Ipv4};
 use super::transport_headers::TcpSegment;
 use crate::address::Address;
 
@@ -46,6 +46,14 @@ fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
     u16::from_be(sum as u16)
+}
+
+/// Returns `true` if bytes begin with a whole IPv4 header whose checksum is wrong. RFC 791 section 3.1.
+pub fn has_wrong_ipv4_checksum(bytes: &[u8]) -> bool {
+    let words = bytes.first().filter(|first| **first >> 4 == 4).map(|first| usize::from(first & 0xf));
+    let header = words.and_then(|words| bytes.get(..words * 4)).filter(|header| header.len() >= Ipv4::LENGTH);
+    // 0: a network card computes it later.
+    header.is_some_and(|header| header.get(10..12) != Some(&[0, 0]) && fold(sum(header)) != 0xffff)
 }
 
 impl TcpSegment<'_> {

@@ -970,9 +970,10 @@ impl MpaStreamDeframer {
         self.state = MpaFramingState::AtFpduStart(FpduConfidence::Certain);
     }
 
-    /// Ends the direction: nothing more will come.
+    /// Ends the direction: nothing more will come, or bytes that do not follow the last ones.
     pub(super) fn finish(&mut self, out: &mut IwarpFpduSink<'_, impl IwarpEventSink>) {
         out.confirm_writes();
+        self.last_fpdu_start = None;
         let MpaFramingState::Fpdu(fpdu) = &self.state else { return out.confirm_fpdu_before() };
         let (Some(header), Some(segment)) = (fpdu.header, fpdu.segment) else { return };
         let length = (usize::from(header.ulpdu_length) - segment.header_length()) as u32;
