@@ -45,6 +45,9 @@ pub(super) struct TcpConversation {
     pub(super) has_cut_messages: bool,
     /// `true` if RPC was found in it, or in an earlier incarnation.
     pub(super) has_carried_rpc: bool,
+    /// Number of frames counted as those of an unknown stream: of a message that began before the capture if the stream
+    /// turns out to be known.
+    pub(super) unknown_frames: u32,
     /// Previous incarnation of the stream, between the same ports.
     previous: Option<Box<PreviousStreamIncarnation>>,
     /// Last segment whose sequence number is far ahead of all others, or far from them.
@@ -171,6 +174,7 @@ impl TcpConversation {
             is_cut: false,
             has_cut_messages: false,
             has_carried_rpc: false,
+            unknown_frames: 0,
             previous: None,
             stray: None,
             counted_buffered_bytes: 0,

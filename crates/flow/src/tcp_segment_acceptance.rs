@@ -381,6 +381,10 @@ impl Flow {
                 };
                 let peer_syn =
                     peer_syn.filter(|peer_syn| !continues(sender, syn) && !continues(sender.peer(), *peer_syn));
+                // The client of the stream remains the one that connects.
+                let opener = if syn.is_answer() { sender.peer() } else { sender };
+                let client = stream.connection.and_then(|key| self.connections.get_mut_by_key(key)?.client());
+                let peer_syn = peer_syn.filter(|_| client.is_none_or(|client| client == opener));
                 if peer_syn.is_none() {
                     stream.keep_unconfirmed_syn(sender, syn);
                     return None;

@@ -376,8 +376,7 @@ impl Flow {
                             stream.is_cut
                         });
                         let reason = stream_protocol::unknown_stream_reason(is_cut);
-                        let has_carried_rpc = self.streams.get_mut(at).is_some_and(|stream| stream.has_carried_rpc);
-                        self.stats.unknown_rpc_frames += u64::from(has_carried_rpc);
+                        self.record_unknown_frames(at, 1, u32::from(!is_cut));
                         self.stats.count_undecoded_packet(reason, &packet_meta)
                     }
                 }
@@ -569,6 +568,7 @@ impl Flow {
         let received = acknowledgment.map_or(0, |number| stream.directions[sender.peer()].received(number));
         let undetected = stream.undetected(without_record.frames);
         self.count_undetected(at, &undetected);
+        self.recount_unknown_frames(at);
         self.dispatch_segment_ends(at, sender, &ends);
         self.dispatch_stream(at, sender, |own, dispatcher| {
             own.process_segment(first, data, packet_meta, received, dispatcher)
@@ -653,11 +653,34 @@ impl Flow {
         }
     }
 
+    /// Records frames of a stream without a known protocol, of which `unknown` count as those of an unknown stream.
+    fn record_unknown_frames(&mut self, at: usize, frames: u64, unknown: u32) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        stream.unknown_frames = stream.unknown_frames.saturating_add(unknown);
+        self.stats.unknown_rpc_frames += frames * u64::from(stream.has_carried_rpc);
+    }
+
+    /// Counts the frames of an unknown stream anew, now that its protocol is known: they are those of a message that
+    /// began before the capture.
+    fn recount_unknown_frames(&mut self, at: usize) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let reason = match stream.protocol {
+            StreamProtocol::Records(_) => UndecodedReason::NoRecordMark,
+            StreamProtocol::Mpa(_) => UndecodedReason::Framing,
+            _ => return,
+        };
+        let frames = u64::from(std::mem::take(&mut stream.unknown_frames));
+        for _ in 0..frames {
+            self.stats.uncount_undecoded(UndecodedReason::UnknownStream);
+        }
+        self.stats.count_undecoded_frames(reason, frames);
+    }
+
     /// Counts frames that were buffered for a protocol detection that failed.
     fn count_undetected(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
         let present = self.streams.get_mut(at).map(|stream| stream.last_frame);
-        let has_carried_rpc = self.streams.get_mut(at).is_some_and(|stream| stream.has_carried_rpc);
-        self.stats.unknown_rpc_frames += forgotten.len() as u64 * u64::from(has_carried_rpc);
+        let unknown = forgotten.iter().filter(|(_, reason)| *reason == UndecodedReason::UnknownStream).count();
+        self.record_unknown_frames(at, forgotten.len() as u64, unknown as u32);
         for (frame, reason) in forgotten {
             let content = self.stats.count_undecoded(*reason);
             if Some(*frame) == present {

@@ -722,6 +722,92 @@ fn damaged_ip_length_costs_one_segment() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// RFC 9293 section 3.10.7.4: a SYN of the server and an answer that fits it, in a connection with calls.
+#[test]
+fn stray_handshake_turns_no_role() {
+    let mut faults = Vec::new();
+    for original in CAPTURES.map(Original::new) {
+        let from_server = |at: &&usize| {
+            let segment = Segment::from_frame(&original.frames[**at]).unwrap();
+            [2049, 20049].contains(&segment.ports()[0])
+        };
+        let places: Vec<_> = original.segments.iter().filter(from_server).skip(20).collect();
+        for seed in 0..PLACES / 4 {
+            let mut random = Random(seed);
+            let at = *places[random.below(places.len() as u64) as usize];
+            let [sequence, answer] = [random.word(), random.word()];
+            let model = Segment::from_frame(&original.frames[at]).unwrap().without_payload();
+            let syn = model.clone().at(sequence).acknowledging(0).flags(SYN).sealed();
+            let mut reverse = model;
+            reverse.0[IP + 12..IP + 20].rotate_left(4);
+            reverse.0[TCP..TCP + 4].rotate_left(2);
+            let answer = reverse.at(answer).acknowledging(sequence.wrapping_add(1)).flags(SYN | ACK).sealed();
+            let time = original.frames[at].time;
+            let strays =
+                [(syn, 2), (answer, 1)].map(|(stray, before)| Captured { time: time - before, bytes: stray.0 });
+            let changed = [&original.frames[..at], &strays, &original.frames[at..]].concat();
+            let fault = original.fault(&changed, MAX_LOST);
+            faults.extend(fault.map(|fault| format!("{}, frame {at}: {fault}", original.name)));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// RFC 9293 section 3.1: also a segment that a network card has joined from others, as those around it with right
+/// checksums.
+#[test]
+fn damaged_joined_segment_changes_nothing() {
+    let mut faults = Vec::new();
+    for name in CAPTURES {
+        let mut joined = Vec::<Captured>::new();
+        for frame in frames(name) {
+            let last = joined.last().and_then(Segment::from_frame).filter(|last| !last.payload().is_empty());
+            let pair = last.zip(Segment::from_frame(&frame)).filter(|(last, next)| {
+                let end = last.sequence().wrapping_add(last.payload().len() as u32);
+                last.ports() == next.ports() && end == next.sequence() && last.payload().len() < 40_000
+            });
+            match pair {
+                Some((last, next)) if !next.payload().is_empty() => {
+                    let data = [last.payload(), next.payload()].concat();
+                    joined.last_mut().unwrap().bytes = last.with_payload(&data).sealed().0;
+                }
+                _ => joined.push(frame),
+            }
+        }
+        let original = Original::of(name, joined);
+        let is_long = |at: &&usize| Segment::from_frame(&original.frames[**at]).unwrap().payload().len() > 9_216;
+        let places: Vec<_> = original.segments.iter().filter(is_long).collect();
+        for (seed, at) in (0..).zip(&places).take(20) {
+            let mut random = Random(seed);
+            let model = Segment::from_frame(&original.frames[**at]).unwrap();
+            let data: Vec<u8> = model.payload().iter().map(|_| random.word() as u8).collect();
+            let mut damaged = model.with_payload(&data).sealed();
+            damaged.0[TCP + 17] ^= 1;
+            let stray = Captured { time: original.frames[**at].time - 1, bytes: damaged.0 };
+            let changed = [&original.frames[..**at], &[stray], &original.frames[**at..]].concat();
+            let wrong = original.wrong(&run(&changed));
+            let wrong = (wrong > 0).then(|| format!("{wrong} with wrong bytes"));
+            let fault = original.fault(&changed, MAX_LOST).or(wrong);
+            faults.extend(fault.map(|fault| format!("{name}, frame {at}: {fault}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// 112 frames of a message that began before the capture, in a connection of which nothing else is unknown.
+#[test]
+fn message_begun_before_is_known() {
+    let mut flow = Flow::new(FlowLimits::default());
+    for (number, Captured { time, bytes }) in (601..761).zip(&frames("tcp-v42.pcap.gz")[600..760]) {
+        let length = bytes.len() as u32;
+        let (number, time) = (FrameNumber(number), Timestamp(*time));
+        flow.process_frame(&Frame { number, time, link: LinkType::ETHERNET, bytes, length });
+    }
+    flow.finish();
+    let counts: Vec<_> = flow.stats().undecoded_counts().collect();
+    assert_eq!(counts, [(UndecodedReason::NoRecordMark, 112)]);
+}
+
 /// A damaged segment (SYN, PSH) in a connection of 49 calls, as tshark counts.
 #[test]
 fn syn_in_stream_loses_no_call() {
