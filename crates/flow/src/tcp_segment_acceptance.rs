@@ -10,6 +10,7 @@
 //!   below the first byte is far, and one that takes an acknowledgement back although it is not older. Without a SYN,
 //!   the first data may have a wrong number: as long as none of them is acknowledged or has a message, data far from them
 //!   begin the direction again, at once if their number is the one that the other side expects.
+//! - The data of a SYN count only if the next ones continue them, or the other side acknowledges exactly them.
 //! - A RST or a FIN outside the window is ignored, and one that its sender outlives is taken back.
 //! - A wrong checksum means damage if most others of the direction are right; if it is the first of the direction, if
 //!   streams have right ones in both directions, until its acknowledgement or the next one of the direction tells more.
