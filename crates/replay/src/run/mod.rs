@@ -7,7 +7,7 @@
 //! - [`engine`]: steps in flight and their order; [`dependencies`]: dependencies between steps;
 //! - [`live_values`]: identifiers given by the live server and this run;
 //! - [`reply_check`]: comparison of a live Reply with the recorded one; [`file_divergence`]: differences of files
-//!   caused by earlier steps;
+//!   caused by earlier steps; [`missing_calls`]: calls that the capture lacks;
 //! - [`call_operations_and_files`]: operations and files of a Call; [`root_and_attribute_rewriting`]: changes to a
 //!   COMPOUND for the live server; [`captured_open_grants`]: options and grants of captured OPENs;
 //!   [`reply_statuses_and_grants`]: outcome of a live Reply;
@@ -34,6 +34,7 @@ mod file_divergence;
 pub mod final_tree_check;
 pub mod issue_delay_histogram;
 mod live_values;
+mod missing_calls;
 mod nfs40_callback_server;
 pub mod options;
 mod preexisting_client_state;

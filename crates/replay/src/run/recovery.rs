@@ -63,6 +63,9 @@ recovery_reasons! {
     /// Names of a listing that was not continued to its end, or has more names than are remembered.
     UNLISTED = "listing-unfinished",
         "the live listing lacks names of the captured one so far: it was not read to its end, or has too many to compare";
+    /// Gaps in the numbers of the captured calls. RFC 8881 section 2.10.6.1.
+    CALL_MISSING = "call-missing",
+        "differs after a call that is missing from the capture, which may have changed what it depends on";
     /// The server executed the Call, the Reply was lost, and it executed the Call again.
     DONE_TWICE = "done-twice",
         "its connection was lost after it was executed; sent again, it found its own result";

@@ -236,7 +236,8 @@ impl ReplayReport {
     }
 
     fn uncompared_counts(&self) -> impl Iterator<Item = &StepOutcomeReasonCount> {
-        let codes = [PlanReason::ReplyLost.code(), recovery::REPLY_UNKNOWN.code, recovery::UNLISTED.code];
+        let lost = PlanReason::ReplyLost.code();
+        let codes = [lost, recovery::REPLY_UNKNOWN.code, recovery::UNLISTED.code, recovery::CALL_MISSING.code];
         codes.into_iter().filter_map(|code| self.steps.reasons.get(&(FinalStepState::Substituted, code.to_owned())))
     }
 

@@ -6,6 +6,7 @@
 
 use std::io::{Read, Seek};
 
+use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_rpc::TransportReply;
 
 use super::super::recovery;
@@ -49,12 +50,26 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.verification.pending_variables.clear();
         }
         self.count_step(entry, outcome);
-        let late_differences = self.verification.checker.take_late_differences(false);
+        let late_differences = self.late_differences(false);
         if !late_differences.is_empty() {
             self.report.steps.apply_late_differences(late_differences);
         }
         self.verification.unchecked_replies.recycle(queued);
         Ok(())
+    }
+
+    /// Returns differences that are only detected later, unless missing calls of the capture may explain them.
+    pub(super) fn late_differences(&mut self, is_last: bool) -> Vec<Difference> {
+        let mut differences = self.verification.checker.take_late_differences(is_last);
+        if !differences.is_empty() && self.has_missing_calls() {
+            differences.clear();
+        }
+        differences
+    }
+
+    /// Returns `true` if the capture lacks calls that may explain differences.
+    pub(super) fn has_missing_calls(&mut self) -> bool {
+        !self.context.options.strict && !self.verification.missing_calls(self.contents).is_empty()
     }
 
     /// Binds the values of a queued Reply, if that is not done yet.

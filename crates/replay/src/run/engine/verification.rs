@@ -18,6 +18,7 @@ use super::super::dependencies::effects::OperationEffect;
 use super::super::difference_path::{TracePaths, path_of_difference};
 use super::super::expected_final_tree::{ExecutedStepFidelity, ExpectedFinalTree};
 use super::super::file_divergence::{FileDivergence, MAX_DIVERGENT_FILES, record_divergence};
+use super::super::missing_calls::MissingCalls;
 use super::super::options::ReplayOptions;
 use super::super::reply_check::reply_pair::{ReplyCheckResult, ReplyCheckStepContext, ReplyPair};
 use super::super::reply_check::{ReplyChecker, UNLISTED};
@@ -57,6 +58,8 @@ pub(super) struct LiveReplyVerificationState<'r> {
     pub(super) expected_tree: Option<ExpectedFinalTree>,
     /// Paths of the whole capture, read for the first mismatch whose file the tree does not know.
     trace_paths: Option<TracePaths>,
+    /// Calls that are missing from the capture, searched for the first mismatch.
+    missing_calls: Option<MissingCalls>,
     pub(super) locks: LiveLockStateidChangeDetector,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
     pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
@@ -87,6 +90,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),
             trace_paths: None,
+            missing_calls: None,
             locks: LiveLockStateidChangeDetector::default(),
             divergent_files: FxHashMap::default(),
             unmodified_directories: seeded.parents_of_refused.clone(),
@@ -280,7 +284,19 @@ impl<'r> LiveReplyVerificationState<'r> {
             let circumstances = (entry.captured.overlaps_change, entry.resend.count > 0, executed_count);
             tree.apply_step(step, &entry.description, (&state, fidelity), circumstances, contents);
         }
+        if let StepOutcome::Mismatched(differences) = &state
+            && !self.options.strict
+            && self.missing_calls(contents).explain(step, differences)
+        {
+            state = StepOutcome::Substituted(recovery::CALL_MISSING.code);
+        }
         Ok(state)
+    }
+
+    /// Returns the calls that are missing from the capture, which are searched once.
+    pub(super) fn missing_calls<R: Read + Seek>(&mut self, contents: &mut ReplayTraceReader<R>) -> &MissingCalls {
+        // A trace that cannot be read ends the run elsewhere.
+        self.missing_calls.get_or_insert_with(|| MissingCalls::read(contents).unwrap_or_default())
     }
 
     /// Ends the divergence of file data that a step has written as in the capture.
