@@ -36,8 +36,8 @@ use crate::interrupt::ShutdownSignalRegistration;
 
 #[derive(Debug)]
 pub(super) enum ReplayStartError {
-    /// Failure of the server, the transport or this program.
-    Unreachable(String, TransportErrorResponsibility),
+    /// A connection or a call of the program's own failed, through the fault of this party.
+    Call(String, TransportErrorResponsibility),
     /// The time limit was reached.
     TimeLimit(String),
     /// A signal requested the end.
@@ -48,7 +48,7 @@ pub(super) enum ReplayStartError {
 
 impl From<RpcClientTransportError> for ReplayStartError {
     fn from(error: RpcClientTransportError) -> Self {
-        Self::Unreachable(error.to_string(), error.blame())
+        Self::Call(error.to_string(), error.blame())
     }
 }
 
@@ -64,8 +64,8 @@ impl From<GssContextSetupError> for ReplayStartError {
             GssContextSetupError::Mechanism(_) => Self::Usage(anyhow!(
                 "--sec krb5: {error}; get a ticket with kinit, or name a keytab in KRB5_CLIENT_KTNAME (docs/replay.md)"
             )),
-            GssContextSetupError::Call(call) => Self::Unreachable(error.to_string(), call.blame()),
-            _ => Self::Unreachable(error.to_string(), TransportErrorResponsibility::Unreachable),
+            GssContextSetupError::Call(call) => Self::Call(error.to_string(), call.blame()),
+            _ => Self::Call(error.to_string(), TransportErrorResponsibility::Unreachable),
         }
     }
 }
@@ -73,7 +73,7 @@ impl From<GssContextSetupError> for ReplayStartError {
 impl fmt::Display for ReplayStartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreachable(what, _) | Self::TimeLimit(what) | Self::Interrupted(what) => f.write_str(what),
+            Self::Call(what, _) | Self::TimeLimit(what) | Self::Interrupted(what) => f.write_str(what),
             Self::Usage(error) => error.fmt(f),
         }
     }
@@ -82,7 +82,7 @@ impl fmt::Display for ReplayStartError {
 impl ReplayStartError {
     pub(super) fn exit_status(&self) -> ExitStatus {
         match self {
-            Self::Unreachable(_, blame) => (*blame).into(),
+            Self::Call(_, blame) => (*blame).into(),
             Self::TimeLimit(_) | Self::Interrupted(_) => ExitStatus::Uncovered,
             Self::Usage(_) => ExitStatus::Failed,
         }
@@ -319,7 +319,7 @@ impl ReplayServerArgs {
         let (_, result) = mount(&self.server, address, &self.connect_options());
         result.map_err(|error| match error {
             MountError::Refused(..) => ReplayStartError::Usage(anyhow!("{}: {error}", self.server)),
-            MountError::Failed(_, blame) => ReplayStartError::Unreachable(format!("{}: {error}", self.server), blame),
+            MountError::Failed(_, blame) => ReplayStartError::Call(format!("{}: {error}", self.server), blame),
         })
     }
 
@@ -398,7 +398,7 @@ impl ReplayServerArgs {
 /// Returns the error of a party; `None` for a server that refused an operation as it may.
 fn failure(text: String, blame: Option<TransportErrorResponsibility>) -> ReplayStartError {
     match blame {
-        Some(blame) => ReplayStartError::Unreachable(text, blame),
+        Some(blame) => ReplayStartError::Call(text, blame),
         None => ReplayStartError::Usage(anyhow!(text)),
     }
 }
