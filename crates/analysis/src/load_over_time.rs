@@ -1,8 +1,8 @@
 //! Load over time: transactions, bytes and failures, and the use of credits and session slots.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_flow::{CreditsInUse, Transaction};
 use nfsrdma_flow::transaction::CallDirection;
+use nfsrdma_flow::{CreditsInUse, Transaction};
 
 use super::bounded_time_series::{TimeSeries, TimeSeriesBucket};
 use super::rates::TransactionAndByteRate;

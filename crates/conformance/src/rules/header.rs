@@ -149,6 +149,49 @@ fn status_for_garbage(transaction: &ConformanceTransaction<'_>, undefined: Optio
     }
 }
 
+/// Judges the answer to arguments that cannot be decoded, or have undefined values.
+pub(super) fn garbage_args(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
+    let call = transaction.message(RpcMessageKind::Call);
+    if let Some(call) = &call {
+        call.version1()?;
+    }
+    let summary = transaction.summary;
+    let error = summary.decode_error(transaction.transaction, RpcMessageKind::Call);
+    // The others are in the order of the message.
+    let undefined = transaction
+        .undefined_value(RpcMessageKind::Call)
+        .filter(|_| error.is_none_or(|error| matches!(error, XdrError::Invalid { .. })));
+    // A receiver that takes whole words has the padding of the transport for the rest of the last one.
+    if matches!(error, Some(XdrError::Short { .. } | XdrError::TooLong { .. }))
+        && call.as_ref().is_some_and(|call| call.length % 4 != 0)
+    {
+        return Some(RuleVerdict::Unknown);
+    }
+    // Bytes that follow the arguments, and numbers that this program does not know, need not be errors.
+    let fault = match (undefined, error) {
+        (Some(undefined), _) => undefined.to_string(),
+        (None, Some(error @ (XdrError::Short { .. } | XdrError::TooLong { .. })))
+        | (None, Some(error @ (XdrError::Invalid { .. } | XdrError::NoMessage))) => {
+            format!("an error at byte {}: {}", error.at(), error.reason())
+        }
+        _ => return None,
+    };
+    let is_accepted = summary.rpc_status == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)));
+    let is_success = is_accepted && summary.status.is_none_or(|status| status.is_ok);
+    let status = match (is_success, is_accepted) {
+        (true, _) => Some("success".to_owned()),
+        // What chunks of the client make of its arguments is judged by other rules.
+        (false, true)
+            if error.is_none() || call.is_none_or(|call| !super::read_chunks::explains_decode_error(&call)) =>
+        {
+            status_for_garbage(transaction, undefined)
+        }
+        (false, _) => None,
+    };
+    let text = status.map(|status| format!("{status}, but the arguments have {fault}"));
+    Some(RuleVerdict::from_fault(text))
+}
+
 /// Returns the versions that ERR_VERS offers.
 fn offered_versions<'t>(message: &ConformanceMessage<'t>) -> Option<&'t RpcRdmaErrvers> {
     match message.header()? {
@@ -505,45 +548,8 @@ pub(crate) const RULES: &[Rule] = &[
         ],
         needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::WholeMessage],
         check: RuleCheck::Transaction(|transaction| {
-            let call = transaction.message(RpcMessageKind::Call);
-            if let Some(call) = &call {
-                call.version1()?;
-            }
-            let summary = transaction.summary;
-            let error = summary.decode_error(transaction.transaction, RpcMessageKind::Call);
-            // The others are in the order of the message.
-            let undefined = transaction
-                .undefined_value(RpcMessageKind::Call)
-                .filter(|_| error.is_none_or(|error| matches!(error, XdrError::Invalid { .. })));
-            // A receiver that takes whole words has the padding of the transport for the rest of the last one.
-            if matches!(error, Some(XdrError::Short { .. } | XdrError::TooLong { .. }))
-                && call.as_ref().is_some_and(|call| call.length % 4 != 0)
-            {
-                return Some(RuleVerdict::Unknown);
-            }
-            // Bytes that follow the arguments, and numbers that this program does not know, need not be errors.
-            let fault = match (undefined, error) {
-                (Some(undefined), _) => undefined.to_string(),
-                (None, Some(error @ (XdrError::Short { .. } | XdrError::TooLong { .. })))
-                | (None, Some(error @ (XdrError::Invalid { .. } | XdrError::NoMessage))) => {
-                    format!("an error at byte {}: {}", error.at(), error.reason())
-                }
-                _ => return None,
-            };
-            let is_accepted = summary.rpc_status == Some(RpcStatus::Rpc(RpcReplyStatus::Accepted(AcceptStat::SUCCESS)));
-            let is_success = is_accepted && summary.status.is_none_or(|status| status.is_ok);
-            let status = match (is_success, is_accepted) {
-                (true, _) => Some("success".to_owned()),
-                // What chunks of the client make of its arguments is judged by other rules.
-                (false, true)
-                    if error.is_none() || call.is_none_or(|call| !super::read_chunks::explains_decode_error(&call)) =>
-                {
-                    status_for_garbage(transaction, undefined)
-                }
-                (false, _) => None,
-            };
-            let text = status.map(|status| format!("{status}, but the arguments have {fault}"));
-            Some(RuleVerdict::from_fault(text))
+            let transport = transaction.transaction.connection.transport;
+            if transport.is_rdma() { garbage_args(transaction) } else { None }
         }),
         ..Rule::DEFAULT
     },

@@ -62,6 +62,53 @@ pub(crate) const RULES: &[Rule] = &[
         ..Rule::DEFAULT
     },
     Rule {
+        id: "rpc/wrong-argument",
+        severity: Severity::Warning,
+        section: "RFC 5531 section 9, RFC 4506",
+        requirement: "Without RDMA: a call has the arguments that its procedure defines, to their end.",
+        explanation: "The server cannot decode the call: GARBAGE_ARGS or NFS4ERR_BADXDR. The text has the byte offset and the \
+            reason; -V shows the call up to there. Over RDMA, see rpcrdma/undecodable; for values, rpc/undefined-argument. \
+            Example: a name of 40 bytes ends after four: \"the arguments have an error at byte 64: the message ends before the 40 bytes that belong here\".",
+        subjects: &[RequiredMessageProperty::Call],
+        needs: &[RequiredCaptureEvidence::WholeMessage],
+        check: RuleCheck::Transaction(|transaction| {
+            let call = transaction.call().filter(|_| !transaction.transaction.connection.transport.is_rdma())?;
+            let verdict = match transaction.summary.decode_error(transaction.transaction, RpcMessageKind::Call) {
+                Some(XdrError::Invalid { .. }) => return None,
+                Some(error) => {
+                    let at = error.at();
+                    RuleVerdict::broken(format!("the arguments have an error at byte {at}: {}", error.reason()))
+                }
+                None if transaction.summary.call_error.is_some() => RuleVerdict::Unknown,
+                None => RuleVerdict::Kept,
+            };
+            Some(verdict.by(transaction.requester()).in_frames(&call.frames))
+        }),
+        ..Rule::DEFAULT
+    },
+    Rule {
+        id: "rpc/garbage-args",
+        severity: Severity::Warning,
+        section: "RFC 5531 section 9, RFC 8881 section 15.1.1.1",
+        requirement: "Without RDMA: a server answers a call whose arguments it cannot decode with GARBAGE_ARGS, or a COMPOUND \
+            with NFS4ERR_BADXDR.",
+        explanation: "The server reports success, or an error of NFS, for arguments that end too early or have undefined \
+            values: it does not check them, or acted on other values than the client meant. See rpc/wrong-argument and \
+            rpc/undefined-argument for the arguments, and rpcrdma/garbage-args for calls over RDMA. Example: a name of 40 \
+            bytes ends after four, and the server looks it up: \"NFS3ERR_NOENT, but the arguments have an error at byte 64\".",
+        subjects: &[
+            RequiredMessageProperty::Call,
+            RequiredMessageProperty::Reply,
+            RequiredMessageProperty::Undecodable,
+        ],
+        needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::WholeMessage],
+        check: RuleCheck::Transaction(|transaction| {
+            let transport = transaction.transaction.connection.transport;
+            if transport.is_rdma() { None } else { super::header::garbage_args(transaction) }
+        }),
+        ..Rule::DEFAULT
+    },
+    Rule {
         id: "rpc/resent-here",
         section: "RFC 7530 section 3.1.1, RFC 8881 section 2.9.2",
         requirement: "A Requester does not send a call again on a living connection.",

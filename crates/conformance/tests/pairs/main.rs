@@ -1,5 +1,5 @@
 //! Each rule has a conversation that breaks it and nothing else, and a legal twin that differs in one thing and stays
-//! silent. The conversations are encoded from the RFCs alone, over RoCE and over iWARP.
+//! silent. The conversations are encoded from the RFCs alone, over RoCE, iWARP and TCP.
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
@@ -53,6 +53,7 @@ pub(crate) struct Pair {
 }
 
 pub(crate) const BOTH: &[Kind] = &[Kind::Roce, Kind::Iwarp];
+pub(crate) const TCP: &[Kind] = &[Kind::Tcp];
 
 /// All pairs, by group.
 fn pairs() -> Vec<&'static Pair> {

@@ -139,6 +139,7 @@ fn callback_reply_refused_by_server() {
                 scene.fabric.acknowledge(Side::Server, psn, NAK_INVALID_REQUEST);
             }
             Kind::Iwarp => terminate(&mut scene, Side::Server, &[]),
+            Kind::Tcp => unreachable!(),
         }
         assert_eq!(missing(&scene.fabric.frames), codes(callback.call.xid, &["reply:refused"]), "{kind:?}");
     }

@@ -1,7 +1,9 @@
 //! Pairs of the rules in `rules/rpc.rs`.
 
 use crate::exchange::{Compound, Exchange, Operation, rpc_call, rpc_reply};
-use crate::{BOTH, Pair};
+use crate::fabric::Kind;
+use crate::scene::Scene;
+use crate::{BOTH, Pair, TCP};
 
 const NFSACL: u32 = 100_227;
 const RQUOTA: u32 = 100_011;
@@ -12,33 +14,52 @@ const NOENT: u32 = 2;
 const BADXDR: u32 = 10_036;
 const INVAL: u32 = 22;
 
+/// Accepts the rule that blames the client.
+fn accept_arguments(scene: &mut Scene) {
+    scene.accepted.push(if scene.fabric.kind == Kind::Tcp { "rpc/wrong-argument" } else { "rpcrdma/undecodable" });
+}
+
+/// Sends NFSPROC3_LOOKUP with a name of which the message has four bytes. RFC 1813 section 3.3.3.
+fn cut_name(scene: &mut Scene, broken: bool) {
+    accept_arguments(scene);
+    let xid = scene.xid();
+    let mut call = rpc_call(xid, 100_003, 3, 3);
+    call.opaque(b"file handle 1234").words(&[40, 0x6e61_6d65]);
+    let mut reply = rpc_reply(xid);
+    // No attributes of the directory.
+    reply.words(&[NOENT, 0]);
+    let exchange = Exchange::new(xid, call, reply);
+    scene.exchange(&if broken { exchange } else { exchange.garbage_args() });
+}
+
+/// Sends ACCESS without arguments behind PUTROOTFH.
+fn cut_access(scene: &mut Scene, broken: bool) {
+    accept_arguments(scene);
+    let status = if broken { INVAL } else { BADXDR };
+    let mut access = Operation::access(1).failed(status);
+    access.arguments.clear();
+    scene.compound(&Compound::new(0, &[Operation::putrootfh(), access]));
+}
+
 pub(crate) const PAIRS: &[Pair] = &[
-    // NFSPROC3_LOOKUP with a name of which the message has four bytes. RFC 1813 section 3.3.3.
+    Pair { rule: "rpcrdma/garbage-args", kinds: BOTH, conversation: cut_name },
+    Pair { rule: "rpc/garbage-args", kinds: TCP, conversation: cut_name },
+    Pair { rule: "rpcrdma/garbage-args", kinds: BOTH, conversation: cut_access },
+    Pair { rule: "rpc/garbage-args", kinds: TCP, conversation: cut_access },
     Pair {
-        rule: "rpcrdma/garbage-args",
-        kinds: BOTH,
+        rule: "rpc/wrong-argument",
+        kinds: TCP,
         conversation: |scene, broken| {
-            scene.accepted.push("rpcrdma/undecodable");
             let xid = scene.xid();
             let mut call = rpc_call(xid, 100_003, 3, 3);
-            call.opaque(b"file handle 1234").words(&[40, 0x6e61_6d65]);
-            let mut reply = rpc_reply(xid);
-            // No attributes of the directory.
-            reply.words(&[NOENT, 0]);
-            let exchange = Exchange::new(xid, call, reply);
-            scene.exchange(&if broken { exchange } else { exchange.garbage_args() });
-        },
-    },
-    // ACCESS without arguments behind PUTROOTFH.
-    Pair {
-        rule: "rpcrdma/garbage-args",
-        kinds: BOTH,
-        conversation: |scene, broken| {
-            scene.accepted.push("rpcrdma/undecodable");
-            let status = if broken { INVAL } else { BADXDR };
-            let mut access = Operation::access(1).failed(status);
-            access.arguments.clear();
-            scene.compound(&Compound::new(0, &[Operation::putrootfh(), access]));
+            call.opaque(b"file handle 1234");
+            if broken {
+                call.words(&[40, 0x6e61_6d65]);
+            } else {
+                call.opaque(b"name");
+            }
+            let exchange = Exchange::new(xid, call, rpc_reply(xid));
+            scene.exchange(&exchange.garbage_args());
         },
     },
     // The level of stability of a WRITE. RFC 1813 section 3.3.7.

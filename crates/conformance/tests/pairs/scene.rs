@@ -4,7 +4,7 @@ use nfsrdma_dissectors::address::Lid;
 use nfsrdma_dissectors::infiniband::cm::{self, CmTransportServiceType, CommunicationId, Guid, PathMtu, ServiceId};
 use nfsrdma_dissectors::infiniband::{InfinibandQKey, PartitionKey, Psn, Qpn};
 
-use crate::exchange::{Compound, Exchange, Operation, RDMA_ERROR};
+use crate::exchange::{Compound, Exchange, Message, Operation, RDMA_ERROR};
 use crate::fabric::{Fabric, Kind, Side};
 use crate::writer::Writer;
 
@@ -85,6 +85,10 @@ impl Scene {
                     startup(&mut fabric, side, name, flags[side as usize], &private);
                 }
             }
+            Kind::Tcp => {
+                fabric.tcp(Side::Client, 0x02, &[]);
+                fabric.tcp(Side::Server, 0x12, &[]);
+            }
         }
         Self { fabric, accepted: Vec::new(), next_xid: 0x101 }
     }
@@ -104,7 +108,7 @@ impl Scene {
     }
 
     pub(crate) fn call(&mut self, exchange: &Exchange) {
-        self.fabric.send(Side::Client, &exchange.call.encode());
+        self.send(Side::Client, &exchange.call, None);
     }
 
     pub(crate) fn fetch(&mut self, exchange: &Exchange) {
@@ -120,7 +124,14 @@ impl Scene {
     }
 
     pub(crate) fn reply(&mut self, exchange: &Exchange) {
-        self.fabric.send_and_invalidate(Side::Server, &exchange.reply.encode(), exchange.invalidate);
+        self.send(Side::Server, &exchange.reply, exchange.invalidate);
+    }
+
+    fn send(&mut self, from: Side, message: &Message, invalidate: Option<u32>) {
+        match self.fabric.kind {
+            Kind::Roce | Kind::Iwarp => self.fabric.send_and_invalidate(from, &message.encode(), invalidate),
+            Kind::Tcp => self.fabric.send(from, &message.rpc),
+        }
     }
 
     /// Sends RDMA_ERROR of version 1 with this code, and a range of versions. RFC 8166 section 4.5.
@@ -150,7 +161,7 @@ impl Scene {
                 let request = [0, 0, 0, id, 0, 0, 0, id, high, middle, low, 0];
                 management(&mut self.fabric, Side::Client, 0x15, &request);
             }
-            Kind::Iwarp => {
+            Kind::Iwarp | Kind::Tcp => {
                 self.fabric.tcp(Side::Client, 0x11, &[]);
                 self.fabric.tcp(Side::Server, 0x11, &[]);
             }

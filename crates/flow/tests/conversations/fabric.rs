@@ -1,5 +1,5 @@
-//! Frames of RoCEv2 and iWARP, encoded from the InfiniBand Architecture Specification (volume 1, section 9; annex A17)
-//! and RFC 5040, 5041 and 5044.
+//! Frames of RoCEv2, iWARP and TCP, encoded from the InfiniBand Architecture Specification (volume 1, section 9; annex
+//! A17) and RFC 5040, 5041, 5044 and 5531.
 
 use super::writer::Memory;
 
@@ -10,11 +10,13 @@ pub(crate) enum Side {
     Server = 1,
 }
 
-/// Transport of RDMA.
+/// Transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Roce,
     Iwarp,
+    /// Records of RPC, without RDMA.
+    Tcp,
 }
 
 /// A connection and its frames.
@@ -38,7 +40,7 @@ pub(crate) struct Fabric {
     pub(crate) connection: u16,
 }
 
-const PORTS: [u16; 2] = [0xc001, 20049];
+const CLIENT_PORT: u16 = 0xc001;
 const ADDRESSES: [[u8; 4]; 2] = [[10, 1, 0, 1], [10, 1, 0, 2]];
 const QPNS: [u32; 2] = [0x11, 0x22];
 
@@ -87,7 +89,11 @@ impl Fabric {
     pub(crate) fn tcp(&mut self, from: Side, flags: u8, payload: &[u8]) {
         let at = from as usize;
         let mut segment = Vec::new();
-        let port = |at: usize| PORTS[at] + if at == 0 { self.connection } else { 0 };
+        let port = |at: usize| match (at, self.kind) {
+            (0, _) => CLIENT_PORT + self.connection,
+            (_, Kind::Tcp) => 2049,
+            _ => 20049,
+        };
         segment.extend(port(at).to_be_bytes());
         segment.extend(port(1 - at).to_be_bytes());
         segment.extend(self.next[at].to_be_bytes());
@@ -223,6 +229,11 @@ impl Fabric {
                 self.take_psns(from, count);
             }
             Kind::Iwarp => self.untagged(from, if handle.is_some() { 4 } else { 3 }, 0, (handle.unwrap_or(0), bytes)),
+            Kind::Tcp => {
+                // RFC 5531 section 11: the last fragment of a record.
+                let mark = (bytes.len() as u32 | 1 << 31).to_be_bytes();
+                self.tcp(from, 0x18, &[&mark, bytes].concat());
+            }
         }
     }
 
@@ -244,6 +255,7 @@ impl Fabric {
                 self.take_psns(from, count);
             }
             Kind::Iwarp => self.tagged(from, 0, memory.handle, memory.offset, bytes),
+            Kind::Tcp => panic!("no RDMA"),
         }
     }
 
@@ -270,6 +282,7 @@ impl Fabric {
                 self.untagged(reader, 1, 1, (0, &request));
                 self.tagged(owner, 2, tag, offset, bytes);
             }
+            Kind::Tcp => panic!("no RDMA"),
         }
     }
 
@@ -301,11 +314,11 @@ impl Fabric {
         self.frames.push(frame);
     }
 
-    /// Changes the bytes of frame `at` from the Base Transport Header, or from the header of its FPDU, on. Its CRC
-    /// remains right.
+    /// Changes the bytes of frame `at` from the Base Transport Header, or from the first byte of the stream, on.
+    /// Its CRC remains right.
     pub(crate) fn alter(&mut self, at: usize, change: impl FnOnce(&mut [u8])) {
         const BTH: usize = 42;
-        const FPDU: usize = 54;
+        const STREAM: usize = 54;
         let frame = &mut self.frames[at];
         match self.kind {
             Kind::Roce => {
@@ -313,11 +326,12 @@ impl Fabric {
                 seal(frame);
             }
             Kind::Iwarp => {
-                change(&mut frame[FPDU..]);
+                change(&mut frame[STREAM..]);
                 let end = frame.len() - 4;
-                let crc = CRC32C.compute(&frame[FPDU..end]);
+                let crc = CRC32C.compute(&frame[STREAM..end]);
                 frame[end..].copy_from_slice(&crc.to_le_bytes());
             }
+            Kind::Tcp => change(&mut frame[STREAM..]),
         }
     }
 
