@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v3::Fsinfo3Resok;
 use nfsrdma_dissectors::rpcrdma::PrivateData;
 use nfsrdma_replay::probe::{Nfs4ProbeReport, ProbeFailure, ProbedChannelLimits, ProbedExports, ServerProbeReport};
 use nfsrdma_rpc::NegotiatedRpcRdmaParameters;
-use nfsrdma_rpc::url::ServerUrl;
+use nfsrdma_rpc::url::{NfsVersion, ServerUrl};
 use serde::Serialize;
 
 use super::connections::private_data_object;
@@ -75,8 +75,17 @@ impl Report for ProbeReportView<'_> {
                 Err(failure) => self.line(to, "unknown", &failure.text)?,
             }
         }
+        let mut last_failure = None;
         for (minor, v4) in &self.probe.v4 {
-            writeln!(to, "{}", StyledText(styles.header, format!("NFSv4.{minor}")))?;
+            // A failure of NULL is that of all minor versions.
+            let failure = v4.as_ref().err();
+            if failure.is_some_and(|failure| failure.is_of_null) && failure == last_failure {
+                continue;
+            }
+            last_failure = failure;
+            let version = NfsVersion::V4(*minor);
+            let title = failure.map_or_else(|| format!("NFSv{version}"), |failure| failure.concerned_version(version));
+            writeln!(to, "{}", StyledText(styles.header, title))?;
             match v4 {
                 Ok(v4) => self.v4(to, v4)?,
                 Err(failure) => self.line(to, "unknown", &failure.text)?,

@@ -229,7 +229,8 @@ fn advice_for_rpc_status(status: RpcReplyStatus) -> &'static str {
             "; an RPC server without the program: check the port, and that the NFS server is running"
         }
         RpcReplyStatus::Accepted(AcceptStat::GARBAGE_ARGS) => {
-            "; the server says that this program broke the protocol: capture the connection, and report it"
+            "; the server says that this program broke the protocol: capture the connection. If `lint` of the \
+             capture names the server, report it to the server's maintainers, else to those of this program"
         }
         RpcReplyStatus::Accepted(AcceptStat::SYSTEM_ERR) => "; see the server's log",
         RpcReplyStatus::Accepted(AcceptStat::PROC_UNAVAIL) => {

@@ -80,6 +80,8 @@ pub struct ProbeFailure {
     pub text: String,
     /// `true` if a server has answered: NFS or MOUNT with a status.
     pub is_answer: bool,
+    /// `true` if NULL failed, which concerns all minor versions of NFSv4.
+    pub is_of_null: bool,
     /// `true` if NFSv4 answered that it does not have the minor version.
     pub is_minor_version_absent: bool,
     /// The party at fault; `None` if the server refused as it may.
@@ -96,7 +98,7 @@ impl From<FileServerClientError> for ProbeFailure {
     fn from(error: FileServerClientError) -> Self {
         let is_answer = matches!(error, FileServerClientError::Refused(..));
         let is_minor_version_absent = error.status() == Some(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH);
-        Self { text: error.to_string(), is_answer, is_minor_version_absent, blame: error.blame() }
+        Self { text: error.to_string(), is_answer, is_of_null: false, is_minor_version_absent, blame: error.blame() }
     }
 }
 
@@ -104,7 +106,23 @@ impl ProbeFailure {
     /// Returns the failure of a Call without results.
     fn of_call(name: &str, error: &RpcCallError) -> Self {
         let text = format!("{name}: {error}");
-        Self { text, is_answer: false, is_minor_version_absent: false, blame: Some(error.blame()) }
+        let blame = Some(error.blame());
+        Self { text, is_answer: false, is_of_null: false, is_minor_version_absent: false, blame }
+    }
+
+    /// Returns the failure of the NULL of a version.
+    fn of_null(error: &RpcCallError) -> Self {
+        Self { is_of_null: true, ..Self::of_call(&v3::Procedure::NULL.to_string(), error) }
+    }
+}
+
+impl ProbeFailure {
+    /// Returns what the failure of this version concerns: NULL is a procedure of all minor versions.
+    pub fn concerned_version(&self, version: NfsVersion) -> String {
+        match version {
+            NfsVersion::V4(_) if self.is_of_null => "NFSv4".to_owned(),
+            version => format!("NFSv{version}"),
+        }
     }
 }
 
@@ -136,7 +154,10 @@ impl ServerProbeReport {
         let has_results = results.iter().any(|(_, failure)| failure.is_none());
         let failed = results.into_iter().filter_map(|(version, failure)| Some((version, failure?)));
         let failed = failed.filter(|(_, failure)| requested.is_some() || !has_results || !failure.is_answer);
-        failed.map(|(version, failure)| format!("NFSv{version}: {failure}")).collect()
+        let mut lines: Vec<_> =
+            failed.map(|(version, failure)| format!("{}: {failure}", failure.concerned_version(version))).collect();
+        lines.dedup();
+        lines
     }
 }
 
@@ -219,7 +240,7 @@ pub fn probe(
     let is_requested = |version| url.version.is_none_or(|requested| requested == version);
     let failure_of = |number: u32| {
         let error = failed.iter().find(|(version, _)| *version == number).map(|(_, error)| error);
-        error.map(|error| ProbeFailure::of_call(&v3::Procedure::NULL.to_string(), error))
+        error.map(ProbeFailure::of_null)
     };
     let (mut v3, mut exports) = (failure_of(3).map(Err), None);
     if versions.contains(&3) && is_requested(NfsVersion::V3) {
@@ -228,6 +249,7 @@ pub fn probe(
         let mounted = mounted.map_err(|error| ProbeFailure {
             text: error.to_string(),
             is_answer: matches!(error, MountError::Refused(..)),
+            is_of_null: false,
             is_minor_version_absent: false,
             blame: match error {
                 MountError::Refused(..) => None,
@@ -543,7 +565,9 @@ mod tests {
             let report = probe_port(port, "").unwrap();
             assert_eq!(report.versions, [3]);
             assert!(matches!(report.v3, Some(Ok(_))), "{:?}", report.v3);
-            assert_eq!(report.failed_versions(None).len(), 3, "{:?}", report.failed_versions(None));
+            let failed = report.failed_versions(None);
+            assert!(failed.len() == 1 && failed[0].starts_with("NFSv4: NULL: "), "once for all minors: {failed:?}");
+            assert_eq!(report.v4.iter().filter(|(_, result)| result.is_err()).count(), 3);
             assert_eq!((report.blame(), report.missing_version_message), (blame, None));
             let report = probe_port(port, "&vers=3").unwrap();
             assert_eq!((report.failed_versions(Some(NfsVersion::V3)), report.missing_version_message), (vec![], None));

@@ -227,7 +227,8 @@ pub fn advice_for_status(status: Nfsstat4) -> Option<&'static str> {
             "the server lacks resources, or offers too small sizes: see its log and its configuration"
         }
         status if blames_client(status) => {
-            "the server says that this program broke the protocol: capture the connection, and report it"
+            "the server says that this program broke the protocol: capture the connection. If `lint` of the capture \
+             names the server, report it to the server's maintainers, else to those of this program"
         }
         _ => return None,
     })
@@ -511,6 +512,15 @@ mod tests {
     use nfsrdma_dissectors::rpc::{AcceptStat, AuthStat, RpcReplyStatus};
 
     use super::*;
+
+    /// RFC 8881 section 15.1.1.1: the server says that it cannot decode the arguments; either side may be wrong.
+    #[test]
+    fn badxdr_names_both_addressees() {
+        let reason = NfsOperationFailure::V4(Nfsstat4::NFS4ERR_BADXDR);
+        let text = FileServerClientError::Refused("OPEN".to_owned(), reason).to_string();
+        assert!(text.contains("to the server's maintainers, else to those of this program"), "{text}");
+        assert!(text.ends_with("(OPEN: NFS4ERR_BADXDR)"), "{text}");
+    }
 
     #[test]
     fn rejection_of_object_depends_on_operation() {
