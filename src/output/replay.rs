@@ -146,6 +146,10 @@ impl Report for PrintableReplayReport<'_> {
         if self.report.synthesized != SynthesizedStateCounts::default() {
             writeln!(to, "  synthesized   {}", synthesized_text(self.report.synthesized))?;
         }
+        if self.report.missing_calls > 0 {
+            let missing = PluralCount(self.report.missing_calls, "call");
+            writeln!(to, "  missing       at least {missing} of the capture: what they changed is unknown")?;
+        }
         for (event, count) in self.events() {
             if count > 0 {
                 writeln!(to, "  {event:13} {count}")?;
@@ -313,6 +317,7 @@ impl Report for PrintableReplayReport<'_> {
                 json_object! { user: user, group: group }
             }),
             refused: &report.refused,
+            missing_calls: report.missing_calls,
             dropped_values: report.dropped_values,
             recorded_steps: report.recording.as_ref().and_then(|recording| recording.as_ref().ok()).map(|recording| recording.steps),
             own_faults: &report.protocol.own,

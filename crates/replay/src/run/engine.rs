@@ -265,8 +265,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
         self.destroy_contexts(transport);
-        let late_differences = self.late_differences(true);
-        self.report.steps.apply_late_differences(late_differences);
+        self.apply_late_differences(true);
+        self.report.missing_calls = self.verification.missing_calls(self.contents).count();
         self.name_late_mismatches(&mut parts)?;
         if let (Some(reason), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.

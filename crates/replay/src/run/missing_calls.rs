@@ -76,6 +76,16 @@ impl Counter {
         (last.last - first + 1 - seen).unsigned_abs() <= seen.unsigned_abs().saturating_mul(MAX_MISSING_SHARE)
     }
 
+    /// Returns how many numbers are missing.
+    fn missing_count(&self) -> u64 {
+        if !self.is_consecutive() {
+            return 0;
+        }
+        let ends = self.ranges.values().map(|range| range.last);
+        let missing = ends.zip(self.ranges.keys().skip(1)).map(|(end, start)| start.saturating_sub(end + 1));
+        missing.map(i64::unsigned_abs).sum()
+    }
+
     /// Returns the earliest time at which a call with a missing number may have been sent.
     fn first_gap_ns(&self) -> Option<u64> {
         if !self.is_consecutive() {
@@ -89,9 +99,13 @@ impl Counter {
 
 /// The calls that are missing from a capture, by the server to which they were sent.
 #[derive(Debug, Default)]
-pub(super) struct MissingCalls {
+pub struct MissingCalls {
     /// The earliest time at which one may have been executed.
     first_ns: FxHashMap<u32, u64>,
+    /// How many are missing at least: those of a connection may also be those of a slot.
+    count: u64,
+    /// The first step that may depend on one.
+    first_step: u64,
 }
 
 impl MissingCalls {
@@ -99,11 +113,13 @@ impl MissingCalls {
     ///
     /// # Errors
     /// Returns an error if the trace cannot be read.
-    pub(super) fn read<R: Read + Seek>(trace: &mut ReplayTraceReader<R>) -> Result<Self, TraceError> {
+    pub fn read<R: Read + Seek>(trace: &mut ReplayTraceReader<R>) -> Result<Self, TraceError> {
         // Linux counts in the byte order of the host, and does not convert it.
         let mut xids: FxHashMap<(u32, u64), [Counter; 2]> = FxHashMap::default();
         let mut slots: FxHashMap<(u32, u32, u32), Counter> = FxHashMap::default();
-        let mut missing = Self::default();
+        let mut missing = Self { first_step: u64::MAX, ..Self::default() };
+        // Those of replies without calls, and of gaps in XIDs and in sequence IDs, by server.
+        let mut counts: FxHashMap<u32, [u64; 3]> = FxHashMap::default();
         trace.for_each_step(|step| {
             let caller = &step.caller;
             if caller.is_reverse {
@@ -122,6 +138,7 @@ impl MissingCalls {
                 };
                 if xids.get(&connection).is_some_and(is_in_run) {
                     missing.add(caller.server, step.origin.time_ns);
+                    counts.entry(caller.server).or_default()[0] += 1;
                 }
                 return;
             }
@@ -142,11 +159,22 @@ impl MissingCalls {
             }
         })?;
         trace.rewind();
-        let counters = xids.iter().flat_map(|((server, _), both)| both.iter().map(|counter| (*server, counter)));
-        for (server, counter) in counters.chain(slots.iter().map(|((server, ..), counter)| (*server, counter))) {
+        let of_xids = xids.iter().flat_map(|((server, _), both)| both.iter().map(|counter| (*server, counter, 1)));
+        let of_slots = slots.iter().map(|((server, ..), counter)| (*server, counter, 2));
+        for (server, counter, kind) in of_xids.chain(of_slots) {
             if let Some(time_ns) = counter.first_gap_ns() {
                 missing.add(server, time_ns);
+                counts.entry(server).or_default()[kind] += counter.missing_count();
             }
+        }
+        missing.count = counts.values().filter_map(|counts| counts.iter().max()).sum();
+        if !missing.is_empty() {
+            trace.for_each_step(|step| {
+                if missing.is_before_end(step) {
+                    missing.first_step = missing.first_step.min(step.origin.id);
+                }
+            })?;
+            trace.rewind();
         }
         Ok(missing)
     }
@@ -160,11 +188,26 @@ impl MissingCalls {
         self.first_ns.is_empty()
     }
 
+    /// Returns how many calls are missing at least.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns `true` if one may have been executed before a step.
+    fn is_before_end(&self, step: &TraceStep<'_>) -> bool {
+        let end_ns = step.origin.time_ns.saturating_add(step.origin.latency_ns);
+        self.first_ns.get(&step.caller.server).is_some_and(|first_ns| *first_ns <= end_ns)
+    }
+
     /// Returns `true` if missing calls may explain these differences of a step.
     pub(super) fn explain(&self, step: &TraceStep<'_>, differences: &[Difference]) -> bool {
-        let end_ns = step.origin.time_ns.saturating_add(step.origin.latency_ns);
-        let is_later = self.first_ns.get(&step.caller.server).is_some_and(|first_ns| *first_ns <= end_ns);
-        is_later && differences.iter().all(depends_on_state)
+        self.is_before_end(step) && differences.iter().all(depends_on_state)
+    }
+
+    /// Returns `true` if missing calls may explain a difference that was only detected after its step.
+    pub(super) fn explain_late(&self, difference: &Difference) -> bool {
+        let step = difference.a.location.map_or(u64::MAX, |location| location.index);
+        !self.is_empty() && step >= self.first_step && depends_on_state(difference)
     }
 }
 
@@ -252,6 +295,20 @@ mod tests {
         assert_eq!(first_gap(&[(7, 10), (8, 20), (10, 30), (11, 40)]), Some(20));
         assert_eq!(first_gap(&[(7, 10), (9, 20), (8, 30), (8, 35), (10, 40)]), None, "out of order, and again");
         assert_eq!(first_gap(&[(10, 5), (7, 10), (8, 20)]), Some(5), "sent in another order");
+    }
+
+    /// RFC 8881 section 2.10.6.1.
+    #[test]
+    fn missing_numbers_are_counted() {
+        let count = |numbers: &[u32]| {
+            let mut counter = Counter::default();
+            numbers.iter().for_each(|number| counter.add(*number, 1));
+            counter.missing_count()
+        };
+        assert_eq!(count(&[7, 8, 10, 11, 14]), 3);
+        assert_eq!(count(&[7, 9, 8]), 0, "out of order");
+        assert_eq!(count(&[u32::MAX, 1]), 1, "0 follows the greatest number");
+        assert_eq!(count(&[7, 1 << 20]), 0, "this client does not count up");
     }
 
     /// RFC 8881 section 2.10.6.1: 0 follows the greatest number.

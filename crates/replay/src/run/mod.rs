@@ -34,7 +34,7 @@ mod file_divergence;
 pub mod final_tree_check;
 pub mod issue_delay_histogram;
 mod live_values;
-mod missing_calls;
+pub mod missing_calls;
 mod nfs40_callback_server;
 pub mod options;
 mod preexisting_client_state;

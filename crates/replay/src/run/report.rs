@@ -202,6 +202,8 @@ pub struct ReplayReport {
     pub synthesized: SynthesizedStateCounts,
     /// Refusals by the server of state from before the capture or of state to be recovered.
     pub refused: Vec<String>,
+    /// Number of calls that are missing from the capture, at least.
+    pub missing_calls: u64,
     /// Number of values dropped because of a limit.
     pub dropped_values: u64,
     /// Duration of the run.

@@ -73,6 +73,8 @@ impl ReplayReport {
         self.end.limit = self.end.limit.or(other.end.limit);
         self.end.unreachable = self.end.unreachable.take().or(other.end.unreachable);
         self.end.silent_program = self.end.silent_program.take().or(other.end.silent_program);
+        // Each copy has the calls of the same capture.
+        self.missing_calls = self.missing_calls.max(other.missing_calls);
         self.squashed = self.squashed.take().or(other.squashed);
         match (&mut self.tree_check, other.tree_check) {
             (Some(check), Some(other_check)) => check.join(other_check, copy, self.steps.max_mismatches),

@@ -6,7 +6,6 @@
 
 use std::io::{Read, Seek};
 
-use nfsrdma_analysis::comparison::difference::Difference;
 use nfsrdma_rpc::TransportReply;
 
 use super::super::recovery;
@@ -50,21 +49,24 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             self.verification.pending_variables.clear();
         }
         self.count_step(entry, outcome);
-        let late_differences = self.late_differences(false);
-        if !late_differences.is_empty() {
-            self.report.steps.apply_late_differences(late_differences);
-        }
+        self.apply_late_differences(false);
         self.verification.unchecked_replies.recycle(queued);
         Ok(())
     }
 
-    /// Returns differences that are only detected later, unless missing calls of the capture may explain them.
-    pub(super) fn late_differences(&mut self, is_last: bool) -> Vec<Difference> {
+    /// Applies differences that are only detected later. Those that missing calls of the capture may explain are counted
+    /// as not compared.
+    pub(super) fn apply_late_differences(&mut self, is_last: bool) {
         let mut differences = self.verification.checker.take_late_differences(is_last);
-        if !differences.is_empty() && self.has_missing_calls() {
-            differences.clear();
+        if !differences.is_empty() && !self.context.options.strict {
+            let missing = self.verification.missing_calls(self.contents);
+            let (explained, others) = differences.into_iter().partition(|difference| missing.explain_late(difference));
+            self.report.steps.leave_out_late_differences(explained, recovery::CALL_MISSING.code);
+            differences = others;
         }
-        differences
+        if !differences.is_empty() {
+            self.report.steps.apply_late_differences(differences);
+        }
     }
 
     /// Returns `true` if the capture lacks calls that may explain differences.

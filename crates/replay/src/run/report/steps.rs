@@ -81,7 +81,7 @@ pub struct StepOutcomeReasonCount {
     pub operations: BTreeMap<String, u64>,
     /// Example steps.
     pub first: Vec<StepIdWithFrames>,
-    /// Number of the first step with it, in the order in which the steps were counted.
+    /// Number of the reason, in the order in which they were first counted.
     number: u64,
 }
 
@@ -115,6 +115,8 @@ pub struct StepResultsOfRun {
     pub unlisted_mismatches: u64,
     /// State and number of the reason of the steps that were sent and did not match, by `id`.
     uncommon: FxHashMap<u64, (FinalStepState, u64)>,
+    /// Number of reasons so far.
+    reason_count: u64,
 }
 
 impl StepResultsOfRun {
@@ -149,7 +151,8 @@ impl StepResultsOfRun {
         let key = (state, reason.to_owned());
         let has_capacity = self.reasons.len() < MAX_REASONS || self.reasons.contains_key(&key);
         let key = if has_capacity { key } else { (state, "other".to_owned()) };
-        let number = self.total;
+        self.reason_count += 1;
+        let number = self.reason_count;
         let entry = self.reasons.entry(key).or_insert_with(|| StepOutcomeReasonCount { number, ..Default::default() });
         entry.steps += 1;
         *entry.operations.entry(operation.to_owned()).or_default() += 1;
@@ -208,9 +211,7 @@ impl StepResultsOfRun {
     /// Changes the state of steps whose difference was only detected later.
     pub fn apply_late_differences(&mut self, differences: Vec<Difference>) {
         for difference in differences {
-            let location = difference.a.location.unwrap_or_default();
-            let frames = [location.call, location.reply].map(|frame| frame.map_or(0, |frame| frame.0));
-            let step = StepIdWithFrames { step: location.index, frames };
+            let step = step_of(&difference);
             // A group keeps its fields.
             let existing = self.mismatches.iter_mut().find(|mismatch| mismatch.step == step);
             if let Some(existing) = existing.filter(|existing| existing.similar_steps == 0) {
@@ -226,12 +227,32 @@ impl StepResultsOfRun {
             if self.uncommon.len() < MAX_REMEMBERED_STATES || self.uncommon.contains_key(&step.step) {
                 self.uncommon.insert(step.step, (FinalStepState::Mismatched, 0));
             }
-            move_to_mismatched(&mut self.states, from);
-            move_to_mismatched(&mut self.operation(&operation).states, from);
+            move_step(&mut self.states, from, FinalStepState::Mismatched);
+            move_step(&mut self.operation(&operation).states, from, FinalStepState::Mismatched);
             let differences = vec![difference];
             self.keep_mismatch(StepMismatch { step, operation, differences, ..Default::default() });
         }
         self.mismatches.sort_by_key(|mismatch| mismatch.step);
+    }
+
+    /// Counts steps whose difference was only detected later as not compared, for the reason with this code.
+    pub(in crate::run) fn leave_out_late_differences(&mut self, differences: Vec<Difference>, code: &str) {
+        for difference in differences {
+            let step = step_of(&difference);
+            let operation = &difference.operation;
+            let (from, reason) = self.state_of(step, operation);
+            if from == FinalStepState::Mismatched {
+                continue;
+            }
+            let to = FinalStepState::Substituted;
+            self.uncount_reason(from, reason, step, operation);
+            let reason = self.count_reason(to, code, step, operation);
+            if self.uncommon.len() < MAX_REMEMBERED_STATES || self.uncommon.contains_key(&step.step) {
+                self.uncommon.insert(step.step, (to, reason));
+            }
+            move_step(&mut self.states, from, to);
+            move_step(&mut self.operation(operation).states, from, to);
+        }
     }
 
     /// Returns the state that a step was counted in, and the number of its reason. If too many steps did not match to
@@ -260,11 +281,18 @@ pub(in crate::run) fn number_first_copy(mismatches: &mut [StepMismatch]) {
     }
 }
 
-fn move_to_mismatched(states: &mut StepCounts, from: FinalStepState) {
+/// Returns the step that a difference is about.
+fn step_of(difference: &Difference) -> StepIdWithFrames {
+    let location = difference.a.location.unwrap_or_default();
+    let frames = [location.call, location.reply].map(|frame| frame.map_or(0, |frame| frame.0));
+    StepIdWithFrames { step: location.index, frames }
+}
+
+fn move_step(states: &mut StepCounts, from: FinalStepState, to: FinalStepState) {
     let count = states.get_mut(from);
     if *count > 0 {
         *count -= 1;
-        states.mismatched += 1;
+        *states.get_mut(to) += 1;
     }
 }
 
@@ -311,6 +339,27 @@ mod tests {
         ];
         (0..).zip(outcomes).for_each(|(step, outcome)| results.count(step_id(step), READ, outcome));
         results
+    }
+
+    /// RFC 8881 section 2.10.6.1: a gap in the sequence IDs shows that a call is missing.
+    #[test]
+    fn explained_late_difference_is_counted() {
+        let mut results = one_of_each(10);
+        let mut expected = results.states;
+        (expected.matched, expected.substituted) = (expected.matched - 1, expected.substituted + 1);
+        let mut leave_out = |step: u64| {
+            results.leave_out_late_differences(vec![difference(step, DifferenceKind::Identity)], "call-missing");
+            let count = |code: &str| {
+                let key = (FinalStepState::Substituted, code.to_owned());
+                results.reasons.get(&key).map_or(0, |count| count.steps)
+            };
+            assert!(results.is_consistent());
+            (results.states, ["call-missing", "sent-again"].map(count))
+        };
+        assert_eq!(leave_out(0), (expected, [1, 1]));
+        assert_eq!(leave_out(0), (expected, [1, 1]), "again");
+        assert_eq!(leave_out(2), (expected, [1, 1]), "it differs in any case");
+        assert_eq!(leave_out(3), (expected, [2, 0]), "for another reason");
     }
 
     #[test]
