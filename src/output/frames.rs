@@ -14,6 +14,7 @@ use nfsrdma_dissectors::infiniband::mad::Mad;
 use nfsrdma_dissectors::infiniband::{InfinibandPacket, PacketOperation, RdmaEncapsulation, Syndrome};
 use nfsrdma_dissectors::iwarp::mpa::{MpaStartupFrame, MpaStartupFrameKind};
 use nfsrdma_dissectors::net::{InnermostNetworkPacket, NetworkLayerPayload, TcpSegment, UndecodableFrameReason};
+use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::rpcrdma::{RpcRdmaMessageType, SidePrivateData};
 use nfsrdma_flow::chunk::ChunkKind;
 use nfsrdma_flow::transaction::{RpcMessageKind, Transaction};
@@ -247,6 +248,7 @@ impl FrameListWriter {
                 self.line.text.push_str("part of an FPDU or of a message ")
             }
             FrameContentKind::PartialMessage => self.line.text.push_str("part of a message "),
+            FrameContentKind::EarlyMessage { xid, which: message_kind } => self.early_message(xid, message_kind),
             FrameContentKind::SkippedBytes { bytes } => {
                 self.line.push(styles.mark, format_args!("{bytes} bytes of a record whose mark is missing "));
             }
@@ -336,6 +338,13 @@ impl FrameListWriter {
         self.line.push(self.screen.styles.operation, format_args!("{message_type} "));
     }
 
+    /// Appends a message behind bytes that were not captured yet: `Call xid 0xb38df27d, after bytes not captured yet`.
+    fn early_message(&mut self, xid: Xid, kind: RpcMessageKind) {
+        self.line.text.push_str(message_kind_word(kind));
+        self.line.push(self.screen.styles.xid, format_args!("xid {xid}"));
+        self.line.text.push_str(", after bytes not captured yet ");
+    }
+
     /// Appends an RDMA operation without data.
     fn empty(&mut self) {
         self.line.push(self.screen.styles.dim, "no data: keep-alive or return of credits ");
@@ -382,10 +391,7 @@ impl FrameListWriter {
                 (None, Some(version)) => write!(self.line.text, "V{version} "),
                 (None, None) => Ok(()),
             };
-            self.line.text.push_str(match kind {
-                RpcMessageKind::Call => "Call ",
-                RpcMessageKind::Reply => "Reply ",
-            });
+            self.line.text.push_str(message_kind_word(kind));
             self.line.end_piece(Style::new());
             match kind {
                 RpcMessageKind::Call => {
@@ -472,6 +478,7 @@ fn protocol_name(datagram: &InnermostNetworkPacket<'_>, frame_kind: FrameContent
             (
                 None,
                 FrameContentKind::PartialMessage
+                | FrameContentKind::EarlyMessage { .. }
                 | FrameContentKind::SkippedBytes { .. }
                 | FrameContentKind::Undecoded(_),
             ) => "RPC".to_owned(),
@@ -483,6 +490,14 @@ fn protocol_name(datagram: &InnermostNetworkPacket<'_>, frame_kind: FrameContent
         NetworkLayerPayload::Other(UndecodableFrameReason::IpProtocol(protocol)) => protocol.to_string(),
         NetworkLayerPayload::Other(UndecodableFrameReason::Infiniband(_)) => "IB".to_owned(),
         NetworkLayerPayload::Other(_) => "?".to_owned(),
+    }
+}
+
+/// Returns the word that begins the description of a message.
+fn message_kind_word(kind: RpcMessageKind) -> &'static str {
+    match kind {
+        RpcMessageKind::Call => "Call ",
+        RpcMessageKind::Reply => "Reply ",
     }
 }
 

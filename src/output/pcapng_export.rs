@@ -276,7 +276,9 @@ impl<W: Write> FrameFileWriter<W> {
             let interface_id = self.to.interface(file, interface)?;
             let Frame { time, link, length, bytes, .. } = *frame;
             let (bytes, comments) = (bytes.into(), comments());
-            let is_partial = flow.frame_kinds().contains(&FrameContentKind::PartialMessage);
+            let is_waiting =
+                |kind| matches!(kind, FrameContentKind::PartialMessage | FrameContentKind::EarlyMessage { .. });
+            let is_partial = flow.frame_kinds().iter().copied().any(is_waiting);
             let frame = BufferedExportFrame { time, link, length, bytes, on: interface_id, comments, is_partial };
             self.used_bytes += frame.memory_bytes();
             frames.push_back(frame);

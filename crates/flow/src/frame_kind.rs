@@ -1,7 +1,7 @@
 //! Classification of a frame, available as soon as it is processed.
 
 use nfsrdma_dissectors::iwarp::rdmap::RdmapTerminate;
-use nfsrdma_dissectors::rpc::RpcMessageKind;
+use nfsrdma_dissectors::rpc::{RpcMessageKind, Xid};
 use nfsrdma_dissectors::rpcrdma::RpcRdmaMessageType;
 
 use super::chunk::ChunkKind;
@@ -41,6 +41,14 @@ pub enum FrameContentKind {
     EmptyOperation,
     /// Part of an incomplete message.
     PartialMessage,
+    /// The frame completes a message behind bytes of the stream that were not captured yet. Its transaction is known
+    /// when they are, or are given up.
+    EarlyMessage {
+        /// XID in the header of the message.
+        xid: Xid,
+        /// Call or Reply.
+        which: RpcMessageKind,
+    },
     /// The frame moves bytes of a chunk.
     ChunkData {
         /// Transaction that advertised the chunk.

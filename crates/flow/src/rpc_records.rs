@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
+use nfsrdma_dissectors::net::TcpSequence;
 use nfsrdma_dissectors::rpc::record_marking::{self, RecordMark};
-use nfsrdma_dissectors::rpc::{self, MsgType, tls};
+use nfsrdma_dissectors::rpc::{self, MsgType, RpcMessageKind, Xid, tls};
 
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::frame_kind::FrameContentKind;
@@ -24,7 +25,7 @@ use super::stream_parser_context::StreamParserBorrowedFlowState;
 use super::transaction::CapturedMessage;
 use super::transaction_slab_key::TransactionSlabKey;
 use super::transaction_table::TrackedTransactionTable;
-use crate::rdma_operation::{RdmaAttribution, RetransmissionStall};
+use crate::rdma_operation::{CapturedPacketPayload, RdmaAttribution, RetransmissionStall};
 
 /// Protocol that follows the last record on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,18 @@ pub(super) struct PartialCall {
     pub(super) total_bytes: u64,
 }
 
+/// Place behind missing bytes up to which records are known.
+#[derive(Clone, Copy, Debug)]
+struct EarlyRecordBoundary {
+    /// Number of the next byte.
+    next: TcpSequence,
+    /// Bytes of the current fragment that are still to come; 0 before a record mark.
+    left: u32,
+    is_last: bool,
+    /// Message of the current record, if its header was captured.
+    message: Option<(Xid, RpcMessageKind)>,
+}
+
 /// Record parser of one direction.
 #[derive(Debug, Default)]
 pub(super) struct CapturedRpcRecordParser {
@@ -104,6 +117,8 @@ pub(super) struct CapturedRpcRecordParser {
     partial_record: Option<PartialRpcRecord>,
     /// While a record is searched for: bytes in which one may begin.
     possible_start: PossibleRecordStart,
+    /// End of the last segment behind missing bytes. Allocated at the first: most streams lose nothing.
+    early_boundary: Option<Box<EarlyRecordBoundary>>,
     /// Sorted by stream position.
     sent_records: VecDeque<DeliveredRpcRecord>,
 }
@@ -383,6 +398,37 @@ impl CapturedRpcRecordParser {
         stream_bytes.after(start.map_or(stream_bytes.data.length, |at| at as u32))
     }
 
+    /// Determines the messages that a segment behind missing bytes completes. `expected` is the number of the next byte
+    /// to parse. A record is known by the length of the fragment in which bytes are missing, by the segment before, or by
+    /// its structure at the start of a segment.
+    pub(super) fn find_early_messages(
+        &mut self,
+        expected: TcpSequence,
+        first: TcpSequence,
+        data: CapturedPacketPayload<'_>,
+        frame_kinds: &mut Vec<FrameContentKind>,
+    ) {
+        let left = match self.state {
+            RpcRecordParserState::Fragment { left, .. } => left,
+            RpcRecordParserState::Mark | RpcRecordParserState::Lost => 0,
+        };
+        // Bytes of the fragment that is being parsed, of which others are missing.
+        let unfinished = u32::try_from(first.distance(expected.add(left))).unwrap_or(0);
+        let known = self.early_boundary.as_deref().copied().filter(|known| known.next == first);
+        let mut boundary = match known {
+            Some(known) if unfinished == 0 => known,
+            _ => EarlyRecordBoundary { next: first, left: unfinished, is_last: false, message: None },
+        };
+        let is_known = boundary.advance(data, frame_kinds);
+        if !is_known || boundary.left > 0 || boundary.message.is_some() {
+            frame_kinds.push(FrameContentKind::PartialMessage);
+        }
+        match &mut self.early_boundary {
+            Some(known) if is_known => **known = boundary,
+            early_boundary => *early_boundary = is_known.then(|| Box::new(boundary)),
+        }
+    }
+
     /// Handles a retransmission of bytes that were parsed before.
     pub(super) fn process_retransmission(
         &mut self,
@@ -412,6 +458,40 @@ impl CapturedRpcRecordParser {
         if !is_known {
             stream_context.count_undecoded(UndecodedReason::LateCopy, stream_bytes.meta);
         }
+    }
+}
+
+impl EarlyRecordBoundary {
+    /// Advances behind the bytes of a segment, and adds each message that they complete. Returns `false` if no record is
+    /// recognized where one begins.
+    fn advance(&mut self, data: CapturedPacketPayload<'_>, frame_kinds: &mut Vec<FrameContentKind>) -> bool {
+        let mut at = 0;
+        while at < data.length {
+            if self.left == 0 {
+                let bytes = data.bytes.get(at as usize..).unwrap_or_default();
+                let Some(mark) = RecordMark::from_bytes(bytes) else { return false };
+                // The following fragments of a record have no header.
+                if self.message.is_none() {
+                    let message = rpc::recognize_record(bytes).filter(|message| message.is_usual);
+                    let Some(message) = message else { return false };
+                    let which = match message.mtype {
+                        MsgType::CALL => RpcMessageKind::Call,
+                        _ => RpcMessageKind::Reply,
+                    };
+                    self.message = Some((message.xid, which));
+                }
+                (self.left, self.is_last) = (mark.length, mark.is_last);
+                at += RecordMark::LENGTH as u32;
+            }
+            let step = self.left.min(data.length.saturating_sub(at));
+            (self.left, at) = (self.left - step, at + step);
+            if self.left == 0 && self.is_last {
+                let message = self.message.take();
+                frame_kinds.extend(message.map(|(xid, which)| FrameContentKind::EarlyMessage { xid, which }));
+            }
+        }
+        self.next = self.next.add(data.length);
+        true
     }
 }
 

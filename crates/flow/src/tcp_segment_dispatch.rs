@@ -358,10 +358,12 @@ impl Flow {
         }
         match (self.frame_kinds.first(), self.streams.get_mut(at).map(|stream| &stream.protocol)) {
             (Some(content), _) => *content,
-            // Captured early: the meaning follows when the preceding bytes arrive.
-            (None, Some(StreamProtocol::Records(_) | StreamProtocol::Mpa(_))) if data.length > 1 => {
-                FrameContentKind::PartialMessage
+            // Captured early: the transaction follows when the preceding bytes arrive.
+            (None, Some(StreamProtocol::Records(_))) if data.length > 1 => {
+                self.find_early_messages(at, sender, segment);
+                self.frame_kinds.first().copied().unwrap_or(FrameContentKind::PartialMessage)
             }
+            (None, Some(StreamProtocol::Mpa(_))) if data.length > 1 => FrameContentKind::PartialMessage,
             (None, Some(StreamProtocol::Records(_) | StreamProtocol::Mpa(_) | StreamProtocol::Tls)) => {
                 FrameContentKind::Control
             }
@@ -382,6 +384,18 @@ impl Flow {
                 }
             }
             (None, _) => self.stats.count_ignored(IgnoredTraffic::Tcp),
+        }
+    }
+
+    /// Determines the messages that a buffered segment completes.
+    #[cold]
+    fn find_early_messages(&mut self, at: usize, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
+        let expected = TcpSequence(stream.directions[sender].expected_position() as u32);
+        if let Some(records) = record_reader(&mut stream.protocol, sender) {
+            let first = if segment.flags.syn() { segment.sequence.add(1) } else { segment.sequence };
+            let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
+            records.find_early_messages(expected, first, data, &mut self.frame_kinds);
         }
     }
 

@@ -1,5 +1,6 @@
 //! RPC over TCP, one rule per test.
 
+use nfsrdma_dissectors::rpc::Xid;
 use proptest::prelude::*;
 
 use super::tcp::{ACK, FIN, RST, SYN, Stream, fragment, record};
@@ -117,6 +118,73 @@ fn a_reply_behind_a_hole_is_delivered_when_the_hole_is_closed() {
         let phases = t.phases().unwrap();
         assert_eq!((t.latency_ns(), phases.recovery_ns), (Some(8000 - sent * 1000), 2000), "{}", t.xid);
     }
+}
+
+/// Returns the meanings of the last of these frames.
+fn last_meanings(frames: &[Vec<u8>]) -> Vec<FrameContentKind> {
+    let mut flow = Flow::new(FlowLimits::default());
+    for (number, bytes) in (1..).zip(frames) {
+        feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
+    }
+    flow.frame_kinds().to_vec()
+}
+
+/// RFC 5531 section 11: a record mark has the length of the record, whatever is missing before it.
+#[test]
+fn whole_messages_behind_gap_are_told() {
+    let early = |xid, which| FrameContentKind::EarlyMessage { xid: Xid(xid), which };
+    let early_call = |xid| early(xid, RpcMessageKind::Call);
+    let part = FrameContentKind::PartialMessage;
+    let (mut s, mut frames) = opened();
+    frames.push(s.send(Client, &call(6)));
+    let bytes = [call(7), call(8), call(9), call(10)].concat();
+    let length = call(7).len();
+    let ends = [10, 20, length + 30, 2 * length, 4 * length];
+    let starts = [0].iter().chain(&ends);
+    let mut parts: Vec<_> = starts.zip(&ends).map(|(start, end)| s.send(Client, &bytes[*start..*end])).collect();
+    let missing = parts.remove(1);
+    frames.push(parts.remove(0));
+    let mut meanings = parts.iter().map(|segment| {
+        frames.push(segment.clone());
+        last_meanings(&frames)
+    });
+    // The end of the call that has lost bytes, and the beginning of the next.
+    assert_eq!(meanings.next().unwrap(), [part]);
+    assert_eq!(meanings.next().unwrap(), [early_call(8)]);
+    assert_eq!(meanings.next().unwrap(), [early_call(9), early_call(10)]);
+    drop(meanings);
+    // Then the missing bytes complete their own message, and deliver the others.
+    frames.push(missing);
+    let meanings = last_meanings(&frames);
+    assert_eq!(
+        meanings.iter().filter(|kind| matches!(kind, FrameContentKind::Message { .. })).count(),
+        4,
+        "{meanings:?}"
+    );
+
+    // The mark is missing, too: only the start of a segment tells.
+    let (mut s, mut frames) = opened();
+    frames.push(s.send(Client, &call(7)));
+    let _lost = s.send(Server, &reply(7));
+    let halves = s.send_in(Server, &[reply(8), reply(9)].concat(), reply(8).len() + 4);
+    frames.push(halves[0].clone());
+    assert_eq!(last_meanings(&frames), [early(8, RpcMessageKind::Reply), part]);
+    frames.push(s.send(Server, &[0; 40]));
+    assert_eq!(last_meanings(&frames), [part]);
+}
+
+/// RFC 5531 section 11: bytes within a fragment of known length are no message, whatever they look like.
+#[test]
+fn data_behind_gap_are_no_message() {
+    let (mut s, mut frames) = opened();
+    let bytes = record(&[&getattr_call(7).body[..], &[0; 100], &call(8), &[0; 100]].concat());
+    let at = 4 + getattr_call(7).body.len() + 100;
+    frames.push(s.send(Client, &bytes[..at - 50]));
+    let _lost = s.send(Client, &bytes[at - 50..at]);
+    frames.push(s.send(Client, &bytes[at..at + call(8).len()]));
+    assert_eq!(last_meanings(&frames), [FrameContentKind::PartialMessage]);
+    frames.push(s.send(Client, &[&bytes[at + call(8).len()..], &call(9)].concat()));
+    assert_eq!(last_meanings(&frames), [FrameContentKind::EarlyMessage { xid: Xid(9), which: RpcMessageKind::Call }]);
 }
 
 #[test]

@@ -147,6 +147,11 @@ impl MissingCalls {
                 && (xids.len() < MAX_COUNTERS || xids.contains_key(&connection))
             {
                 let [network, host] = xids.entry(connection).or_default();
+                if step.procedure.number == 0 {
+                    // Linux takes an XID for the NULL of another mount that it does not send.
+                    network.add(xid.wrapping_sub(1), time_ns);
+                    host.add(xid.swap_bytes().wrapping_sub(1), time_ns);
+                }
                 network.add(xid, time_ns);
                 host.add(xid.swap_bytes(), time_ns);
             }
