@@ -265,7 +265,7 @@ impl TcpConversation {
         own.record_syn(syn.sequence, syn.time);
         match syn.acknowledgment {
             Some(acknowledgment) => peer.start_after_answer(acknowledgment, syn.time),
-            None => peer.await_first_data(),
+            None => peer.await_answer(),
         }
         if let StreamProtocol::MidStream { looked_at: 0, .. } = self.protocol {
             self.protocol = StreamProtocol::Opening;

@@ -25,7 +25,7 @@ use super::record_header_search::SegmentEnd;
 use super::rpc_records::{CapturedRpcRecordParser, StreamProtocolUpgrade};
 use super::statistics::FlowDecodingStatistics;
 use super::stream::direction::{self, TcpStreamDirection};
-use super::stream::stream_bytes::{StreamBytes, TcpDirectionReader};
+use super::stream::stream_bytes::{StreamBytes, StreamPosition, TcpDirectionReader};
 use super::stream_parser_context::StreamParserBorrowedFlowState;
 use super::stream_protocol::{self, StreamProtocol, StreamProtocolDetection};
 use super::transaction::ConnectionTransport;
@@ -501,7 +501,7 @@ impl Flow {
                 }
             }
             StreamProtocol::MidStream { .. } => {
-                return self.search_mid_stream(at, sender, packet_meta, (first, acknowledgment), data);
+                return self.search_mid_stream(at, sender, packet_meta, (first, received), data);
             }
             StreamProtocol::Other => StreamProtocolDetection::Other,
         };
@@ -542,7 +542,7 @@ impl Flow {
         at: usize,
         sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
-        (first, acknowledgment): (TcpSequence, Option<TcpSequence>),
+        (first, received): (TcpSequence, StreamPosition),
         data: CapturedPacketPayload<'_>,
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
@@ -573,13 +573,11 @@ impl Flow {
         let (ends, without_record) = begun.unwrap_or_else(|| (VecDeque::new(), own.clear()));
         let peer_ends = peer.take_ends();
         stream.set_protocol(verdict);
-        match &mut stream.protocol {
-            StreamProtocol::Records(records) if begins_before => records[sender].expect_record(),
-            // The call that advertised the memory may be captured later, by another clock.
-            StreamProtocol::Mpa(_) => stream.directions[sender.peer()].await_first_data(),
-            _ => {}
+        if let StreamProtocol::Records(records) = &mut stream.protocol
+            && begins_before
+        {
+            records[sender].expect_record();
         }
-        let received = acknowledgment.map_or(0, |number| stream.directions[sender.peer()].received(number));
         let undetected = stream.undetected(without_record.frames);
         self.count_undetected(at, &undetected);
         self.recount_unknown_frames(at);
@@ -647,12 +645,8 @@ impl Flow {
             while let Some((key, kind)) = peer.next_acknowledged_message() {
                 self.transaction_table.record_acknowledgment(key, kind);
             }
-            let is_answered = own.is_awaited() && peer.update_other_reached(own.delivered_position());
             if peer.has_acknowledged_doubtful() {
                 self.deliver_doubtful_segment(at, sender.peer(), false);
-            }
-            if is_answered {
-                self.dispatch_stream(at, sender.peer(), |own, dispatcher| own.deliver_buffered(dispatcher));
             }
         }
         self.enforce_buffer_limits(at, packet_meta.time);
@@ -750,9 +744,6 @@ impl Flow {
             let Some(stream) = self.streams.get_mut(at) else { return };
             if stream.waiting_bytes() > 0 {
                 self.stats.count_evicted(EvictedState::Hole);
-                for direction in stream.directions.0.iter_mut().filter(|direction| direction.is_awaited()) {
-                    direction.set_silent();
-                }
                 self.skip_all_gaps(at, now);
                 continue;
             }

@@ -903,31 +903,6 @@ fn skewed_losses_and_late_starts_lose_nothing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The same over iWARP from the middle of the connection on: RDMA Writes follow the call that advertises their memory.
-#[test]
-fn skewed_iwarp_beginnings_lose_nothing() {
-    let mut faults = Vec::new();
-    let mut random = Random(11);
-    let starts = ["siw-v42.pcap.gz", "siw-v3.pcap.gz", "siw-v42-bulk-loss.pcap.gz", "siw-v42-crc.pcap.gz"]
-        .into_iter()
-        .flat_map(|name| [(name, 72), (name, 200), (name, 200 + random.below(600) as usize)])
-        .collect::<Vec<_>>();
-    for (name, start) in [("siw-v42-mid.pcap.gz", 0)].into_iter().chain(starts) {
-        let frames = frames(name).split_off(start);
-        let original = Original { name, transactions: run(&frames), frames, segments: Vec::new() };
-        assert!(original.transactions.len() > 20, "{name} from {start}");
-        for (late, milliseconds) in [1, 2].into_iter().flat_map(|late| [1, 5, 20, 100].map(|ms| (late, ms))) {
-            let mut frames = original.frames.clone();
-            delay(&mut frames, late, milliseconds);
-            frames.sort_by_key(|frame| frame.time);
-            let fault = original.fault(&frames, 0);
-            let what = format!("{name} from {start}: 10.9.0.{late} {milliseconds} ms late");
-            faults.extend(fault.map(|fault| format!("{what}: {fault}")));
-        }
-    }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-}
-
 /// One direction of an RDMA connection from its middle on: each frame without a place counts, whether it waited for the
 /// other direction or not.
 #[test]

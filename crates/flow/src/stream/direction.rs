@@ -255,12 +255,12 @@ pub(crate) struct TcpStreamDirection {
     /// Position in the last acknowledgement. One beyond the captured bytes counts only if a second segment confirms it:
     /// a damaged segment may have any number.
     acknowledged_claim: StreamPosition,
-    /// Position of the last acknowledgement before anything of this direction was captured; 0 without one.
-    early_acknowledged: StreamPosition,
+    /// Last number acknowledged before anything of this direction was captured.
+    early_acknowledgment: Option<TcpSequence>,
     /// `true` if a segment of its sender was captured.
     is_captured: bool,
-    /// Position of its last segment without data, 0 without one, if the other direction waits for its first data.
-    awaited_from: Option<StreamPosition>,
+    /// `true` if the other direction waits for its first segment.
+    is_awaited: bool,
     /// `true` if nothing of it was captured for so long that the other direction no longer waits for it.
     is_silent: bool,
     checksums: ChecksumCounts,
@@ -317,14 +317,15 @@ impl TcpStreamDirection {
     /// Extends a sequence number relative to the expected one.
     #[inline]
     fn position_of(&self, sequence: TcpSequence) -> StreamPosition {
-        let known = self.next_position.unwrap_or(self.early_acknowledged);
-        if known == 0 {
+        match self.next_position {
             // Leaves positions below for segments older than the first one seen.
-            return (2 << 32) + StreamPosition::from(sequence.0);
+            None => (1 << 32) + StreamPosition::from(sequence.0),
+            Some(next) => {
+                // No expected position is below 2^32.
+                let distance = TcpSequence(next as u32).distance(sequence);
+                next.wrapping_add_signed(i64::from(distance))
+            }
         }
-        // No expected position is below 2^32.
-        let distance = TcpSequence(known as u32).distance(sequence);
-        known.wrapping_add_signed(i64::from(distance))
     }
 
     /// Returns `true` if a SYN with this number begins another stream.
@@ -369,14 +370,9 @@ impl TcpStreamDirection {
             (Some(known), _) => known == first,
             (None, Some(_)) => self.position_of(first) == self.from,
             (None, None) => self
-                .early_acknowledgment()
+                .early_acknowledgment
                 .is_none_or(|acknowledged| (0..MAX_BYTES_BEFORE_SYN).contains(&first.distance(acknowledged))),
         }
-    }
-
-    /// Returns the last number acknowledged before anything of this direction was captured.
-    fn early_acknowledgment(&self) -> Option<TcpSequence> {
-        (self.early_acknowledged > 0).then_some(TcpSequence(self.early_acknowledged as u32))
     }
 
     /// Returns the position after the last captured byte.
@@ -442,7 +438,7 @@ impl TcpStreamDirection {
     /// Returns `true` if the receiver expects bytes with this number instead of the first captured ones.
     pub(crate) fn is_start_expected_at(&self, sequence: TcpSequence) -> bool {
         self.may_restart_at(sequence)
-            && (self.early_acknowledgment() == Some(sequence) || self.acknowledged == self.position_of(sequence))
+            && (self.early_acknowledgment == Some(sequence) || self.acknowledged == self.position_of(sequence))
     }
 
     /// Returns `true` if a number is before that of the next expected byte.
@@ -534,10 +530,6 @@ impl TcpStreamDirection {
         self.is_captured = true;
         let claim = self.position_of(sequence) + u64::from(length);
         self.sent_claim = claim;
-        if length == 0 && self.is_awaited() {
-            // All before it was sent before the capture began.
-            self.awaited_from = Some(claim);
-        }
         let confirmed = claim.min(self.acknowledged_claim);
         if self.is_silent || confirmed > self.acknowledged {
             self.record_ahead(confirmed, now);
@@ -602,14 +594,8 @@ impl TcpStreamDirection {
     }
 
     /// Lets the other direction wait for the first segment of this one.
-    pub(crate) fn await_first_data(&mut self) {
-        self.awaited_from.get_or_insert(0);
-    }
-
-    /// Returns `true` if the other direction waits for its first data.
-    #[inline]
-    pub(crate) fn is_awaited(&self) -> bool {
-        self.next_position.is_none() && self.awaited_from.is_some()
+    pub(crate) fn await_answer(&mut self) {
+        self.is_awaited = true;
     }
 
     /// Records the checksum of a segment. Returns `true` if it shows damage; by the checksums of other streams if it is
@@ -937,8 +923,8 @@ impl TcpStreamDirection {
 
     /// Returns the position of the receiver by its acknowledgement number; 0 if that is implausible.
     pub(crate) fn received(&self, acknowledgment: TcpSequence) -> StreamPosition {
+        let Some(next) = self.next_position else { return StreamPosition::from(self.is_awaited) };
         let position = self.position_of(acknowledgment);
-        let Some(next) = self.next_position else { return if self.is_awaited() { position } else { 0 } };
         // A FIN uses a number too.
         let position = self.end.map_or(position, |end| end.min(position));
         if position > next + MAX_DISTANCE { 0 } else { position }
@@ -946,7 +932,7 @@ impl TcpStreamDirection {
 
     /// Returns the position up to which its bytes were delivered; `None` if the other direction need not wait for it.
     pub(crate) fn delivered_position(&self) -> Option<StreamPosition> {
-        if self.is_silent { None } else { self.next_position.or(self.awaited_from) }
+        if self.is_silent { None } else { self.next_position.or(self.is_awaited.then_some(0)) }
     }
 
     /// Updates the delivered position of the other direction. Returns `true` if buffered bytes waited for it.
@@ -1195,7 +1181,7 @@ impl TcpStreamDirection {
         now: Timestamp,
     ) -> Vec<RetransmissionDelayedMessage> {
         let Some(next) = self.next_position else {
-            self.early_acknowledged = self.position_of(segment.acknowledgment);
+            self.early_acknowledgment = Some(segment.acknowledgment);
             return Vec::new();
         };
         let claim = self.position_of(segment.acknowledgment);
