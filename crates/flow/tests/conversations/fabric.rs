@@ -255,7 +255,7 @@ impl Fabric {
                 self.take_psns(from, count);
             }
             Kind::Iwarp => self.tagged(from, 0, memory.handle, memory.offset, bytes),
-            Kind::Tcp => panic!("no RDMA"),
+            Kind::Tcp => unreachable!("no RDMA"),
         }
     }
 
@@ -282,7 +282,7 @@ impl Fabric {
                 self.untagged(reader, 1, 1, (0, &request));
                 self.tagged(owner, 2, tag, offset, bytes);
             }
-            Kind::Tcp => panic!("no RDMA"),
+            Kind::Tcp => unreachable!("no RDMA"),
         }
     }
 
