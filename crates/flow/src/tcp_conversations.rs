@@ -118,6 +118,29 @@ pub(super) struct StraySegment {
 }
 
 impl StraySegment {
+    /// Returns the first data of a direction, which may be wrong: they have a wrong checksum, or are those of a SYN.
+    pub(super) fn doubtful_start(
+        sender: ConnectionSideAOrB,
+        packet_meta: PacketMeta<'_>,
+        segment: &TcpSegment<'_>,
+    ) -> Self {
+        let is_syn_data = segment.flags.syn();
+        Self {
+            sender,
+            first: segment.sequence.add(u32::from(is_syn_data)),
+            length: segment.payload.length as u32,
+            bytes: segment.payload.bytes.to_vec(),
+            frames: packet_meta.frames.to_vec(),
+            time: packet_meta.time,
+            received: 0,
+            expected: 0,
+            preceding: 0,
+            is_far: true,
+            is_doubtful_start: true,
+            is_syn_data,
+        }
+    }
+
     pub(super) fn end(&self) -> TcpSequence {
         self.first.add(self.length)
     }

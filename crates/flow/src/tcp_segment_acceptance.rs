@@ -314,20 +314,9 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return false };
         stream.directions[sender].record_damage();
         if stream.directions[sender].is_unknown() && data.length > 0 && flags.ack() && !flags.syn() && !flags.rst() {
-            stream.stray = Some(Box::new(StraySegment {
-                sender,
-                first: segment.sequence,
-                length: data.length,
-                bytes: data.bytes.to_vec(),
-                frames: packet_meta.frames.to_vec(),
-                time: packet_meta.time,
-                received: stream.directions[sender.peer()].received(segment.acknowledgment),
-                expected: 0,
-                preceding: 0,
-                is_far: true,
-                is_doubtful_start: true,
-                is_syn_data: false,
-            }));
+            let received = stream.directions[sender.peer()].received(segment.acknowledgment);
+            let start = StraySegment::doubtful_start(sender, packet_meta, segment);
+            stream.stray = Some(Box::new(StraySegment { received, ..start }));
             return false;
         }
         if !stream.is_parsed() && !stream.is_opening() {
@@ -429,20 +418,7 @@ impl Flow {
         segment: &TcpSegment<'_>,
     ) -> bool {
         let Some(stream) = self.streams.get_mut(at).filter(|stream| !stream.is_parsed()) else { return false };
-        stream.stray = Some(Box::new(StraySegment {
-            sender,
-            first: segment.sequence.add(1),
-            length: segment.payload.length as u32,
-            bytes: segment.payload.bytes.to_vec(),
-            frames: packet_meta.frames.to_vec(),
-            time: packet_meta.time,
-            received: 0,
-            expected: 0,
-            preceding: 0,
-            is_far: true,
-            is_doubtful_start: true,
-            is_syn_data: true,
-        }));
+        stream.stray = Some(Box::new(StraySegment::doubtful_start(sender, packet_meta, segment)));
         true
     }
 

@@ -668,7 +668,7 @@ impl Flow {
         self.stats.unknown_rpc_frames += frames * u64::from(stream.has_carried_rpc);
     }
 
-    /// Counts the frames of an unknown stream anew, now that its protocol is known: they are those of a message that
+    /// Counts the frames of an unknown stream again, now that its protocol is known: they are those of a message that
     /// began before the capture.
     fn recount_unknown_frames(&mut self, at: usize) {
         let Some(stream) = self.streams.get_mut(at) else { return };

@@ -148,7 +148,7 @@ impl MissingCalls {
             {
                 let [network, host] = xids.entry(connection).or_default();
                 if step.procedure.number == 0 {
-                    // Linux takes an XID for the NULL of another mount that it does not send.
+                    // In captures of Linux without loss, the XID before the NULL of a further mount is missing.
                     network.add(xid.wrapping_sub(1), time_ns);
                     host.add(xid.swap_bytes().wrapping_sub(1), time_ns);
                 }
