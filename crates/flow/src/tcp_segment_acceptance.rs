@@ -52,12 +52,26 @@ impl TcpConversation {
             && !self.directions[sender.peer()].exceeds_captured(segment.acknowledgment)
     }
 
+    /// Returns `true` if a segment of the side that has not answered the SYN yet acknowledges another number than what
+    /// follows the SYN: it is none of this stream, or the SYN is none. RFC 9293 section 3.10.7.3.
+    fn precedes_answer(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
+        let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
+        self.is_opening()
+            && own.is_unknown()
+            && segment.flags.ack()
+            && !segment.flags.syn()
+            && !segment.flags.rst()
+            && peer.captured_syn().is_some()
+            && !peer.is_continued_at(segment.acknowledgment)
+    }
+
     /// Returns `true` if a segment contradicts the SYN that opened the stream, before the other side has answered it or
     /// data have followed it: one of both is stray.
     fn contradicts_opening(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
         let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
         self.is_opening()
             && !self.has_both_syns()
+            && !own.is_unknown()
             && segment.flags.ack()
             && !segment.flags.syn()
             && !segment.flags.rst()
@@ -94,6 +108,7 @@ impl TcpConversation {
     fn place(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> SegmentPlace {
         let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
         match own.place(segment.sequence) {
+            SegmentPlace::Near if self.precedes_answer(sender, segment) => SegmentPlace::Far,
             // Neither side takes anything back.
             SegmentPlace::Near
                 if segment.payload.length > 0
@@ -278,7 +293,8 @@ impl Flow {
         self.confirm_stray_segment(at, sender, packet_meta.time, &segment);
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, segment)) };
         let place = stream.place(sender, &segment);
-        if !was_placed || !(stream.is_parsed() || stream.is_established()) || place == SegmentPlace::Near {
+        let is_placed = was_placed && (stream.is_parsed() || stream.is_established());
+        if !(is_placed || stream.precedes_answer(sender, &segment)) || place == SegmentPlace::Near {
             return Ok((sender, segment));
         }
         match segment.payload.length {
@@ -360,17 +376,21 @@ impl Flow {
         let own = &stream.directions[sender];
         let is_copy = own.has_syn(syn.sequence) && own.may_have_syn_copy(syn.time);
         let is_other = own.starts_other_stream(syn.sequence);
+        let is_paired = stream.unconfirmed_syn(sender.peer()).is_some_and(|peer_syn| peer_syn.is_pair(syn));
         let is_own = match stream.is_living() {
             _ if stream.is_over() && !is_copy && (is_other || own.has_begun()) => false,
-            true if !stream.is_searched() && !own.has_bytes() && own.fits_syn(syn.sequence) => true,
+            true if !is_paired && !stream.is_searched() && !own.has_bytes() && own.fits_syn(syn.sequence) => true,
             true => {
-                let peer_syn = stream.unconfirmed_syn(sender.peer()).filter(|peer_syn| peer_syn.is_pair(syn));
                 // An acknowledgement of the next byte of the stream answers no SYN.
                 let continues = |side: ConnectionSideAOrB, syn: CapturedSyn| {
                     syn.acknowledgment.is_none() && stream.directions[side].is_continued_at(syn.first_byte())
                 };
-                let peer_syn =
-                    peer_syn.filter(|peer_syn| !continues(sender, syn) && !continues(sender.peer(), *peer_syn));
+                let unconfirmed_syn = stream
+                    .unconfirmed_syn(sender.peer())
+                    .filter(|peer_syn| !continues(sender, syn) && !continues(sender.peer(), *peer_syn));
+                // The SYN of the other side may have been taken as one captured late.
+                let opening_syn = stream.opening_syn(sender.peer()).filter(|_| syn.is_answer() && !own.has_begun());
+                let peer_syn = unconfirmed_syn.or(opening_syn).filter(|peer_syn| peer_syn.is_pair(syn));
                 // The client of the stream remains the one that connects.
                 let opener = if syn.is_answer() { sender.peer() } else { sender };
                 let client = stream.connection.and_then(|key| self.connections.get_mut_by_key(key)?.client());
@@ -401,6 +421,10 @@ impl Flow {
             return Some(self.begin_stream(at, sender, ports, syn.time, [Some(syn), None]));
         }
         stream.record_syn(sender, syn);
+        if syn.is_answer() {
+            // What was captured before it is none of this stream.
+            stream.stray.take_if(|stray| stray.sender == sender && !stray.is_syn_data);
+        }
         if stream.is_parsed() {
             // Bytes of the other direction waited for it.
             self.dispatch_stream(at, sender.peer(), |own, dispatcher| own.deliver_buffered(dispatcher));
@@ -435,8 +459,14 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         let last_frame = stream.last_frame;
         let mut given = sides.into_iter().zip(&syns);
-        let is_repeated = given.any(|(side, syn)| syn.is_some_and(|syn| stream.directions[side].has_syn(syn.sequence)));
+        let is_repeated = given.any(|(side, syn)| {
+            let own = &stream.directions[side];
+            syn.is_some_and(|syn| own.has_syn(syn.sequence) || own.is_ahead_of(syn.first_byte()))
+        });
         self.end_stream(at, now);
+        if let [Some(_), Some(_)] = syns {
+            self.recount_frames_before_handshake(at);
+        }
         self.streams.begin_incarnation(at, ports);
         let Some(stream) = self.streams.get_mut(at) else { return sender };
         stream.last_frame = last_frame;
@@ -467,6 +497,8 @@ impl Flow {
             return sender;
         };
         let syns = [sender, sender.peer()].map(|side| stream.opening_syn(side).or(stream.unconfirmed_syn(side)));
+        // It acknowledged another number than that of the SYN, rightly.
+        let first = stream.stray.take_if(|stray| stray.is_far && stray.sender != sender && !stray.is_doubtful_start);
         let sender = self.begin_stream(at, sender, ports, now, [None, None]);
         if let Some(stream) = self.streams.get_mut(at) {
             stream.forget_previous();
@@ -475,6 +507,9 @@ impl Flow {
                     stream.keep_unconfirmed_syn(side, syn);
                 }
             }
+        }
+        if let Some(first) = first {
+            self.process_first_segment(at, &StraySegment { sender: sender.peer(), ..*first });
         }
         sender
     }
@@ -551,6 +586,7 @@ impl Flow {
                 && !stray.is_doubtful_start
                 && stray.is_followed_at(segment.acknowledgment)
                 && (!stray.is_far
+                    || peer.is_unknown()
                     || peer.place(segment.acknowledgment) == SegmentPlace::Far
                     || peer.is_taken_back_by(segment)
                     || peer.exceeds_captured(segment.acknowledgment) && stray.end() == segment.acknowledgment)
@@ -607,6 +643,12 @@ impl Flow {
             // Its numbers will reach those of the stream before.
             stream.forget_previous();
         }
+        self.process_first_segment(at, stray);
+    }
+
+    /// Handles a kept segment as the first one of a stream.
+    fn process_first_segment(&mut self, at: usize, stray: &StraySegment) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
         stream.directions[stray.sender].record_segment(stray.first, stray.length, stray.time);
         self.process_stream_bytes(at, stray.sender, stray.packet_meta(), (stray.first, None), stray.data());
         // They are the meanings of an earlier frame.
@@ -635,7 +677,9 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return Ok(()) };
         let is_far = place == SegmentPlace::Far;
         let peer = &stream.directions[sender.peer()];
-        let fits_peer = segment.flags.ack() && peer.may_be_acknowledged(segment.acknowledgment);
+        let fits_peer = segment.flags.ack()
+            && peer.may_be_acknowledged(segment.acknowledgment)
+            && !stream.precedes_answer(sender, segment);
         let received = peer.received(segment.acknowledgment);
         let own = &stream.directions[sender];
         let expected = own.expected_position();

@@ -684,6 +684,19 @@ impl Flow {
         self.stats.count_undecoded_frames(reason, frames);
     }
 
+    /// Counts the frames of an unknown stream again, now that a handshake follows them before both sides have ended the
+    /// stream: they are those of none.
+    pub(super) fn recount_frames_before_handshake(&mut self, at: usize) {
+        let Some(stream) = self.streams.get_mut(at).filter(|stream| !stream.is_parsed() && !stream.is_over()) else {
+            return;
+        };
+        let frames = u64::from(std::mem::take(&mut stream.unknown_frames));
+        for _ in 0..frames {
+            self.stats.uncount_undecoded(UndecodedReason::UnknownStream);
+        }
+        self.stats.count_undecoded_frames(UndecodedReason::Stray, frames);
+    }
+
     /// Counts frames that were buffered for a protocol detection that failed.
     fn count_undetected(&mut self, at: usize, forgotten: &[(FrameNumber, UndecodedReason)]) {
         let present = self.streams.get_mut(at).map(|stream| stream.last_frame);

@@ -683,6 +683,38 @@ fn stray_syn_in_opening_changes_nothing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// RFC 9293 section 3.10.7.3: a segment of the connection before its SYN, or before the answer to it, with a FIN, a
+/// changed number, or as it is. Its data may be those of a call or reply.
+#[test]
+fn later_segment_in_handshake_changes_nothing() {
+    let mut faults = Vec::new();
+    for original in CAPTURES.map(Original::new) {
+        let [syn, answer] = [0, 1].map(|at| original.segments[at]);
+        for (count, model) in original.segments[3..].iter().step_by(7).enumerate() {
+            let later = Segment::from_frame(&original.frames[*model]).unwrap();
+            if later.0.len() > 1400 {
+                // It may have the beginning of a call, which is shown, whatever follows.
+                continue;
+            }
+            let changed = match count % 4 {
+                0 => later.clone(),
+                1 => later.clone().flags(FIN | PSH | ACK),
+                2 => later.clone().at(later.sequence() ^ 1 << (count % 32)),
+                _ => later.clone().acknowledging(later.acknowledgment() ^ 1 << (count % 32)),
+            };
+            for place in [syn, answer] {
+                for stray in [changed.clone(), changed.clone().sealed()] {
+                    let stray = Captured { time: original.frames[place].time - 1, bytes: stray.0 };
+                    let frames = [&original.frames[..place], &[stray], &original.frames[place..]].concat();
+                    let fault = original.fault(&frames, MAX_LOST);
+                    faults.extend(fault.map(|fault| format!("{}, {model} before {place}: {fault}", original.name)));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
+}
+
 /// RFC 9293 section 3.1: one bit of the flags of one of the first segments, without and with a fitting checksum.
 #[test]
 fn damaged_flags_in_opening_change_nothing() {

@@ -441,6 +441,15 @@ impl TcpStreamDirection {
             && (self.early_acknowledgment == Some(sequence) || self.acknowledged == self.position_of(sequence))
     }
 
+    /// Returns `true` if a stream that begins at this number will soon have the numbers of the captured bytes: those were
+    /// stray ones.
+    pub(crate) fn is_ahead_of(&self, first: TcpSequence) -> bool {
+        self.next_position.is_some() && {
+            let at = self.position_of(first);
+            at <= self.from && at + MAX_DISTANCE > self.from
+        }
+    }
+
     /// Returns `true` if a number is before that of the next expected byte.
     pub(crate) fn precedes_next(&self, sequence: TcpSequence) -> bool {
         self.next_position.is_some_and(|next| self.position_of(sequence) < next)
