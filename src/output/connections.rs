@@ -154,7 +154,12 @@ pub fn describe_use(name: &str, series: &CreditSeries, glyphs: Glyphs) -> String
         TimeAtLimit::Unknown => {}
         TimeAtLimit::Never => text.push_str(", never at the limit"),
         TimeAtLimit::Ns(ns) => {
-            let _ = write!(text, ", at the limit for {}", HumanDuration(ns, glyphs));
+            text.push_str(", at the limit");
+            let reached = series.smallest_reached_limit();
+            if reached != limit && reached > 0 {
+                let _ = write!(text, " of {reached}");
+            }
+            let _ = write!(text, " for {}", HumanDuration(ns, glyphs));
             text.push_str(series.exhausted_since.map_or("", |_| ", to the end"));
         }
     }
