@@ -243,6 +243,8 @@ pub(in crate::run) enum RecoveryCallResult {
 pub(in crate::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::run) statuses: Vec<Nfsstat4>,
+    /// The operation of the last status.
+    pub(in crate::run) operation: Operation,
     /// Result of the last operation that has one.
     pub(in crate::run) result: RecoveryCallResult,
     /// Stateid of a delegation that an OPEN granted.
@@ -256,9 +258,16 @@ impl RecoveryReply {
     /// reports an error.
     pub(in crate::run) fn of(cursor: Cursor<'_>) -> Option<Self> {
         let reply = CompoundReply::decode(&mut successful_results(cursor)?, &mut NullFieldObserver).ok()?;
-        let mut decoded = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None, file: None };
+        let mut decoded = Self {
+            statuses: Vec::new(),
+            operation: Operation::ILLEGAL,
+            result: RecoveryCallResult::Done,
+            delegation: None,
+            file: None,
+        };
         for results in reply.operations().map_while(Result::ok).take(8) {
             decoded.statuses.push(results.status());
+            decoded.operation = results.number();
             if let Results::OPEN(StatusUnion::Ok(ok)) = &results {
                 decoded.delegation = ok.delegation.stateid().cloned();
             }
