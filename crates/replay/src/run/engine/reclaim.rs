@@ -531,7 +531,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.stalled_since = None;
         let Some(call) = reclaim.calls.front().copied() else { return };
         let Some(reply) = RecoveryReply::of(reply.cursor()) else {
-            return self.abandon_recovery(&reclaim, &format!("{}: its reply cannot be read", call.name()));
+            let (blame, reason) = RecoveryReply::failure(reply.cursor());
+            let reason = format!("{}: {reason}", call.name());
+            self.report.protocol.add_fault(blame, reason.clone());
+            return self.abandon_recovery(&reclaim, &reason);
         };
         self.call_builder.count_recovery_sequences(&mut reclaim, call, &reply);
         let status = reply.status();

@@ -317,6 +317,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let connection = reply.connection;
         let Some(reply) = RecoveryReply::of(reply.cursor()) else {
+            let (blame, reason) = RecoveryReply::failure(reply.cursor());
+            self.report.protocol.add_fault(blame, format!("a call in place of a delegation: {reason}"));
             return self.abandon_substitute(substitute);
         };
         if let Some(slot) = substitute.slot.take() {
