@@ -625,8 +625,8 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         Ok(())
     }
 
-    /// Returns `true` if the capture lacks calls that may have changed an object: all but those that steps created after
-    /// the last of them.
+    /// Returns `true` if the capture lacks calls that may have changed an object: any but those that steps created
+    /// after the last of them.
     fn may_be_changed_by_missing_call(&self, id: InferredObjectId) -> bool {
         let Some(missing) = self.live.missing_calls.filter(|missing| !missing.is_empty()) else { return false };
         let node = self.tree.nodes().get(id.0 as usize);

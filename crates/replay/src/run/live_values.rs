@@ -400,9 +400,9 @@ impl LiveVariableValues {
         error
     }
 
-    /// Takes back the seqid of an owner of an operation to the last that the server may have counted, if it does not count
-    /// errors: the first error after the last success, which nfs-ganesha 4.3 counts when it makes a lock-owner, and then
-    /// that success. Returns `false` if there is none left, and otherwise `true` and whether it is the first attempt.
+    /// Takes back the seqid of an owner of an operation to the last that the server may have counted, if it does not
+    /// count errors: the first error after the last success, which nfs-ganesha 4.3 counts when it makes a lock-owner,
+    /// and then that success. Returns `false` if there is none left, and otherwise `true` and whether it is the first attempt.
     pub(super) fn rewind_seqid(&mut self, operation: u32, seqids: &[(bool, u32, u32, u32)]) -> (bool, bool) {
         let keys =
             seqids.iter().filter(|(_, _, at, _)| *at == operation).map(|(is_lock, owner, ..)| (*is_lock, *owner));

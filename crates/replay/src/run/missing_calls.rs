@@ -3,8 +3,8 @@
 //!
 //! A client that counts its XIDs up leaves a gap in those of the connection. The sequence IDs of a slot count up by one
 //! in any client (RFC 8881 section 2.10.6.1). What a missing call changed is unknown: later replies of the capture show
-//! a state that the run does not have. Differences that a change of state explains are then not compared, except those of
-//! content and attributes of objects that were created after the last gap: no call from before can name them.
+//! a state that the run does not have. Differences that a change of state explains are then not compared, except those
+//! of content and attributes of objects that were created after the last gap: no call from before can name them.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};

@@ -594,11 +594,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 reclaim.calls.pop_front();
                 self.report.add_refusal(format!("delegation not returned: {status}"));
             }
-            // The server has lost the seqids of all owners, and takes the next ones as they are: RFC 7530 section 9.1.9.
+            // The server has lost the seqids of all owners, and takes any next ones: RFC 7530 section 9.1.9.
             Nfsstat4::NFS4ERR_BAD_SEQID if reclaim.seqids.iter().any(Option::is_some) => {
                 self.report.protocol.count_violation(format!(
-                    "{status} to {}: its seqids follow those of the calls before, and a server that has restarted knows \
-                     no others (RFC 7530 sections 9.1.7 and 9.1.9)",
+                    "{status} to {}: its seqids follow those of the calls before, and a server that has restarted \
+                     knows no others (RFC 7530 sections 9.1.7 and 9.1.9)",
                     call.name()
                 ));
                 // It may insist on those of a new owner, which begin with 1.

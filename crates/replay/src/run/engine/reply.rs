@@ -461,8 +461,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }))
     }
 
-    /// Returns `true` if the server answers NFS4ERR_BAD_SEQID because it has not counted an error, and the step is to be
-    /// sent again with a seqid that it may expect. RFC 7530 section 9.1.7.
+    /// Returns `true` if the server answers NFS4ERR_BAD_SEQID because it has not counted an error, and the step is to
+    /// be sent again with a seqid that it may expect. RFC 7530 section 9.1.7.
     fn has_uncounted_error(
         &mut self,
         entry: &StepWindowEntry,
@@ -486,8 +486,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         if is_first {
             self.report.protocol.count_violation(format!(
-                "{BAD_SEQID} to {}: its seqids follow those of the calls before, but the server has not counted one that \
-                 it answered with {error} (RFC 7530 section 9.1.7)",
+                "{BAD_SEQID} to {}: its seqids follow those of the calls before, but the server has not counted one \
+                 that it answered with {error} (RFC 7530 section 9.1.7)",
                 entry.description.title()
             ));
         }
