@@ -135,7 +135,7 @@ pub(super) struct BaselineCheckArgs {
     #[arg(short = 'c', long, value_name = "COUNT")]
     count: Option<usize>,
 
-    /// Print nothing for captures without differences
+    /// Print nothing for captures without differences; with --server, one line per capture
     #[arg(short = 'q', long)]
     quiet: bool,
 

@@ -427,8 +427,8 @@ impl ReplayReportOrRefusal<'_> {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn summary_lines(outcomes: &[Self], is_shown: impl Fn(&Self) -> bool, to: &mut impl Write) -> io::Result<()> {
-        for outcome in outcomes.iter().filter(|outcome| is_shown(outcome)) {
+    pub fn summary_lines(outcomes: &[Self], to: &mut impl Write) -> io::Result<()> {
+        for outcome in outcomes {
             let line = match outcome {
                 Self::Report(view) => view.summary_line(),
                 Self::Refused { trace, error } => {

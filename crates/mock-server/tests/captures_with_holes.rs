@@ -788,6 +788,37 @@ fn missing_call_excuses_no_other_fault() {
     }
 }
 
+/// No missing call can have written to a file that was made later: a WRITE that stores another byte is found, also if a
+/// call from before the file was made is missing.
+#[test]
+fn files_made_after_missing_call_are_checked() {
+    for (name, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
+        let frames = frames(name);
+        let mut calls: Vec<BTreeSet<u64>> = Vec::new();
+        compiled((1..).zip(&frames), |transaction| {
+            let both = [transaction.call.as_ref(), transaction.reply.as_ref()];
+            let numbers: BTreeSet<u64> =
+                both.into_iter().flatten().flat_map(|message| message.frames.iter()).map(|number| number.0).collect();
+            calls.extend(Some(numbers).filter(|_| transaction.direction == CallDirection::Forward));
+        });
+        calls.sort();
+        let run = |missing: &BTreeSet<u64>, skip: u64| {
+            let trace = compiled((1..).zip(&frames).filter(|(number, _)| !missing.contains(number)), |_| {});
+            let mut work = Work::new(version, trace);
+            let kind = MockServerFaultKind::WrongArgument(&["data"], MockFieldMutation::LastFlipped);
+            let fault = MockServerFault { version, operation: "WRITE", kind };
+            work.server.fault_injector = Some(MockFaultInjector::new(fault).with_skips(skip));
+            replayed(&work, false).0.is_different()
+        };
+        let none = BTreeSet::new();
+        let found: Vec<u64> = (0..40).filter(|skip| run(&none, *skip)).collect();
+        assert!(found.len() > 5, "{name}: {found:?}");
+        let still_found = found.iter().filter(|skip| run(&calls[calls.len() / 8], **skip)).count();
+        eprintln!("{name}: {} found, {still_found} without an early call", found.len());
+        assert!(still_found > found.len() / 2, "{name}: {still_found} of {}", found.len());
+    }
+}
+
 macro_rules! holes {
     ($($test:ident: $name:literal, $version:literal;)*) => {
         $(#[test] fn $test() { holes($name, $version); })*

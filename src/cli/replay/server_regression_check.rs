@@ -11,7 +11,7 @@ use nfsrdma_output_file::ProtectedInputFiles;
 use nfsrdma_replay::seed::SeedMode;
 
 use super::compile;
-use super::run::{FinishedReplay, ReplayRunOptionArgs, exit_status, seed_and_run};
+use super::run::{FinishedReplay, ReplayRunOptionArgs, seed_and_run};
 use super::server_connection_and_seeding::ReplayStartError;
 use super::target_server_options::ReplayServerArgs;
 use crate::cli::exit_status::ExitStatus;
@@ -50,7 +50,8 @@ pub(in crate::cli) fn check_against_server(
                 }
                 let status = replay.exit_status(run_args.min_coverage);
                 exit = more_severe(exit, status);
-                if !run_args.quiet || status != ExitStatus::Done {
+                // With -q, one line per capture follows.
+                if !run_args.quiet || run_args.format == ReportFormat::Json && status != ExitStatus::Done {
                     print_report(run_args.format, &replay.view(&name, server, run_args))?;
                 }
                 // A capture at its time limit does not end the others.
@@ -85,18 +86,13 @@ pub(in crate::cli) fn check_against_server(
         })
         .collect();
     pages.write(&outcomes, started)?;
-    if files.len() > 1 && run_args.format == ReportFormat::Text {
-        let is_shown = |outcome: &ReplayReportOrRefusal<'_>| match outcome {
-            ReplayReportOrRefusal::Report(view) => {
-                !run_args.quiet || exit_status(view.report, run_args.min_coverage) != ExitStatus::Done
-            }
-            ReplayReportOrRefusal::Refused { .. } => true,
-        };
+    let has_lines = files.len() > 1 || run_args.quiet && exit != ExitStatus::Done;
+    if has_lines && run_args.format == ReportFormat::Text {
         let mut to = std::io::stdout().lock();
         if !run_args.quiet {
             writeln!(to).map_err(write_error)?;
         }
-        ReplayReportOrRefusal::summary_lines(&outcomes, is_shown, &mut to).map_err(write_error)?;
+        ReplayReportOrRefusal::summary_lines(&outcomes, &mut to).map_err(write_error)?;
     }
     Ok(exit)
 }

@@ -103,6 +103,8 @@ fn ganesha_that_forgets_seqids_is_blamed() {
         let expected = "NFS4ERR_BAD_SEQID to NFS 4.0 LOCK: its seqids follow those of the calls before, but the server \
                         has not counted one that it answered with NFS4ERR_GRACE (RFC 7530 section 9.1.7)";
         assert_eq!(violation, expected);
+        // The run finds the seqid that the server expects.
+        assert_eq!(report["states"]["mismatched"].as_u64(), Some(0), "{report:#}");
     }
 }
 

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_mock_server::server::{MockDelegationPolicy, MockRefusal, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport, MockTransportFault};
-use nfsrdma_replay::run::{ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, run};
+use nfsrdma_replay::run::{ReplayMonitor, ReplayOptions, ReplayOrder, ReplayPace, ReplayReport, run};
 use nfsrdma_replay::seed::SeededTree;
 use nfsrdma_replay::trace::ReplayTraceReader;
 
@@ -232,23 +233,89 @@ fn rfc7530_section_9_6_2_after_a_restart_nfs_4_0_reclaims_under_the_owners_next_
 }
 
 /// RFC 7530 section 9.1.7: NFS4ERR_GRACE advances the seqids of both owners of a LOCK. A server that advances only one
-/// is wrong when it answers NFS4ERR_BAD_SEQID to the next.
+/// is wrong when it answers NFS4ERR_BAD_SEQID to the next, and grants the LOCK with the seqid that it expects.
 #[test]
 fn rfc7530_section_9_1_7_bad_seqid_after_grace_is_violation() {
     let work = Work::of("rxe-v40", 4, "grace");
-    for forgets_lock_owner in [false, true] {
+    for (forgets_lock_owner, count) in [(false, 1), (true, 1), (false, 3), (true, 3)] {
         // The first LOCK that the captured server granted.
-        let refusal = MockRefusal { forgets_lock_owner, ..MockRefusal::once("LOCK", 10_013, 6) };
+        let refusal = MockRefusal { forgets_lock_owner, count, ..MockRefusal::once("LOCK", 10_013, 6) };
         let (report, _) = replayed_on(&work, [], |server| server.refusal = Some(refusal));
         assert_eq!(report.protocol.own, Vec::<String>::new());
-        assert!(report.delayed >= 1, "{}", report.delayed);
-        let violations: Vec<_> = report.protocol.violations.keys().map(String::as_str).collect();
+        assert!(report.delayed >= count, "{}", report.delayed);
+        let violations: Vec<_> =
+            report.protocol.violations.iter().map(|(text, count)| (text.as_str(), *count)).collect();
         let expected = "NFS4ERR_BAD_SEQID to NFS 4.0 LOCK: its seqids follow those of the calls before, but the server \
                         has not counted one that it answered with NFS4ERR_GRACE (RFC 7530 section 9.1.7)";
-        assert_eq!(violations, if forgets_lock_owner { vec![expected] } else { Vec::new() });
-        assert_eq!(report.mismatched() > 0, forgets_lock_owner);
-        let files: Vec<_> = report.steps.mismatches.iter().filter_map(|mismatch| mismatch.file.as_deref()).collect();
-        assert_eq!(files.first().copied(), forgets_lock_owner.then_some("/data/w/s100"), "{files:?}");
+        assert_eq!(violations, if forgets_lock_owner { vec![(expected, 1)] } else { Vec::new() });
+        assert_eq!(report.mismatched(), 0, "{:#?}", report.steps.mismatches);
+        assert_eq!(report.steps.states.unreplayable, 0, "the lock is there: {:#?}", report.steps.reasons);
+    }
+}
+
+/// RFC 7530 sections 9.1.7 and 9.1.9: a server that has restarted knows no owner, and any seqid of a reclaim is right.
+#[test]
+fn rfc7530_section_9_1_9_bad_seqid_of_reclaim_is_violation() {
+    let work = Work::of("rxe-v40", 4, "reclaim-seqid");
+    for (status, own, code) in [(10_026, 0, "9.1.9"), (10_006, 0, "SERVERFAULT"), (10_036, 1, "")] {
+        let restarted = restarts(MockTransportFault::Restart);
+        let (report, _) = replayed_on(&work, restarted, |server| {
+            server.refusal = Some(MockRefusal { is_of_reclaims: true, ..MockRefusal::once("OPEN", status, 0) });
+        });
+        assert_eq!(report.protocol.own.len(), own, "{status}: {:?}", report.protocol.own);
+        let violations: Vec<_> = report.protocol.violations.keys().collect();
+        assert_eq!(violations.len(), 1 - own, "{status}: {violations:?}");
+        assert!(violations.iter().all(|violation| violation.contains(code)), "{status}: {violations:?}");
+        // The second attempt has the seqid of a new owner.
+        assert_eq!(report.recovery.not_reclaimed > 0, status != 10_026, "{status}");
+    }
+}
+
+/// The names of owners after a restart.
+struct Translating<'s>(&'s Mutex<MockServer>, fn(&mut MockServer));
+
+impl ReplayMonitor for Translating<'_> {
+    fn report_progress(&mut self, report: &ReplayReport, _: u64, _: Duration) {
+        if report.recovery.recovered > 0 {
+            (self.1)(&mut self.0.lock().unwrap());
+        }
+    }
+}
+
+/// RFC 7530 section 5.9: a server that restarts with another configuration may have names for owners that were numbers.
+/// Another number is another owner.
+#[test]
+fn rfc7530_section_5_9_owners_have_names_after_restart() {
+    const USER: u32 = 65_534;
+    for capture in ["rxe-v40", "rxe-v42"] {
+        let work = Work::of(capture, 4, "translated-owners");
+        let run_with = |change: fn(&mut MockServer), without: &'static [&'static str], does_restart: bool| {
+            let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
+            let mut server = work.server.lock().unwrap().clone();
+            server.tree.change_owners([USER; 2]);
+            server.tree.new_object_owner = [USER; 2];
+            let server = Arc::new(Mutex::new(server));
+            let mut transport = MockTransport::for_server(Arc::clone(&server), MockConnectionSettings::default());
+            let restart = [(125, MockTransportFault::Restart)];
+            restart.into_iter().filter(|_| does_restart).for_each(|(at, fault)| transport.inject(at, fault));
+            let options = ReplayOptions {
+                order: ReplayOrder::Serial,
+                max_shown_mismatches: 1000,
+                disabled_rules: without.to_vec(),
+                ..super::auxiliary_programs::none()
+            };
+            let (target, mut watch) = (target(20049), Translating(&server, change));
+            run(&mut open(), &mut open(), &mut transport, &target, &work.seeded, &options, &mut watch).unwrap()
+        };
+        let names: fn(&mut MockServer) = |server| server.tree.owner_domain = Some("example.org");
+        let report = run_with(names, &[], true);
+        let check = report.tree_check.as_ref().unwrap();
+        assert_eq!((report.mismatched(), check.differing), (0, 0), "{capture}: {:#?}", report.steps.mismatches);
+        assert!(because(&report, "owner") > 0 || check.tolerated > 0, "{capture}: {:#?}", report.steps.reasons);
+        assert!(run_with(names, &["owner"], true).is_different(), "{capture}");
+        let report = run_with(|server| server.tree.change_owners([7; 2]), &[], true);
+        let check = report.tree_check.as_ref().unwrap();
+        assert!(report.mismatched() > 0 && check.differing > 0, "{capture}: another number");
     }
 }
 

@@ -41,6 +41,33 @@ fn several_captures_end_with_one_line_each() {
     assert!(said.lines().all(|line| line.contains("nowhere.pcap")), "{said}");
 }
 
+/// With `-q`, one line per capture: verdict, coverage, and the first difference with its path.
+#[test]
+fn quiet_check_has_line_per_capture() {
+    let proxy = serve(&Arc::default(), FaultInjector::honest());
+    let url = format!("tcp://127.0.0.1:{}/", proxy.port);
+    let (same, changed) = (captures::path("rxe-v42-deleg"), Passing::new("quiet-access.pcap"));
+    fs::write(changed.name(), with_other_rights("rxe-v42-deleg")).unwrap();
+    let files = [same.to_str().unwrap(), changed.name(), "nowhere.pcap"];
+    let lines = |files: &[&str]| {
+        let output = program(&[&["check", "-q", "--server", &url][..], files].concat());
+        let text = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
+        (output.status.code(), text)
+    };
+    let (code, text) = lines(&files);
+    let [same_line, differs, refused] = &text[..] else { panic!("{text:#?}") };
+    assert_eq!(code, Some(2));
+    assert!(same_line.starts_with(&format!("ok          {}  ", files[0])), "{same_line}");
+    assert!(same_line.ends_with(" steps replayed, 100% of the final check"), "{same_line}");
+    assert!(differs.starts_with(&format!("DIFFERS     {}  1 step differs; ", files[1])), "{differs}");
+    assert!(differs.contains("; first: NFS 4.2 ACCESS of /"), "{differs}");
+    assert!(refused.starts_with("ERROR       nowhere.pcap  "), "{refused}");
+    // The exit code of one capture says it all, unless something differs.
+    assert_eq!(lines(&files[..1]), (Some(0), Vec::new()));
+    let (code, text) = lines(&files[1..2]);
+    assert_eq!((code, &text[..]), (Some(1), std::slice::from_ref(differs)));
+}
+
 /// A capture that cannot be replayed is named, not its compiled trace.
 #[test]
 fn error_names_capture() {

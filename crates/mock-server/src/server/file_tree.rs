@@ -27,6 +27,9 @@ pub struct MockFileTree {
     pub new_object_owner: [u32; 2],
     /// An NFSv4 attribute that the server neither supports nor returns.
     pub withheld_attribute: Option<u32>,
+    /// The domain in which the server has names for owners and groups of NFSv4; without one, they are numbers. RFC 8881
+    /// section 5.9.
+    pub owner_domain: Option<&'static str>,
     /// A name that the server rejects, like one with characters that its file system does not support.
     pub refused_name: Option<Vec<u8>>,
     /// Maximum size of a file in bytes: NFS3ERR_FBIG and NFS4ERR_FBIG beyond it.
@@ -47,6 +50,7 @@ impl Default for MockFileTree {
             io_bytes: 1 << 20,
             new_object_owner: [0; 2],
             withheld_attribute: None,
+            owner_domain: None,
             refused_name: None,
             file_bytes: LONGEST_FILE,
             counts_reads: false,

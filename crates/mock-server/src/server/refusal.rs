@@ -1,6 +1,6 @@
 //! Operations that the server refuses instead of executing them.
 
-use nfsrdma_dissectors::nfs::v4::{Args, Locker4};
+use nfsrdma_dissectors::nfs::v4::{Args, Locker4, OpenClaim4};
 
 use super::v4::state::{MockNfs4State, MockOpen};
 
@@ -18,6 +18,8 @@ pub struct MockRefusal {
     /// `true` if a refused LOCK of a new lock-owner advances only the seqid of the open-owner, as in nfs-ganesha 4.3
     /// during its grace period. RFC 7530 section 9.1.7 demands both.
     pub forgets_lock_owner: bool,
+    /// `true` if only reclaims are refused.
+    pub is_of_reclaims: bool,
     /// Number of refusals so far.
     pub refused: u64,
 }
@@ -25,7 +27,17 @@ pub struct MockRefusal {
 impl MockRefusal {
     /// Refuses an operation once, after `skip` executions.
     pub fn once(operation: &'static str, status: u32, skip: u64) -> Self {
-        Self { operation, status, skip, count: 1, forgets_lock_owner: false, refused: 0 }
+        Self { operation, status, skip, count: 1, forgets_lock_owner: false, is_of_reclaims: false, refused: 0 }
+    }
+
+    /// Returns `true` if operations of this kind are refused, according to their arguments.
+    pub(super) fn concerns(&self, args: &Args<'_>) -> bool {
+        let is_reclaim = match args {
+            Args::OPEN(args) => matches!(args.claim, OpenClaim4::Previous(_)),
+            Args::LOCK(args) => args.reclaim,
+            _ => false,
+        };
+        is_reclaim || !self.is_of_reclaims
     }
 
     /// Returns the status if this execution is refused.

@@ -18,7 +18,7 @@ use super::tolerance_rules;
 use crate::run_plan::reason::PlanReason;
 use crate::seed::SeededTree;
 use crate::trace::error::TraceError;
-use crate::trace::file_format::TraceFileType;
+use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep};
 use crate::tree::inference::TreeInferenceStepInput;
@@ -158,6 +158,12 @@ impl ExpectedFinalTree {
             at = parent;
         }
         Some(if path.is_empty() { "/".to_owned() } else { path })
+    }
+
+    /// Returns the step that created the object of a filehandle, if one did.
+    pub(super) fn creation_step(&self, file: u32) -> Option<u64> {
+        let node = self.tree.nodes().get(self.tree.find_by_handle(file)?.0 as usize)?;
+        (node.existence == TraceObjectOrigin::CREATED && node.step != 0).then_some(node.step)
     }
 
     /// Returns the size that a file must have after the steps so far, if known.

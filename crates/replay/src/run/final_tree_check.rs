@@ -17,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::expected_final_tree::{ExpectedFinalTree, MAX_PATH_NAMES};
 use super::live_values::LiveVariableValues;
+use super::missing_calls::MissingCalls;
 use super::reply_check::attribute_relations::FinalAttributeDifference;
 use super::reply_check::{FinalAttributeDifferences, ReplyChecker};
 use super::report::steps::{StepIdWithFrames, StepMismatch};
@@ -29,7 +30,7 @@ use crate::seed::v3::Nfs3Client;
 use crate::seed::v4::Nfs4Client;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::reader::ReplayTraceReader;
-use crate::tree::inferred_object::{InferredObjectId, ROOT};
+use crate::tree::inferred_object::{InferredObject, InferredObjectId, ROOT};
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::{CurrentNameBinding, ExtentContent, LatestInferredFileState};
 
@@ -78,19 +79,6 @@ impl FinalTreeCheckReport {
         };
         let compared = self.names + self.objects;
         fraction(compared, compared + self.left_out).min(fraction(self.bytes, self.written_bytes))
-    }
-}
-
-impl FinalTreeCheckReport {
-    /// Counts differences as left out: what calls changed that are missing from the capture is unknown.
-    pub(super) fn leave_out_differences(&mut self) {
-        self.left_out += std::mem::take(&mut self.differing);
-        let paths = self.mismatches.drain(..).map(|mismatch| mismatch.operation);
-        for path in paths {
-            if self.left_out_paths.len() < MAX_LEFT_OUT_PATHS && !self.left_out_paths.contains(&path) {
-                self.left_out_paths.push(path);
-            }
-        }
     }
 }
 
@@ -175,6 +163,8 @@ pub(super) struct FinalTreeCheckLiveIdentifiers<'a> {
     pub(super) values: &'a LiveVariableValues,
     /// Last values in Replies.
     pub(super) checker: &'a ReplyChecker,
+    /// Calls that the capture lacks, which may explain differences.
+    pub(super) missing_calls: Option<&'a MissingCalls>,
     /// `true` if the run signed its Calls: Linux returns owners by name then, and by number with AUTH_SYS.
     pub(super) signs_calls: bool,
     pub(super) max_duration: Duration,
@@ -635,6 +625,17 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         Ok(())
     }
 
+    /// Returns `true` if the capture lacks calls that may have changed an object: any but those that steps created
+    /// after the last of them.
+    fn may_be_changed_by_missing_call(&self, id: InferredObjectId) -> bool {
+        let Some(missing) = self.live.missing_calls.filter(|missing| !missing.is_empty()) else { return false };
+        let node = self.tree.nodes().get(id.0 as usize);
+        let is_spared = |node: &InferredObject| {
+            node.existence == TraceObjectOrigin::CREATED && missing.is_before(node.server, node.step)
+        };
+        !node.is_some_and(is_spared)
+    }
+
     fn report_difference(
         &mut self,
         object: ObjectAtPath<'_>,
@@ -643,6 +644,9 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         expected: impl ToString,
         actual: impl ToString,
     ) {
+        if self.may_be_changed_by_missing_call(object.id) {
+            return self.leave_out(1, object.path);
+        }
         self.report.differing += 1;
         if self.report.mismatches.len() >= self.live.max_shown_mismatches {
             // Differences of files are shown rather than those of attributes to earlier ones.

@@ -107,6 +107,10 @@ struct OwnerSeqid {
     seqid: u32,
     /// Status of the operation that had it.
     status: Nfsstat4,
+    /// Last seqid of an operation that succeeded, which the server has certainly counted.
+    accepted: u32,
+    /// `true` if the server has not counted errors, so that the seqid is a guess.
+    is_rewound: bool,
     /// `true` if a later call was given up: it is unknown whether the server has counted its seqid.
     is_doubtful: bool,
 }
@@ -362,15 +366,20 @@ impl LiveVariableValues {
     pub(super) fn update_owner_seqid(&mut self, is_lock: bool, owner: u32, seqid: u32, status: u32) {
         let status = Nfsstat4(status);
         if advances_seqid(status) {
-            let owner = self.real_owner(owner);
-            self.owner_seqids.insert((is_lock, owner), OwnerSeqid { seqid, status, is_doubtful: false });
+            let key = (is_lock, self.real_owner(owner));
+            let before = self.owner_seqids.get(&key).map_or(seqid.wrapping_sub(1), |last| last.accepted);
+            let accepted = if status == Nfsstat4::NFS4_OK { seqid } else { before };
+            let last = OwnerSeqid { seqid, status, accepted, is_rewound: false, is_doubtful: false };
+            self.owner_seqids.insert(key, last);
         }
     }
 
     /// Records that a call with these seqids was given up.
     pub(super) fn mark_owners_doubtful(&mut self, seqids: &[(bool, u32, u32, u32)]) {
         for (is_lock, owner, _, seqid) in seqids {
-            let last = OwnerSeqid { seqid: seqid.wrapping_sub(1), status: Nfsstat4::NFS4_OK, is_doubtful: true };
+            let before = seqid.wrapping_sub(1);
+            let (status, accepted) = (Nfsstat4::NFS4_OK, before);
+            let last = OwnerSeqid { seqid: before, status, accepted, is_rewound: false, is_doubtful: true };
             let owner = self.real_owner(*owner);
             self.owner_seqids.entry((*is_lock, owner)).or_insert(last).is_doubtful = true;
         }
@@ -389,6 +398,38 @@ impl LiveVariableValues {
             error = error.or(Some(last.status).filter(|status| *status != Nfsstat4::NFS4_OK));
         }
         error
+    }
+
+    /// Takes back the seqid of an owner of an operation to the last that the server may have counted, if it does not
+    /// count errors: the first error after the last success, which nfs-ganesha 4.3 counts when it makes a lock-owner,
+    /// and then that success. Returns `false` if there is none left, and otherwise `true` and whether it is the first attempt.
+    pub(super) fn rewind_seqid(&mut self, operation: u32, seqids: &[(bool, u32, u32, u32)]) -> (bool, bool) {
+        let keys =
+            seqids.iter().filter(|(_, _, at, _)| *at == operation).map(|(is_lock, owner, ..)| (*is_lock, *owner));
+        let keys = keys.map(|(is_lock, owner)| (is_lock, self.real_owner(owner)));
+        let is_behind = |key: &(bool, u32)| {
+            self.owner_seqids.get(key).is_some_and(|last| !last.is_doubtful && last.seqid != last.accepted)
+        };
+        // The open-owner only if there is no lock-owner with an error.
+        let Some(key) = keys.filter(is_behind).max() else { return (false, false) };
+        let is_first = seqids.iter().all(|(is_lock, owner, ..)| {
+            self.owner_seqids.get(&(*is_lock, self.real_owner(*owner))).is_none_or(|last| !last.is_rewound)
+        });
+        let Some(last) = self.owner_seqids.get_mut(&key) else { return (false, false) };
+        let first_error = last.accepted.wrapping_add(1);
+        last.seqid = if last.seqid == first_error { last.accepted } else { first_error };
+        last.is_rewound = true;
+        (true, is_first)
+    }
+
+    /// Makes the seqids of owners begin with 1 again.
+    pub(super) fn forget_owner_seqids(&mut self, owners: [Option<(u32, u32)>; 2]) {
+        for (is_lock, owner) in [false, true].into_iter().zip(owners) {
+            if let Some((owner, _)) = owner {
+                let key = (is_lock, self.real_owner(owner));
+                self.owner_seqids.remove(&key);
+            }
+        }
     }
 
     fn owner_seqid(&mut self, is_lock: bool, slot: &SubstitutableMessageSlot, captured: &[u8]) -> u32 {
@@ -582,6 +623,26 @@ mod tests {
         assert_eq!(values.uncounted_error(1, &lock(1)), None, "not the next one");
         values.mark_owners_doubtful(&lock(2));
         assert_eq!(values.uncounted_error(1, &lock(2)), None, "a call was given up");
+    }
+
+    /// RFC 7530 section 9.1.7: of 24 errors, nfs-ganesha 4.3 counts the first or none.
+    #[test]
+    fn rewound_seqid_is_that_of_first_error() {
+        let mut values = LiveVariableValues::new("t");
+        let lock = |seqid| [(false, 1, 1, 50 + seqid), (true, 2, 1, seqid)];
+        (0..25).for_each(|seqid| {
+            let status = if seqid == 0 { 0 } else { 10_013 };
+            values.update_owner_seqid(false, 1, 50 + seqid, status);
+            values.update_owner_seqid(true, 2, seqid, status);
+        });
+        assert_eq!(values.uncounted_error(1, &lock(25)), Some(Nfsstat4::NFS4ERR_GRACE));
+        assert_eq!(values.rewind_seqid(1, &lock(25)), (true, true));
+        assert_eq!([values.next_seqid((false, 1)), values.next_seqid((true, 2))], [75, 2]);
+        assert_eq!(values.rewind_seqid(1, &lock(2)), (true, false));
+        assert_eq!([values.next_seqid((false, 1)), values.next_seqid((true, 2))], [75, 1]);
+        values.update_owner_seqid(true, 2, 1, 0);
+        values.update_owner_seqid(false, 1, 75, 0);
+        assert_eq!(values.rewind_seqid(1, &lock(2)), (false, false), "both are settled");
     }
 
     #[test]

@@ -3,17 +3,20 @@
 //!
 //! A client that counts its XIDs up leaves a gap in those of the connection. The sequence IDs of a slot count up by one
 //! in any client (RFC 8881 section 2.10.6.1). What a missing call changed is unknown: later replies of the capture show
-//! a state that the run does not have. Differences that a change of state explains are then not compared.
+//! a state that the run does not have. Differences that a change of state explains are then not compared, except those
+//! of content and attributes of objects that were created after the last gap: no call from before can name them.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
+use nfsrdma_dissectors::nfs::v4::Operation;
 use rustc_hash::FxHashMap;
 
+use super::call_operations_and_files::CallOperationsAndFiles;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
-use crate::trace::step::{MessageCaptureCompleteness, NONE, TraceStep};
+use crate::trace::step::{MessageCaptureCompleteness, NONE, TraceSlotValueKind, TraceStep};
 
 /// Maximum number of separate ranges of numbers; with more, a client does not count up.
 const MAX_RANGES: usize = 4096;
@@ -86,6 +89,13 @@ impl Counter {
         missing.map(i64::unsigned_abs).sum()
     }
 
+    /// Returns the latest time at which a call with a missing number may have been sent; `None` without a gap.
+    fn last_gap_ns(&self) -> Option<u64> {
+        let ends = self.ranges.values().map(|range| range.times[1]);
+        let starts = self.ranges.values().skip(1).map(|range| range.times[0]);
+        ends.zip(starts).map(|(end, start)| end.max(start)).max()
+    }
+
     /// Returns the earliest time at which a call with a missing number may have been sent.
     fn first_gap_ns(&self) -> Option<u64> {
         if !self.is_consecutive() {
@@ -102,6 +112,11 @@ impl Counter {
 pub struct MissingCalls {
     /// The earliest time at which one may have been executed.
     first_ns: FxHashMap<u32, u64>,
+    /// The latest time at which one may have been sent; the end of time if that is unknown, because a client does not
+    /// count up.
+    last_ns: FxHashMap<u32, u64>,
+    /// The last step that was sent by then.
+    last_steps: FxHashMap<u32, u64>,
     /// How many are missing at least: those of a connection may also be those of a slot.
     count: u64,
     /// The first step that may depend on one.
@@ -137,7 +152,8 @@ impl MissingCalls {
                     xid.is_none_or(|xid| !is_before(network, xid) && !is_before(host, xid.swap_bytes()))
                 };
                 if xids.get(&connection).is_some_and(is_in_run) {
-                    missing.add(caller.server, step.origin.time_ns);
+                    let end_ns = step.origin.time_ns.saturating_add(step.origin.latency_ns);
+                    missing.add(caller.server, [step.origin.time_ns, end_ns]);
                     counts.entry(caller.server).or_default()[0] += 1;
                 }
                 return;
@@ -167,9 +183,14 @@ impl MissingCalls {
         let of_xids = xids.iter().flat_map(|((server, _), both)| both.iter().map(|counter| (*server, counter, 1)));
         let of_slots = slots.iter().map(|((server, ..), counter)| (*server, counter, 2));
         for (server, counter, kind) in of_xids.chain(of_slots) {
-            if let Some(time_ns) = counter.first_gap_ns() {
-                missing.add(server, time_ns);
+            if let Some(first_ns) = counter.first_gap_ns() {
+                missing.add(server, [first_ns, counter.last_gap_ns().unwrap_or(u64::MAX)]);
                 counts.entry(server).or_default()[kind] += counter.missing_count();
+            }
+        }
+        for ((server, _), both) in &xids {
+            if !both.iter().any(Counter::is_consecutive) {
+                missing.last_ns.insert(*server, u64::MAX);
             }
         }
         missing.count = counts.values().filter_map(|counts| counts.iter().max()).sum();
@@ -178,15 +199,22 @@ impl MissingCalls {
                 if missing.is_before_end(step) {
                     missing.first_step = missing.first_step.min(step.origin.id);
                 }
+                let server = step.caller.server;
+                if missing.last_ns.get(&server).is_some_and(|last_ns| step.origin.time_ns <= *last_ns) {
+                    let last = missing.last_steps.entry(server).or_default();
+                    *last = step.origin.id.max(*last);
+                }
             })?;
             trace.rewind();
         }
         Ok(missing)
     }
 
-    fn add(&mut self, server: u32, time_ns: u64) {
-        let first = self.first_ns.entry(server).or_insert(time_ns);
-        *first = time_ns.min(*first);
+    fn add(&mut self, server: u32, [first_ns, last_ns]: [u64; 2]) {
+        let first = self.first_ns.entry(server).or_insert(first_ns);
+        *first = first_ns.min(*first);
+        let last = self.last_ns.entry(server).or_default();
+        *last = last_ns.max(*last);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -204,9 +232,26 @@ impl MissingCalls {
         self.first_ns.get(&step.caller.server).is_some_and(|first_ns| *first_ns <= end_ns)
     }
 
-    /// Returns `true` if missing calls may explain these differences of a step.
-    pub(super) fn explain(&self, step: &TraceStep<'_>, differences: &[Difference]) -> bool {
-        self.is_before_end(step) && differences.iter().all(depends_on_state)
+    /// Returns `true` if missing calls may explain these differences of a step. `creation_of` is the step that created
+    /// the object of a filehandle, if one of the trace did.
+    pub(super) fn explain(
+        &self,
+        step: &TraceStep<'_>,
+        parts: &CallOperationsAndFiles,
+        differences: &[Difference],
+        creation_of: &dyn Fn(u32) -> Option<u64>,
+    ) -> bool {
+        let is_spared = |difference: &Difference| {
+            let creation = read_file(step, parts, difference).and_then(creation_of);
+            creation.is_some_and(|creation| self.is_before(step.caller.server, creation))
+        };
+        self.is_before_end(step)
+            && differences.iter().all(|difference| depends_on_state(difference) && !is_spared(difference))
+    }
+
+    /// Returns `true` if all missing calls were sent before a step of the trace.
+    pub(super) fn is_before(&self, server: u32, step: u64) -> bool {
+        self.last_ns.get(&server) != Some(&u64::MAX) && self.last_steps.get(&server).is_none_or(|last| *last < step)
     }
 
     /// Returns `true` if missing calls may explain a difference that was only detected after its step.
@@ -216,77 +261,231 @@ impl MissingCalls {
     }
 }
 
+/// Returns the variable of the file whose content or attributes an operation has read that differ.
+fn read_file(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, difference: &Difference) -> Option<u32> {
+    if !matches!(difference.kind, DifferenceKind::Data | DifferenceKind::Result) {
+        return None;
+    }
+    if parts.operations.is_empty() {
+        let is_data = difference.kind == DifferenceKind::Data;
+        return step.call.variable(TraceSlotValueKind::FILEHANDLE).filter(|_| is_data);
+    }
+    let at = difference.section.checked_sub(1)?;
+    let reads = matches!(*parts.operations.get(at)?, Operation::READ | Operation::READ_PLUS | Operation::GETATTR);
+    parts.files.get(at).copied().filter(|_| reads)
+}
+
 /// Returns the XID of a step.
 fn xid(step: &TraceStep<'_>) -> Option<u32> {
     let head = if step.call.head.0.is_empty() { step.reply.head.0 } else { step.call.head.0 };
     Some(u32::from_be_bytes(head.get(..4)?.try_into().ok()?))
 }
 
-/// Returns `true` if files, opens, locks or clients in another state explain a difference. RFC 8881 section 15.1.
+/// Returns `true` if files, opens, locks or clients in another state explain a difference. What the live server answers
+/// must follow from its state: a recorded status that another state explains does not explain every other one.
 fn depends_on_state(difference: &Difference) -> bool {
+    let [recorded, live] = [&difference.a, &difference.b].map(|side| side.value.as_deref());
+    match (difference.kind, live) {
+        (DifferenceKind::Status, Some(live)) => {
+            is_of_state(live) || is_success(live) && recorded.is_none_or(is_of_state)
+        }
+        (DifferenceKind::Status, None) => recorded.is_none_or(is_of_state),
+        _ => true,
+    }
+}
+
+fn is_success(status: &str) -> bool {
+    status.ends_with("_OK") || status.ends_with("_GRANTED")
+}
+
+/// Returns `true` if a status may follow from what earlier calls have done to files, opens, locks, delegations, layouts
+/// or clients. RFC 8881 section 15.1, RFC 7530 section 13.1, RFC 7862 section 11.1, RFC 8276 section 8.5.1, RFC 1813
+/// sections 2.6, 5.1.5 and 6.1.4.
+///
+/// Others follow from the call itself, from the slots and seqids, which the run counts itself, from the configuration or
+/// from a fault of the server.
+fn is_of_state(status: &str) -> bool {
     const STATUSES: &[&str] = &[
+        "ACCES",
         "ACCESS",
-        "ADMIN_REVOKED",
+        "BADLAYOUT",
         "BADSESSION",
         "BAD_COOKIE",
-        "BAD_SEQID",
         "BAD_STATEID",
-        "CLID_INUSE",
         "CLIENTID_BUSY",
+        "CLID_INUSE",
         "COMPLETE_ALREADY",
+        "DEADLOCK",
+        "DELEG_ALREADY_WANTED",
         "DELEG_REVOKED",
         "DENIED",
         "DQUOT",
         "EXIST",
         "EXPIRED",
+        // COPY to the end of its source.
         "FBIG",
+        // Of an object that was renamed: RFC 8881 section 4.2.3.
         "FHEXPIRED",
         "FILE_OPEN",
+        // Until the client sends RECLAIM_COMPLETE: RFC 8881 section 18.51.3.
         "GRACE",
         "INVAL",
         "ISDIR",
         "LOCKED",
         "LOCKS_HELD",
+        // An upgrade of a lock that the owner has.
+        "LOCK_NOTSUPP",
         "LOCK_RANGE",
         "MLINK",
         "NOENT",
-        "NOFILEHANDLE",
         "NOSPC",
         "NOTDIR",
         "NOTEMPTY",
         "NOT_SAME",
+        // A guard of SETATTR.
+        "NOT_SYNC",
         "NOXATTR",
         "NO_GRACE",
         "NXIO",
         "OLD_STATEID",
         "OPENMODE",
         "PERM",
+        "PNFS_NO_LAYOUT",
+        "RECALLCONFLICT",
         "RECLAIM_BAD",
         "RECLAIM_CONFLICT",
-        "RESTOREFH",
+        "RETURNCONFLICT",
         "SAME",
-        "SEQ_MISORDERED",
         "SHARE_DENIED",
         "STALE",
         "STALE_CLIENTID",
         "STALE_STATEID",
         "SYMLINK",
+        // A directory entry that is longer than the reply may be.
+        "TOOSMALL",
         "WRONG_TYPE",
     ];
-    let is_of_state = |value: &str| {
-        let name = value.split_once("ERR_").map_or(value, |(_, name)| name);
-        STATUSES.contains(&name)
-    };
-    let values = [&difference.a, &difference.b].map(|side| side.value.as_deref());
-    match difference.kind {
-        DifferenceKind::Status => values.into_iter().flatten().any(is_of_state),
-        _ => true,
+    const LOCK_STATUSES: &[&str] = &["BLOCKED", "DEADLCK", "DENIED", "STALE_FH"];
+    match status.split_once("ERR_") {
+        Some((_, name)) => STATUSES.contains(&name),
+        None => {
+            let name = status.strip_prefix("NLM4_").or(status.strip_prefix("LCK_"));
+            name.is_some_and(|name| LOCK_STATUSES.contains(&name))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use nfsrdma_analysis::comparison::difference::DifferenceSideValue;
+    use nfsrdma_dissectors::nfs::v4::Nfsstat4;
+
     use super::*;
+
+    fn explains(recorded: &str, live: &str) -> bool {
+        let [a, b] = [recorded, live]
+            .map(|value| DifferenceSideValue { value: Some(value.to_owned()), ..DifferenceSideValue::default() });
+        let (operation, path) = ("NFS 4.2 OPEN".to_owned(), "OPEN.status".to_owned());
+        depends_on_state(&Difference {
+            kind: DifferenceKind::Status,
+            operation,
+            path,
+            section: 1,
+            field: "",
+            count: 1,
+            a,
+            b,
+        })
+    }
+
+    /// RFC 8881 section 15.1.1: the server has failed, or says that the call is malformed, whatever the state is.
+    #[test]
+    fn state_explains_no_server_fault() {
+        for recorded in ["NFS4_OK", "NFS4ERR_NOENT", "NFS4ERR_EXIST", "NFS4ERR_SHARE_DENIED"] {
+            for live in ["NFS4ERR_SERVERFAULT", "NFS4ERR_BADXDR", "NFS4ERR_IO", "NFS4ERR_NOTSUPP", "NFS4ERR_ROFS"] {
+                assert!(!explains(recorded, live), "{recorded}, {live}");
+            }
+        }
+        assert!(!explains("NFS4ERR_SERVERFAULT", "NFS4_OK"));
+        assert!(explains("NFS4ERR_SERVERFAULT", "NFS4ERR_NOENT"), "the fault came after the name was found");
+        for [recorded, live] in [
+            ["NFS4_OK", "NFS4ERR_NOENT"],
+            ["NFS4ERR_EXIST", "NFS4_OK"],
+            ["NFS3_OK", "NFS3ERR_ACCES"],
+            ["NFS3ERR_NOT_SYNC", "NFS3_OK"],
+            ["NLM4_GRANTED", "NLM4_DENIED"],
+            ["NLM4_DENIED", "NLM4_GRANTED"],
+            ["MNT3_OK", "MNT3ERR_NOENT"],
+        ] {
+            assert!(explains(recorded, live), "{recorded}, {live}");
+        }
+    }
+
+    /// Each status of RFC 8881 section 15.1, of RFC 7862 section 11.1 and of RFC 8276 section 8.5.1.
+    #[test]
+    fn every_status_is_of_state_or_not() {
+        let of_state = [
+            "ACCESS",
+            "BADLAYOUT",
+            "BADSESSION",
+            "BAD_COOKIE",
+            "BAD_STATEID",
+            "CLIENTID_BUSY",
+            "CLID_INUSE",
+            "COMPLETE_ALREADY",
+            "DEADLOCK",
+            "DELEG_ALREADY_WANTED",
+            "DELEG_REVOKED",
+            "DENIED",
+            "DQUOT",
+            "EXIST",
+            "EXPIRED",
+            "FBIG",
+            "FHEXPIRED",
+            "FILE_OPEN",
+            "GRACE",
+            "INVAL",
+            "ISDIR",
+            "LOCKED",
+            "LOCKS_HELD",
+            "LOCK_NOTSUPP",
+            "LOCK_RANGE",
+            "MLINK",
+            "NOENT",
+            "NOSPC",
+            "NOTDIR",
+            "NOTEMPTY",
+            "NOT_SAME",
+            "NOXATTR",
+            "NO_GRACE",
+            "NXIO",
+            "OLD_STATEID",
+            "OPENMODE",
+            "PERM",
+            "PNFS_NO_LAYOUT",
+            "RECALLCONFLICT",
+            "RECLAIM_BAD",
+            "RECLAIM_CONFLICT",
+            "RETURNCONFLICT",
+            "SAME",
+            "SHARE_DENIED",
+            "STALE",
+            "STALE_CLIENTID",
+            "STALE_STATEID",
+            "SYMLINK",
+            "TOOSMALL",
+            "WRONG_TYPE",
+        ];
+        let statuses: Vec<String> =
+            (1..12_000).filter_map(|status| Nfsstat4(status).name()).map(str::to_owned).collect();
+        assert!(statuses.len() > 110, "{}", statuses.len());
+        let found: Vec<_> =
+            statuses.iter().filter(|status| is_of_state(status)).map(|status| &status["NFS4ERR_".len()..]).collect();
+        let [found, expected] = [found, of_state.to_vec()].map(|names| names.into_iter().collect::<BTreeSet<_>>());
+        assert_eq!(found, expected);
+    }
 
     fn first_gap(numbers: &[(u32, u64)]) -> Option<u64> {
         let mut counter = Counter::default();

@@ -95,7 +95,9 @@ pub(super) fn create_missing_state(
             // remaining ones would each time out as well.
             Err(problem) => {
                 result.refused_clients.push(problem.to_string());
-                result.faults.extend(problem.blame().map(|blame| (blame, problem.to_string())));
+                let failure = problem.is_server_failure().then_some(TransportErrorResponsibility::Server);
+                let blame = problem.blame().or(failure);
+                result.faults.extend(blame.map(|blame| (blame, problem.to_string())));
                 match problem {
                     FileServerClientError::Refused(..) => continue,
                     FileServerClientError::Busy(..) | FileServerClientError::Call(_) => {
@@ -126,7 +128,10 @@ pub(super) fn create_missing_state(
                         open.access & (stateid_use::LOCK | stateid_use::DELEGATION) == stateid_use::LOCK;
                 }
                 Err(problem) => {
-                    result.faults.extend(problem.blame().map(|blame| (blame, problem.to_string())));
+                    // The file is there, and can be opened.
+                    let failure = problem.is_server_failure().then_some(TransportErrorResponsibility::Server);
+                    let blame = problem.blame().or(failure);
+                    result.faults.extend(blame.map(|blame| (blame, problem.to_string())));
                     result.refused.push((open.variable, problem.to_string()));
                 }
             }

@@ -201,6 +201,7 @@ pub(super) enum SessionBindError {
     /// The server does not know the session any more.
     UnknownSession,
     Delayed,
+    Status(Nfsstat4),
     /// Message for the report.
     Refused(String),
 }
@@ -237,7 +238,7 @@ pub(super) fn decode_bind_reply(
         Some(Ok(results)) => match results.status() {
             Nfsstat4::NFS4ERR_BADSESSION | Nfsstat4::NFS4ERR_DEADSESSION => Err(SessionBindError::UnknownSession),
             Nfsstat4::NFS4ERR_DELAY => Err(SessionBindError::Delayed),
-            status => Err(refusal(&status.to_string())),
+            status => Err(SessionBindError::Status(status)),
         },
         _ => Err(refusal("no result")),
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
+use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_rpc::{ReceivedMessageDiscardReason, TransportErrorResponsibility};
 
 use super::final_tree_check::FinalTreeCheckReport;
@@ -14,6 +15,7 @@ use super::issue_delay_histogram::IssueDelayHistogram;
 use super::recovery;
 use super::step_outcome::FinalStepState;
 use super::trace_recording::RunRecordingTotals;
+use crate::nfs4::remedy::{blames_client, can_have};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::FileUserAndGroup;
 pub use steps::{
@@ -128,6 +130,20 @@ impl ReplayProtocolErrors {
             TransportErrorResponsibility::Program => self.add_own(error),
             TransportErrorResponsibility::Server => self.count_violation(error),
             TransportErrorResponsibility::Unreachable => {}
+        }
+    }
+
+    /// Adds the status of one of the run's own calls that failed, if the server has failed or broken the protocol, or
+    /// says that this program has. `what` names the call.
+    pub(super) fn add_own_status(&mut self, what: &str, (minor, operation): (u32, Operation), status: Nfsstat4) {
+        if blames_client(status) && !can_have(minor, Some(operation), status) {
+            self.count_violation(format!(
+                "{status} to {what}, which cannot have it (RFC 7530 section 13.4, RFC 8881 section 15.4)"
+            ));
+        } else if blames_client(status) && self.violations.is_empty() {
+            self.add_own(format!("{what}: {status}"));
+        } else if matches!(status, Nfsstat4::NFS4ERR_SERVERFAULT | Nfsstat4::NFS4ERR_IO) {
+            self.count_violation(format!("{status} to {what}, for which the capture shows that it can succeed"));
         }
     }
 

@@ -81,6 +81,12 @@ impl FileServerClientError {
         self.blame() == Some(TransportErrorResponsibility::Program)
     }
 
+    /// Returns `true` if the server did not refuse the operation, but failed. RFC 1813 section 2.6, RFC 8881 sections
+    /// 15.1.1.6 and 15.1.4.6.
+    pub(crate) fn is_server_failure(&self) -> bool {
+        matches!(self.status(), Some(Nfsstat4::NFS4ERR_SERVERFAULT | Nfsstat4::NFS4ERR_IO))
+    }
+
     /// Returns the status with which the server refused the operation, if the operation can have it.
     pub(crate) fn status(&self) -> Option<Nfsstat4> {
         match self {

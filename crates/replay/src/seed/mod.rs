@@ -206,7 +206,7 @@ fn list_directories<'d>(
         match files.list_names(directory, &mut add) {
             Ok(()) if count <= max_names => drop(names_by_directory.insert(directory.clone(), names)),
             Ok(()) => break,
-            Err(problem) if problem.blame().is_some() => return Err(problem),
+            Err(problem) if problem.blame().is_some() || problem.is_server_failure() => return Err(problem),
             Err(FileServerClientError::Refused(operation, reason)) => {
                 if refusals.len() < MAX_REPORTED_REFUSALS {
                     refusals.push(format!("names of a directory before the first step: {operation}: {reason}"));

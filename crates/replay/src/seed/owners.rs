@@ -26,6 +26,12 @@ pub(super) fn set_owners<'o>(
     Ok((unset.objects > 0).then(|| format!("owner of {} objects: {reason}", unset.objects)))
 }
 
+/// Returns `true` if the server refuses an owner as it may. If it fails or the protocol is broken, other owners would
+/// find the same.
+fn is_refusal(error: &FileServerClientError) -> bool {
+    error.blame().is_none() && !error.is_server_failure()
+}
+
 #[derive(Default)]
 pub(super) struct RefusedFileOwners<'o> {
     /// Refused owners and groups. Each is refused for all objects, so that an owner of the captured server has one on
@@ -52,13 +58,14 @@ impl<'o> RefusedFileOwners<'o> {
         match (accepted_owner, accepted_group) {
             (None, None) => Ok(false),
             (Some(_), Some(_)) => match files.set_owners(live, accepted_owner, accepted_group) {
-                Err(FileServerClientError::Refused(..)) => {
+                Err(error) if is_refusal(&error) => {
                     let is_owner_set = self.set_both(files, live, accepted_owner, None)?;
                     Ok(self.set_both(files, live, None, accepted_group)? && is_owner_set && is_whole)
                 }
                 result => result.map(|()| is_whole),
             },
             _ => match files.set_owners(live, accepted_owner, accepted_group) {
+                Err(error) if !is_refusal(&error) => Err(error),
                 Err(FileServerClientError::Refused(operation, reason)) => {
                     let name = accepted_owner.or(accepted_group).unwrap_or_default();
                     self.reason.get_or_insert_with(|| {

@@ -74,7 +74,12 @@ pub(super) fn get(
     requested: &Bitmap4<'_>,
 ) -> Result<(Vec<u32>, Vec<u8>), MockNfsError> {
     let node = tree.node(id)?;
-    let (handle, strings) = (filehandle::handle(id), [node.uid, node.gid].map(|number| number.to_string()));
+    let owner = |number: u32| match (tree.owner_domain, number) {
+        (None, _) => number.to_string(),
+        (Some(domain), 0) => format!("root@{domain}"),
+        (Some(domain), _) => format!("user{number}@{domain}"),
+    };
+    let (handle, strings) = (filehandle::handle(id), [node.uid, node.gid].map(owner));
     let is_returned = |bit: &u32| tree.withheld_attribute != Some(*bit);
     let is_supported = |bit: &u32| {
         matches!(*bit, Attributes::TIME_ACCESS_SET | Attributes::TIME_MODIFY_SET)

@@ -70,7 +70,8 @@ pub(super) fn call(
             count += 1;
             let operation = args.number();
             compound.body.word(operation.0);
-            if let Some(refused) = server.refused_status(operation.name()) {
+            let may_refuse = server.refusal.as_ref().is_some_and(|refusal| refusal.concerns(&args));
+            if let Some(refused) = server.refused_status(operation.name().filter(|_| may_refuse)) {
                 if let (0, Some(refusal)) = (minor, &server.refusal) {
                     refusal.count_seqids(&args, &mut server.state);
                 }

@@ -69,11 +69,6 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
     }
 
-    /// Returns `true` if the capture lacks calls that may explain differences.
-    pub(super) fn has_missing_calls(&mut self) -> bool {
-        !self.context.options.strict && !self.verification.missing_calls(self.contents).is_empty()
-    }
-
     /// Binds the values of a queued Reply, if that is not done yet.
     fn bind_deferred(
         &mut self,

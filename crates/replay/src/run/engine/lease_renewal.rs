@@ -144,7 +144,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let renewals = &mut self.connections.leases.renewals;
         let Some(at) = renewals.iter().position(|renewal| renewal.tag == reply.tag) else { return };
         let renewal = renewals.swap_remove(at);
-        let status = RecoveryReply::of(reply.cursor()).map(|reply| reply.status());
+        let (status, failed) = match RecoveryReply::of(reply.cursor()) {
+            Some(reply) => (Some(reply.status()), reply.operation),
+            None => (None, Operation::ILLEGAL),
+        };
         if let Some(slot) = renewal.slot {
             match status {
                 Some(status) => self.free_slot(slot, status == Nfsstat4::NFS4_OK),
@@ -155,6 +158,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !status
             .is_some_and(|status| matches!(remedy(Some(operation), status), Remedy::NewClient | Remedy::NewSession))
         {
+            if let Some(status) = status {
+                // SEQUENCE has the same statuses in all minor versions.
+                let minor = u32::from(renewal.slot.is_some());
+                self.report.protocol.add_own_status(&format!("{operation} for the lease"), (minor, failed), status);
+            }
             return;
         }
         let id = renewal.slot.and_then(|(session, _)| self.call_builder.values.identifier(session));

@@ -531,7 +531,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.connections.stalled_since = None;
         let Some(call) = reclaim.calls.front().copied() else { return };
         let Some(reply) = RecoveryReply::of(reply.cursor()) else {
-            return self.abandon_recovery(&reclaim, &format!("{}: its reply cannot be read", call.name()));
+            let (blame, reason) = RecoveryReply::failure(reply.cursor());
+            let reason = format!("{}: {reason}", call.name());
+            self.report.protocol.add_fault(blame, reason.clone());
+            return self.abandon_recovery(&reclaim, &reason);
         };
         self.call_builder.count_recovery_sequences(&mut reclaim, call, &reply);
         let status = reply.status();
@@ -584,26 +587,62 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 reclaim.calls.pop_front();
             }
             _ if reclaim.is_return => {
+                self.add_own_status(reclaim.client, call, (reply.operation, status));
                 if let RecoveryCall::ReturnHeldDelegation(other, _) = call {
                     self.call_builder.client_state.delegations.remove(&other);
                 }
                 reclaim.calls.pop_front();
                 self.report.add_refusal(format!("delegation not returned: {status}"));
             }
+            // The server has lost the seqids of all owners, and takes any next ones: RFC 7530 section 9.1.9.
+            Nfsstat4::NFS4ERR_BAD_SEQID if reclaim.seqids.iter().any(Option::is_some) => {
+                self.report.protocol.count_violation(format!(
+                    "{status} to {}: its seqids follow those of the calls before, and a server that has restarted \
+                     knows no others (RFC 7530 sections 9.1.7 and 9.1.9)",
+                    call.name()
+                ));
+                // It may insist on those of a new owner, which begin with 1.
+                let is_repeated = reclaim.seqids.iter().flatten().all(|(_, seqid)| *seqid == 1);
+                if is_repeated {
+                    self.drop_unreclaimed(&mut reclaim, call, status);
+                } else {
+                    self.call_builder.values.forget_owner_seqids(reclaim.seqids);
+                }
+            }
             _ => {
-                let reason = format!("{}: {status}", call.name());
-                reclaim.calls.pop_front();
-                let dropped = match call {
-                    RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => self.call_builder.drop_open(open),
-                    RecoveryCall::Lock(lock, _) => self.call_builder.drop_lock(lock),
-                    call if call.is_delegation_return() => 0,
-                    _ => return self.abandon_recovery(&reclaim, &reason),
-                };
-                self.report.recovery.not_reclaimed += dropped;
-                (0..dropped).for_each(|_| self.report.add_refusal(reason.clone()));
+                self.add_own_status(reclaim.client, call, (reply.operation, status));
+                if let Some(reason) = self.drop_unreclaimed(&mut reclaim, call, status) {
+                    return self.abandon_recovery(&reclaim, &reason);
+                }
             }
         }
         self.connections.reclaim = Some(reclaim);
+    }
+
+    /// Adds the status of a failed call of a recovery, if a side has failed or broken the protocol.
+    fn add_own_status(&mut self, client: Clientid4, call: RecoveryCall, (operation, status): (Operation, Nfsstat4)) {
+        let minor = self.call_builder.client_state.clients.get(&client).map_or(0, |client| client.minor_version);
+        self.report.protocol.add_own_status(call.name(), (minor, operation), status);
+    }
+
+    /// Drops the state of a call that could not be reclaimed. Returns the reason if the recovery cannot continue.
+    fn drop_unreclaimed(
+        &mut self,
+        reclaim: &mut ClientReclaim,
+        call: RecoveryCall,
+        status: Nfsstat4,
+    ) -> Option<String> {
+        let reason = format!("{}: {status}", call.name());
+        reclaim.calls.pop_front();
+        let dropped = match call {
+            RecoveryCall::Open(open) | RecoveryCall::OpenConfirm(open, _) => self.call_builder.drop_open(open),
+            RecoveryCall::Lock(lock, _) => self.call_builder.drop_lock(lock),
+            call if call.is_delegation_return() => 0,
+            _ => return Some(reason),
+        };
+        self.report.recovery.not_reclaimed += dropped;
+        (0..dropped).for_each(|_| self.report.add_refusal(reason.clone()));
+        None
     }
 
     /// Gives up the recovery of a client; all its state is lost.

@@ -344,6 +344,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !is_done_twice && self.needs_recovery(entry, step, reply.connection, &outcome, || recorded.last_status()) {
             return Ok(StepReplyDisposition::Retry);
         }
+        if self.has_uncounted_error(entry, &outcome, || recorded.last_status()) {
+            return Ok(StepReplyDisposition::Retry);
+        }
         // NFSv3 has the same numbers. RFC 1813 section 2.6, RFC 8881 section 15.1.4.
         if let Some(status @ (Nfsstat4::NFS4ERR_NOSPC | Nfsstat4::NFS4ERR_ROFS | Nfsstat4::NFS4ERR_DQUOT)) =
             outcome.last_status().map(Nfsstat4)
@@ -384,6 +387,17 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
         if entry.rewrites.is_substituted {
+            let failed = outcome.statuses.len().saturating_sub(1);
+            if let Some((status, operation)) = outcome.last_status().zip(entry.description.operations.get(failed))
+                && status != 0
+                && recorded.is_success()
+            {
+                // DELEGRETURN is sent as CLOSE.
+                let operation = if *operation == Operation::DELEGRETURN { Operation::CLOSE } else { *operation };
+                let what = format!("{operation} in place of {}", entry.description.title());
+                let minor = step.procedure.minor_version;
+                self.report.protocol.add_own_status(&what, (minor, operation), Nfsstat4(status));
+            }
             self.call_builder.substitute_closed(step);
             return Ok(StepReplyDisposition::Finished(StepOutcome::Skipped(NO_DELEGATION_REASON.into())));
         }
@@ -417,23 +431,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_false_error = matches!(fault, Some(SEQ_MISORDERED))
             && entry.resend.count == 0
             && entry.call.counts.slot.is_some_and(|slot| self.call_builder.values.is_slot_certain(slot));
-        let last_operation = outcome.statuses.len().saturating_sub(1) as u32;
-        let uncounted_error = self.call_builder.values.uncounted_error(last_operation, &entry.call.counts.seqids);
-        if fault.is_some()
-            && fault == Nfsstat4::NFS4ERR_BAD_SEQID.name()
-            && entry.resend.count == 0
-            && !has_recorded_fault
-            && let Some(error) = uncounted_error
-        {
-            self.report.protocol.count_violation(format!(
-                "{} to {}: its seqids follow those of the calls before, but the server has not counted one that \
-                 it answered with {error} (RFC 7530 section 9.1.7)",
-                Nfsstat4::NFS4ERR_BAD_SEQID,
-                entry.description.title()
-            ));
-            // Later errors may follow from this one.
-            self.call_builder.values.mark_owners_doubtful(&entry.call.counts.seqids);
-        } else if let Some((fault, false)) = error.filter(|_| !has_recorded_fault) {
+        if let Some((fault, false)) = error.filter(|_| !has_recorded_fault) {
             self.report.protocol.count_violation(format!(
                 "{fault} to {}, which cannot have it (RFC 7530 section 13.4, RFC 8881 section 15.4)",
                 entry.description.title()
@@ -461,6 +459,39 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             has_delayed_entry: has_recorded_delayed_entry,
             ..UncheckedLiveReplyFacts::default()
         }))
+    }
+
+    /// Returns `true` if the server answers NFS4ERR_BAD_SEQID because it has not counted an error, and the step is to
+    /// be sent again with a seqid that it may expect. RFC 7530 section 9.1.7.
+    fn has_uncounted_error(
+        &mut self,
+        entry: &StepWindowEntry,
+        outcome: &ReplyStatusesAndSessionGrants,
+        recorded_status: impl FnOnce() -> Option<u32>,
+    ) -> bool {
+        const BAD_SEQID: Nfsstat4 = Nfsstat4::NFS4ERR_BAD_SEQID;
+        if outcome.last_status() != Some(BAD_SEQID.0)
+            || entry.resend.count > 0
+            || recorded_status() == Some(BAD_SEQID.0)
+        {
+            return false;
+        }
+        let operation = outcome.statuses.len().saturating_sub(1) as u32;
+        let (values, seqids) = (&mut self.call_builder.values, &entry.call.counts.seqids);
+        let Some(error) = values.uncounted_error(operation, seqids) else { return false };
+        let (is_rewound, is_first) = values.rewind_seqid(operation, seqids);
+        if !is_rewound {
+            // Later errors may follow from this one.
+            values.mark_owners_doubtful(seqids);
+        }
+        if is_first {
+            self.report.protocol.count_violation(format!(
+                "{BAD_SEQID} to {}: its seqids follow those of the calls before, but the server has not counted one \
+                 that it answered with {error} (RFC 7530 section 9.1.7)",
+                entry.description.title()
+            ));
+        }
+        is_rewound
     }
 
     /// Reports once that the export is read-only, full, or over quota.

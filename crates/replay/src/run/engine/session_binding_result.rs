@@ -3,6 +3,7 @@
 use std::io::{Read, Seek};
 use std::time::Instant;
 
+use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_rpc::{CallTag, TransportReply};
 
 use super::super::recovery::{self, MAX_RESENDS, SessionBindError};
@@ -46,6 +47,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             Err(SessionBindError::Delayed) => {
                 line.refuse_binding(session);
                 self.report.add_refusal("BIND_CONN_TO_SESSION: NFS4ERR_DELAY".to_owned());
+            }
+            Err(SessionBindError::Status(status)) => {
+                line.refuse_binding(session);
+                let operation = Operation::BIND_CONN_TO_SESSION;
+                self.report.protocol.add_own_status(&operation.to_string(), (binding.minor_version, operation), status);
+                self.report.add_refusal(format!("{operation}: {status}"));
             }
             Err(SessionBindError::Refused(reason)) => {
                 line.refuse_binding(session);

@@ -317,6 +317,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         let connection = reply.connection;
         let Some(reply) = RecoveryReply::of(reply.cursor()) else {
+            let (blame, reason) = RecoveryReply::failure(reply.cursor());
+            self.report.protocol.add_fault(blame, format!("a call in place of a delegation: {reason}"));
             return self.abandon_substitute(substitute);
         };
         if let Some(slot) = substitute.slot.take() {
@@ -355,6 +357,11 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
             _ => {
                 let is_done = is_return || status == Nfsstat4::NFS4_OK;
+                if status != Nfsstat4::NFS4_OK {
+                    let minor = substitute.request.minor_version;
+                    let what = format!("{} in place of a delegation", reply.operation);
+                    self.report.protocol.add_own_status(&what, (minor, reply.operation), status);
+                }
                 self.call_builder.complete_stage(&mut substitute, &stage, reply.result, is_done);
                 self.report.returned_delegations += u64::from(is_return);
                 match (is_done, substitute.stages.is_empty()) {

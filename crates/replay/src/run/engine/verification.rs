@@ -59,7 +59,7 @@ pub(super) struct LiveReplyVerificationState<'r> {
     /// Paths of the whole capture, read for the first mismatch whose file the tree does not know.
     trace_paths: Option<TracePaths>,
     /// Calls that are missing from the capture, searched for the first mismatch.
-    missing_calls: Option<MissingCalls>,
+    pub(super) missing_calls: Option<MissingCalls>,
     pub(super) locks: LiveLockStateidChangeDetector,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
     pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
@@ -286,9 +286,14 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         if let StepOutcome::Mismatched(differences) = &state
             && !self.options.strict
-            && self.missing_calls(contents).explain(step, differences)
         {
-            state = StepOutcome::Substituted(recovery::CALL_MISSING.code);
+            self.missing_calls(contents);
+            let tree = self.expected_tree.as_ref();
+            let creation_of = |file: u32| tree.and_then(|tree| tree.creation_step(file));
+            let missing = self.missing_calls.as_ref();
+            if missing.is_some_and(|missing| missing.explain(step, &entry.description, differences, &creation_of)) {
+                state = StepOutcome::Substituted(recovery::CALL_MISSING.code);
+            }
         }
         Ok(state)
     }

@@ -12,8 +12,10 @@ use nfsrdma_dissectors::nfs::v4::{
     Opentype4, Operation, ReclaimComplete4Args, Renew4Args, Results, Sequence4Args, Sessionid4, SetclientidConfirm,
     SetclientidRes, ShareAccess, Stateid4, Verifier4,
 };
-use nfsrdma_dissectors::rpc::Xid;
+use nfsrdma_dissectors::rpc::{AcceptStat, RpcMsg, RpcReplyStatus, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Opaque, Text, Void};
+use nfsrdma_rpc::TransportErrorResponsibility;
+use nfsrdma_rpc::synchronous_client::RpcCallError;
 
 use super::recoverable_client_state::{RecoverableState, StateidOther};
 use crate::run::rpc_header_splitting::{split_header, successful_results};
@@ -243,6 +245,8 @@ pub(in crate::run) enum RecoveryCallResult {
 pub(in crate::run) struct RecoveryReply {
     /// Status of each operation, up to the first that failed.
     pub(in crate::run) statuses: Vec<Nfsstat4>,
+    /// The operation of the last status.
+    pub(in crate::run) operation: Operation,
     /// Result of the last operation that has one.
     pub(in crate::run) result: RecoveryCallResult,
     /// Stateid of a delegation that an OPEN granted.
@@ -256,9 +260,16 @@ impl RecoveryReply {
     /// reports an error.
     pub(in crate::run) fn of(cursor: Cursor<'_>) -> Option<Self> {
         let reply = CompoundReply::decode(&mut successful_results(cursor)?, &mut NullFieldObserver).ok()?;
-        let mut decoded = Self { statuses: Vec::new(), result: RecoveryCallResult::Done, delegation: None, file: None };
+        let mut decoded = Self {
+            statuses: Vec::new(),
+            operation: Operation::ILLEGAL,
+            result: RecoveryCallResult::Done,
+            delegation: None,
+            file: None,
+        };
         for results in reply.operations().map_while(Result::ok).take(8) {
             decoded.statuses.push(results.status());
+            decoded.operation = results.number();
             if let Results::OPEN(StatusUnion::Ok(ok)) = &results {
                 decoded.delegation = ok.delegation.stateid().cloned();
             }
@@ -290,6 +301,26 @@ impl RecoveryReply {
         (!decoded.statuses.is_empty()).then_some(decoded)
     }
 
+    /// Returns the party at fault for a reply that is [none](Self::of), and the reason. RFC 5531 section 9.
+    pub(in crate::run) fn failure(mut cursor: Cursor<'_>) -> (TransportErrorResponsibility, String) {
+        let unreadable = || (TransportErrorResponsibility::Server, "its reply cannot be read".to_owned());
+        let Ok(message) = RpcMsg::decode(&mut cursor, &mut NullFieldObserver) else { return unreadable() };
+        let Some(reply) = message.reply() else { return unreadable() };
+        let error = match reply.status() {
+            status if status.is_success() => return unreadable(),
+            // Whether the server serves the program, or this machine, is a matter of its configuration.
+            RpcReplyStatus::Accepted(AcceptStat::PROG_MISMATCH) => {
+                return (TransportErrorResponsibility::Unreachable, AcceptStat::PROG_MISMATCH.to_string());
+            }
+            _ if reply.auth_stat().is_some() => {
+                let reason = reply.auth_stat().map_or_else(String::new, |auth_stat| format!("denied: {auth_stat}"));
+                return (TransportErrorResponsibility::Unreachable, reason);
+            }
+            status => RpcCallError::Rpc(status),
+        };
+        (error.blame(), error.to_string())
+    }
+
     /// Returns the stateid of the open that was reclaimed or made.
     pub(in crate::run) fn opened(&self) -> Option<StateidOther> {
         match &self.result {
@@ -302,5 +333,33 @@ impl RecoveryReply {
 
     pub(in crate::run) fn status(&self) -> Nfsstat4 {
         self.statuses.last().copied().unwrap_or(Nfsstat4::NFS4ERR_SERVERFAULT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 5531 section 9.
+    #[test]
+    fn failed_reply_has_party_at_fault() {
+        use TransportErrorResponsibility::{Program, Server, Unreachable};
+        let cases: [(&[u32], _, &str); 9] = [
+            (&[9, 1, 0, 0, 0, 4], Program, "GARBAGE_ARGS"),
+            (&[9, 1, 0, 0, 0, 3], Server, "PROC_UNAVAIL"),
+            (&[9, 1, 0, 0, 0, 1], Unreachable, "PROG_UNAVAIL"),
+            (&[9, 1, 0, 0, 0, 2, 3, 4], Unreachable, "PROG_MISMATCH"),
+            (&[9, 1, 0, 0, 0, 5], Unreachable, "SYSTEM_ERR"),
+            (&[9, 1, 1, 0, 3, 4], Server, "RPC_MISMATCH"),
+            (&[9, 1, 1, 1, 5], Unreachable, "AUTH_TOOWEAK"),
+            (&[9, 1, 0, 0, 0, 0], Server, "its reply cannot be read"),
+            (&[9, 1], Server, "its reply cannot be read"),
+        ];
+        for (words, expected, text) in cases {
+            let message = words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
+            assert!(RecoveryReply::of(Cursor::new(&message)).is_none(), "{text}");
+            let (blame, reason) = RecoveryReply::failure(Cursor::new(&message));
+            assert!(blame == expected && reason.contains(text), "{text}: {blame:?}, {reason}");
+        }
     }
 }

@@ -142,6 +142,7 @@ impl ReplyChecker {
     /// not reveal, and verifiers of WRITE and COMMIT then change (RFC 1813 section 3.3.21, RFC 8881 section 18.3.3).
     pub fn record_reconnection(&mut self) {
         self.may_have_restarted = true;
+        self.relations.record_reconnection();
         self.patterns.clear();
     }
 

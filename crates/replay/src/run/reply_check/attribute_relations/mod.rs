@@ -54,7 +54,7 @@ use self::server_clock_granularity::ServerChangeAndTimeTraits;
 use self::violations::{AttributeRelationViolation, RecordedLiveAttributePair};
 use super::reply_pair::{ReplyCheckStepContext, ReplyPair};
 use crate::run::dependencies::effects::OperationEffect;
-use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule};
+use crate::run::tolerance_rules::{ACCESS_TIME, BuiltInToleranceRule, OWNER};
 use crate::seed::file_server_client::{FileUserAndGroup, ObjectVersionAttributes};
 use crate::trace::step::{NONE, SubstitutableMessageSlot, TraceSlotValueKind};
 use crate::tree::inferred_object::ROOT;
@@ -144,9 +144,15 @@ pub(in crate::run) struct AttributeRelationCheckState {
     /// Counts of unknown objects whose name was removed, and renamed, so far: their ctime has changed.
     changed_names: [u32; 2],
     roots: Vec<u32>,
+    may_have_restarted: bool,
 }
 
 impl AttributeRelationCheckState {
+    /// Notes that the server may have restarted, and with it translates owners in another way.
+    pub(super) fn record_reconnection(&mut self) {
+        self.may_have_restarted = true;
+    }
+
     /// Notes a restart of the server. Only what was not committed may be lost: a file that was written since its last
     /// COMMIT may have an earlier state. File numbers, file systems, owners and names stay, and change attributes and
     /// ctimes of other objects do not decrease. RFC 1813 section 4.8, RFC 8881 section 18.3.3.
@@ -369,8 +375,12 @@ impl AttributeRelationCheckState {
         let other_owners = owners.into_iter().filter_map(|(aspect, kind, now)| {
             let ((field, last), now) = (last_value(kind)?, now?);
             captured_live_owner_pairs::owner_number(now).filter(|now| *now != last)?;
+            let is_translated = self.may_have_restarted
+                && captured_live_owner_pairs::encoded_owner(now)
+                    .is_some_and(|now| self.owners.is_translation(last, &now));
             let last = self.owners.other_than(last, now)?;
-            Some(FinalAttributeDifference { aspect, field, values: [last, format!("{now:?}")], rule: None })
+            let values = [last, format!("{now:?}")];
+            Some(FinalAttributeDifference { aspect, field, values, rule: is_translated.then_some(OWNER) })
         });
         let differing = aspects.into_iter().filter_map(|(aspect, last, now, format)| {
             let ((field, last), now) = (last?, now?);
@@ -413,6 +423,7 @@ impl AttributeRelationCheckState {
                 violations.extend(self.check_fileid(context, observation))
             }
             ComparedAttributeKind::Owner | ComparedAttributeKind::Group => {
+                self.owners.record(observation.bytes[1]);
                 violations.extend(self.check_owner(context, observation));
                 violations.extend(self.check_ordered(context, observation));
             }
@@ -500,8 +511,10 @@ impl AttributeRelationCheckState {
         if is_seeded && self.object_state(observation.object, context.step_turn).is_set {
             return None;
         }
-        let values = self.owners.insert(observation.fact.aspect, is_seeded, observation.bytes)?;
-        Some(observation.violation("one", values))
+        let (aspect, may_have_restarted) = (observation.fact.aspect, self.may_have_restarted);
+        let (values, is_translated) = self.owners.insert(aspect, is_seeded, observation.bytes, may_have_restarted)?;
+        let rule = is_translated.then_some(OWNER);
+        Some(AttributeRelationViolation { rule, ..observation.violation("one", values) })
     }
 
     fn check_ordered(
@@ -579,10 +592,18 @@ impl AttributeRelationCheckState {
         let is_same_names = last_pair.names[1] == names[1] && (is_directory || last_pair.names[0] == names[0]);
         if !recorded && last_pair.likelihood == AttributeModificationLikelihood::None && is_same_names {
             let violation = if live { relation_violation("stays") } else { None };
-            let is_read = aspect == ComparedAttributeKind::Change
-                && is_raised_by_reads(last_pair.values[1], last_pair.reads, now[1]);
-            return violation
-                .map(|violation| AttributeRelationViolation { rule: is_read.then_some(ACCESS_TIME), ..violation });
+            let rule = match aspect {
+                ComparedAttributeKind::Change => {
+                    is_raised_by_reads(last_pair.values[1], last_pair.reads, now[1]).then_some(ACCESS_TIME)
+                }
+                ComparedAttributeKind::Owner | ComparedAttributeKind::Group => {
+                    let is_translated = self.may_have_restarted
+                        && self.owners.is_translation(last_pair.values[1], observation.bytes[1]);
+                    is_translated.then_some(OWNER)
+                }
+                _ => None,
+            };
+            return violation.map(|violation| AttributeRelationViolation { rule, ..violation });
         }
         // A restart may change a value that stayed in the capture, but does not reduce it.
         let may_rise = recorded || last_pair.is_before_restart;
