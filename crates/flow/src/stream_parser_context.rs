@@ -175,6 +175,17 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
         self.conversation.dialect.is_some_and(|dialect| dialect != Dialect::Version2)
     }
 
+    fn unplaced_reason(&self) -> Option<UndecodedReason> {
+        self.frame_kinds.get(self.first_kind..)?.iter().rev().find_map(|kind| match kind {
+            FrameContentKind::Undecoded(reason) if reason.is_unplaced() => Some(*reason),
+            _ => None,
+        })
+    }
+
+    fn uncount(&mut self, reason: UndecodedReason) {
+        self.stats.uncount_undecoded(reason);
+    }
+
     fn memory(&self, stag: Handle, offset: u64, attribution: RdmaAttribution) -> Option<(Range<u64>, Option<u32>)> {
         self.conversation.memory_at(self.transaction_table, self.sender.peer(), (stag, offset), attribution)
     }

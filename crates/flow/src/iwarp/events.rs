@@ -73,6 +73,15 @@ pub(crate) trait IwarpEventSink {
         false
     }
 
+    /// Returns the reason for which the current frame was counted as undecoded if that is data, or an RDMA Read Request,
+    /// whose place is unknown.
+    fn unplaced_reason(&self) -> Option<UndecodedReason> {
+        None
+    }
+
+    /// Takes back the count of a frame that was undecoded for this reason.
+    fn uncount(&mut self, _reason: UndecodedReason) {}
+
     /// Returns the advertised memory at this offset, and its bytes with data according to the Reply, if there is one.
     /// Other Calls may advertise the same memory: that of the latest counts, or of the one to which data are
     /// attributed.

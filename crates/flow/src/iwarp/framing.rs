@@ -341,6 +341,12 @@ impl MpaStreamDeframer {
         self.lose_sync(out.shared);
     }
 
+    /// Returns `true` if no bytes were processed.
+    #[inline]
+    pub(super) fn is_initial(&self) -> bool {
+        matches!(self.state, MpaFramingState::Initial)
+    }
+
     /// Returns `true` if the last FPDU has not ended.
     pub(super) fn is_within_fpdu(&self) -> bool {
         matches!(self.state, MpaFramingState::Fpdu(_))
