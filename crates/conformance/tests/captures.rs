@@ -454,6 +454,24 @@ fn clocks_that_differ_between_the_directions_break_no_rule() {
     }
 }
 
+/// One direction is captured so late that the calls of the other precede all of it: with its SYN, or without.
+#[test]
+fn late_direction_breaks_no_rule() {
+    let frames = frames_of("tcp-v42.pcap.gz");
+    for (start, end) in [(0, 30), (3, 30), (5, 30), (3, 45)] {
+        let frames = &frames[start..end];
+        for is_first_late in [true, false] {
+            let late = |frame: &StoredFrame| is_from_first_sender(frames, frame) == is_first_late;
+            let time = |frame: &StoredFrame| frame.time.0 + if late(frame) { 500_000_000 } else { 0 };
+            let mut order: Vec<_> = frames.iter().enumerate().map(|(at, f)| (Timestamp(time(f)), at)).collect();
+            order.sort();
+            let findings = findings_in_order(frames, &order);
+            let findings: Vec<&Finding> = findings.iter().collect();
+            assert!(findings.is_empty(), "{start} to {end}, {is_first_late}\n{}", describe(&findings));
+        }
+    }
+}
+
 /// Frames are captured up to `window` places late, and have the times of their places.
 #[test]
 fn a_random_order_of_near_frames_breaks_no_rule() {
