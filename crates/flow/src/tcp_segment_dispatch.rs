@@ -185,13 +185,16 @@ impl StreamDispatcher<'_> {
         connection.parameters = Some(Arc::new(parameters));
     }
 
-    /// Processes chunk data of the other side that waited for bytes up to `reached`.
+    /// Processes chunk data of the other side that waited for these bytes.
     #[inline]
-    fn process_early_data(&mut self, reached: StreamPosition) {
-        if let StreamProtocol::Mpa(iwarp) = &*self.protocol
-            && iwarp.has_early_data_for(self.sender)
-        {
-            self.process_due_data(reached);
+    fn process_early_data(&mut self, stream_bytes: &StreamBytes<'_>) {
+        let StreamProtocol::Mpa(iwarp) = &*self.protocol else { return };
+        let has_early_data = iwarp.has_early_data_for(self.sender);
+        if iwarp.is_answered_before_capture(self.sender, stream_bytes.at) {
+            self.with_context(|_, stream_context| stream_context.conversation.record_loss(stream_bytes.meta.time));
+        }
+        if has_early_data {
+            self.process_due_data(stream_bytes.range().end);
         }
     }
 
@@ -273,7 +276,7 @@ impl TcpDirectionReader for StreamDispatcher<'_> {
                     self.with_mpa(|iwarp, stream_context| {
                         iwarp.process(sender, remaining, acknowledgment, stream_context)
                     });
-                    return self.process_early_data(remaining.range().end);
+                    return self.process_early_data(&remaining);
                 }
                 StreamProtocol::Tls => return self.undecoded(UndecodedReason::Tls, remaining.meta),
                 StreamProtocol::Opening | StreamProtocol::MidStream { .. } | StreamProtocol::Other => return,

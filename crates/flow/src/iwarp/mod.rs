@@ -62,6 +62,8 @@ pub(super) struct IwarpConnection {
     shared: IwarpSharedState,
     /// `None` unless the connection began with data whose place is unknown.
     early: Option<Box<EarlyData>>,
+    /// Side that was captured before its peer, and the number that it expected from that one then.
+    begun: Option<(ConnectionSideAOrB, TcpSequence)>,
     /// `true` if a start-up frame arrived since the last call of [`IwarpConnection::take_started`].
     has_started: bool,
 }
@@ -69,7 +71,7 @@ pub(super) struct IwarpConnection {
 impl Default for IwarpConnection {
     fn default() -> Self {
         let shared = IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
-        Self { directions: ConnectionSidePair::default(), shared, early: None, has_started: false }
+        Self { directions: ConnectionSidePair::default(), shared, early: None, begun: None, has_started: false }
     }
 }
 
@@ -88,6 +90,8 @@ impl IwarpConnection {
             early.drop_before(stream_bytes.at);
         }
         let (own, peer) = self.directions.own_and_peer(sender);
+        let early_place = acknowledgment.filter(|_| peer.framing.is_initial()).map(|number| (sender, number));
+        self.begun = self.begun.or(early_place);
         let mut inner = IwarpFpduSink {
             shared: &mut self.shared,
             own: &mut own.messages,
@@ -96,7 +100,7 @@ impl IwarpConnection {
             startup: None,
             is_peer_within_fpdu: peer.framing.is_within_fpdu(),
             early: &mut self.early,
-            early_place: acknowledgment.filter(|_| peer.framing.is_initial()).map(|number| (sender, number)),
+            early_place,
         };
         own.framing.process(stream_bytes, &mut inner);
         if let Some((startup, frame)) = inner.startup {
@@ -115,6 +119,14 @@ impl IwarpConnection {
     #[inline]
     pub(super) fn has_early_data_for(&self, sender: ConnectionSideAOrB) -> bool {
         self.early.as_ref().is_some_and(|early| early.sender != sender && !early.is_empty())
+    }
+
+    /// Returns `true` if the peer of `sender` had received bytes of this side, from `at` on, when its own first captured
+    /// ones were sent: those before, which the capture lacks, may belong to the messages in them.
+    #[inline]
+    pub(super) fn is_answered_before_capture(&self, sender: ConnectionSideAOrB, at: StreamPosition) -> bool {
+        let is_behind = |number: TcpSequence| TcpSequence(at as u32).distance(number) > 0;
+        self.begun.is_some_and(|(first, number)| first != sender && is_behind(number))
     }
 
     /// Processes the payload of the next frame that waited for bytes up to `reached`. Returns `false` if there is none.
