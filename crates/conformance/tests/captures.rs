@@ -459,6 +459,24 @@ fn clocks_that_differ_between_the_directions_break_no_rule() {
     }
 }
 
+/// RFC 5044 section 4.1: a wrong ULPDU_Length shows once something proves where FPDUs begin: the start-up frames, a CRC,
+/// or in each direction eight FPDUs in a row behind the bytes in which the first marker would be.
+#[test]
+fn unproven_lengths_are_not_judged() {
+    for (name, start, expected) in [
+        ("siw-v42.pcap.gz", 0, 0..=0),
+        ("siw-v42.pcap.gz", 200, 14..=24),
+        ("siw-v42-mid.pcap.gz", 0, 14..=24),
+        ("siw-v42-crc.pcap.gz", 0, 0..=0),
+        ("siw-v42-crc.pcap.gz", 200, 0..=2),
+    ] {
+        let (_, tallies) = check_whole(&frames_of(name)[start..]);
+        let (_, framing) = tallies.iter().find(|(id, _)| *id == "rdmap/framing").unwrap();
+        assert!(framing.judged > 100, "{name} from {start}: {framing:?}");
+        assert!(expected.contains(&framing.not_judged), "{name} from {start}: {framing:?}");
+    }
+}
+
 /// One direction is captured so late that the calls of the other precede all of it: with its SYN, or without.
 #[test]
 fn late_direction_breaks_no_rule() {

@@ -112,6 +112,10 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
             IwarpEvent::Fpdu(properties) => {
                 return self.conversation.checks_mut().count_fpdu(properties);
             }
+            IwarpEvent::UnprovenFpdu => {
+                self.conversation.checks_mut().unproven_fpdus += 1;
+                return;
+            }
             IwarpEvent::Transport(kind) => {
                 return self.rpc_context(&packet_meta).1.record_event(None, kind);
             }

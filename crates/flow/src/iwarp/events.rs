@@ -31,6 +31,8 @@ pub(crate) enum IwarpEvent<'a> {
     Misframed(RdmaAttribution),
     /// An FPDU whose headers are known. Only if [`IwarpEventSink::records_events`].
     Fpdu(FpduProperties),
+    /// An FPDU whose ULPDU_Length cannot be judged. Only if [`IwarpEventSink::records_events`].
+    UnprovenFpdu,
     /// A deviation from the specifications, or damage.
     Transport(TransportAnomalyKind),
     /// An FPDU that its receiver refuses for its CRC.

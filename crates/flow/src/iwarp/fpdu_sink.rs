@@ -297,12 +297,12 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         self.confirm(oldest.and_then(|oldest| oldest.unconfirmed));
     }
 
-    /// Records an FPDU whose headers were decoded.
+    /// Records an FPDU whose headers were decoded. `is_proven`: a wrong ULPDU_Length would show.
     #[inline]
     pub(super) fn record_fpdu(
         &mut self,
         (header, segment): (FpduHeader, &DdpSegment),
-        start: StreamPosition,
+        (start, is_proven): (StreamPosition, bool),
         packet_meta: &PacketMeta<'_>,
     ) {
         if self.checks_lengths() {
@@ -311,6 +311,9 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
                 self.check_tagged_length(segment);
                 self.keep_write();
             }
+        }
+        if !is_proven && self.sink.records_events() {
+            self.sink.event(*packet_meta, IwarpEvent::UnprovenFpdu);
         }
         self.confirm_fpdu_before();
         let (frame, time) = (packet_meta.last_frame(), packet_meta.time);

@@ -249,7 +249,7 @@ impl IwarpEventSink for Log {
         }
         let seen = match event {
             IwarpEvent::Startup => Seen::Startup,
-            IwarpEvent::Fpdu(_) | IwarpEvent::Transport(_) => return,
+            IwarpEvent::Fpdu(_) | IwarpEvent::UnprovenFpdu | IwarpEvent::Transport(_) => return,
             IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }) => {
                 self.note(owner);
                 Seen::Send {
