@@ -70,7 +70,10 @@ impl ViolationSenders {
 pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
     let is_tallied = |rule: &&&Rule| {
         rule.scope == FindingGranularity::Connection
-            && !matches!(rule.check, RuleCheck::Event(_) | RuleCheck::Absence(..) | RuleCheck::Counted(..))
+            && !matches!(
+                rule.check,
+                RuleCheck::Event(_) | RuleCheck::Absence(..) | RuleCheck::Counted(..) | RuleCheck::CountedIfProven(..)
+            )
     };
     RULES.iter().filter(is_tallied).position(|tallied| tallied.id == rule.id)
 }

@@ -70,6 +70,7 @@ static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLoc
         RuleCheck::Event(check)
         | RuleCheck::Absence(check, _)
         | RuleCheck::Counted(check, _)
+        | RuleCheck::CountedIfProven(check, ..)
         | RuleCheck::MessageOrEvent(_, check)
         | RuleCheck::MessageUnlessEvent(check) => Some(check),
         RuleCheck::Message(_) | RuleCheck::Transaction(_) => None,
@@ -547,6 +548,10 @@ impl ConformanceChecker {
             RuleCheck::Counted(_, judged_count) => {
                 let judged = judged_count(&transport).max(tally.findings);
                 (*rule, RuleTally { judged, ..tally })
+            }
+            RuleCheck::CountedIfProven(_, judged_count, unproven_count) => {
+                let judged = judged_count(&transport).max(tally.findings);
+                (*rule, RuleTally { judged, not_judged: tally.not_judged + unproven_count(&transport), ..tally })
             }
             _ => (*rule, tally),
         })

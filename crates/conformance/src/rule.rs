@@ -36,6 +36,8 @@ pub(crate) enum RuleCheck {
     /// Each transport event. The second function returns the number of packets, of all that were examined, to which the
     /// rule applied: without an event, they kept it.
     Counted(EventCheck, fn(&ExaminedPacketCounts) -> u64),
+    /// The same. The third function returns the number of packets that could not be judged.
+    CountedIfProven(EventCheck, fn(&ExaminedPacketCounts) -> u64, fn(&ExaminedPacketCounts) -> u64),
     /// Each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
     MessageOrEvent(MessageCheck, EventCheck),
     /// Each transport event. Each message with an RPC-over-RDMA header keeps the rule.

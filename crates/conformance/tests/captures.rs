@@ -108,9 +108,14 @@ fn small() -> Vec<(String, Vec<StoredFrame>)> {
     captures().into_iter().filter(is_wanted).map(named).collect()
 }
 
-/// Number of damaged variants per capture. The environment variable NFSRDMA_FULL asks for all.
+/// Returns `true` if the environment variable NFSRDMA_FULL asks for all damaged variants.
+fn is_full() -> bool {
+    std::env::var_os("NFSRDMA_FULL").is_some()
+}
+
+/// Number of damaged variants per capture.
 fn step(frames: &[StoredFrame]) -> usize {
-    if std::env::var_os("NFSRDMA_FULL").is_some() { 1 } else { (frames.len() / 40).max(1) }
+    if is_full() { 1 } else { (frames.len() / 40).max(1) }
 }
 
 #[test]
@@ -450,6 +455,67 @@ fn clocks_that_differ_between_the_directions_break_no_rule() {
             let findings = findings_in_order(&frames, &order);
             let findings: Vec<&Finding> = findings.iter().collect();
             assert!(findings.is_empty(), "{} {microseconds}\n{}", path.display(), describe(&findings));
+        }
+    }
+}
+
+/// RFC 5044 section 4.1: a wrong ULPDU_Length shows once something proves where FPDUs begin: the start-up frames, a CRC,
+/// or in each direction eight FPDUs in a row behind the bytes in which the first marker would be.
+#[test]
+fn unproven_lengths_are_not_judged() {
+    for (name, start, expected) in [
+        ("siw-v42.pcap.gz", 0, 0..=0),
+        ("siw-v42.pcap.gz", 200, 14..=24),
+        ("siw-v42-mid.pcap.gz", 0, 14..=24),
+        ("siw-v42-crc.pcap.gz", 0, 0..=0),
+        ("siw-v42-crc.pcap.gz", 200, 0..=2),
+    ] {
+        let (_, tallies) = check_whole(&frames_of(name)[start..]);
+        let (_, framing) = tallies.iter().find(|(id, _)| *id == "rdmap/framing").unwrap();
+        assert!(framing.judged > 100, "{name} from {start}: {framing:?}");
+        assert!(expected.contains(&framing.not_judged), "{name} from {start}: {framing:?}");
+    }
+}
+
+/// One direction is captured so late that the calls of the other precede all of it: with its SYN, or without.
+#[test]
+fn late_direction_breaks_no_rule() {
+    let frames = frames_of("tcp-v42.pcap.gz");
+    for (start, end) in [(0, 30), (3, 30), (5, 30), (3, 45)] {
+        let frames = &frames[start..end];
+        for is_first_late in [true, false] {
+            let late = |frame: &StoredFrame| is_from_first_sender(frames, frame) == is_first_late;
+            let time = |frame: &StoredFrame| frame.time.0 + if late(frame) { 500_000_000 } else { 0 };
+            let mut order: Vec<_> = frames.iter().enumerate().map(|(at, f)| (Timestamp(time(f)), at)).collect();
+            order.sort();
+            let findings = findings_in_order(frames, &order);
+            let findings: Vec<&Finding> = findings.iter().collect();
+            assert!(findings.is_empty(), "{start} to {end}, {is_first_late}\n{}", describe(&findings));
+        }
+    }
+}
+
+/// The same over iWARP, cut anywhere by those clocks: the first bytes of an RDMA Write precede the capture, but not the
+/// call that offers its memory. RFC 8166 section 3.4.6: bytes that were not captured may have been written.
+#[test]
+fn late_calls_in_late_capture_break_no_rule() {
+    for name in ["siw-v42-mid.pcap.gz", "siw-v3.pcap.gz", "siw-v42-crc.pcap.gz"] {
+        let frames = frames_of(name);
+        let client = frames[0].bytes.get(6..12).map(<[u8]>::to_vec);
+        for milliseconds in [20, 50, 100] {
+            for is_client_late in [true, false] {
+                let late =
+                    |frame: &StoredFrame| (frame.bytes.get(6..12).map(<[u8]>::to_vec) == client) == is_client_late;
+                let time = |frame: &StoredFrame| frame.time.0 + if late(frame) { milliseconds * 1_000_000 } else { 0 };
+                let mut order: Vec<_> = frames.iter().enumerate().map(|(at, f)| (Timestamp(time(f)), at)).collect();
+                order.sort();
+                for start in (450..850).step_by(if is_full() { 1 } else { 50 }) {
+                    let findings = findings_in_order(&frames, &order[start..]);
+                    let findings: Vec<&Finding> = findings.iter().collect();
+                    let what = format!("{name} from {start}, {milliseconds} ms, {is_client_late}");
+                    assert!(findings.is_empty(), "{what}\n{}", describe(&findings));
+                }
+            }
         }
     }
 }

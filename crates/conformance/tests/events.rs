@@ -21,6 +21,7 @@ type FramesByKind = HashMap<&'static str, BTreeSet<u64>>;
 fn name(event: &CapturedTransportEvent) -> Option<&'static str> {
     Some(match event.kind {
         TransportAnomalyKind::Nak(code) => ["nak 0", "nak 1", "nak 2", "nak 3"].get(usize::from(code.0))?,
+        TransportAnomalyKind::OversizedSendRefused => "nak 1",
         TransportAnomalyKind::ReceiverNotReady { .. } => "rnr nak",
         TransportAnomalyKind::Retransmission => "retransmission",
         TransportAnomalyKind::RepeatedReadRequest => "repeated read",

@@ -80,6 +80,21 @@ counted! {
     }
 }
 impl UndecodedReason {
+    /// Returns `true` for data, or an RDMA Read Request, whose place is unknown: a message or packet that determines it may
+    /// be captured later.
+    pub(crate) const fn is_unplaced(self) -> bool {
+        matches!(
+            self,
+            Self::WriteWithoutFirst
+                | Self::ReadWithoutRequest
+                | Self::WriteToUnknownMemory
+                | Self::ReadOfUnknownMemory
+                | Self::CutAdvertisement
+                | Self::CutWrite
+                | Self::CutRead
+        )
+    }
+
     /// Returns `true` if a snap length is the reason: more bytes of this frame or an earlier one would decode.
     pub const fn is_cut(self) -> bool {
         matches!(

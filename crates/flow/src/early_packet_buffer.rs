@@ -144,18 +144,8 @@ impl PacketsAwaitingMemoryOwner {
         stats: &mut FlowDecodingStatistics,
         limits: &FlowLimits,
     ) {
-        let waits_for_memory = matches!(
-            reason,
-            UndecodedReason::WriteWithoutFirst
-                | UndecodedReason::ReadWithoutRequest
-                | UndecodedReason::WriteToUnknownMemory
-                | UndecodedReason::ReadOfUnknownMemory
-                | UndecodedReason::CutAdvertisement
-                | UndecodedReason::CutWrite
-                | UndecodedReason::CutRead
-        );
         let payload = packet.payload.bytes;
-        if !waits_for_memory {
+        if !reason.is_unplaced() {
             return;
         }
         if stats.reorder_bytes + payload.len() as u64 + PACKET_OVERHEAD_BYTES > limits.reorder_bytes {

@@ -53,10 +53,14 @@ pub enum TransportAnomalyKind {
     /// Negative acknowledgement of InfiniBand, except RNR NAK. InfiniBand Architecture Specification volume 1, section
     /// 9.7.5.2.8.
     Nak(NakCode),
+    /// NAK Invalid Request of a Send that is longer than the inline threshold of its sender. Section 9.7.5.2.
+    OversizedSendRefused,
     /// RNR NAK: no receive buffer was posted. Section 9.7.5.2.8.
     ReceiverNotReady {
         /// Microseconds that the requester waits before it retries.
         wait_us: u32,
+        /// `true` if the requester had more calls in flight than its peer granted: the receive buffers are in use.
+        exceeds_credits: bool,
     },
     /// A packet or TCP segment whose receiver had accepted a copy already, or whose earlier copy was lost or refused.
     Retransmission,
@@ -417,6 +421,8 @@ pub struct ExaminedPacketCounts {
     pub startups: u64,
     /// FPDUs with known headers.
     pub fpdus: u64,
+    /// Those of them whose ULPDU_Length cannot be judged: the positions of FPDUs are not proven yet, or have markers.
+    pub unproven_fpdus: u64,
     /// Those of them whose predecessors are known.
     pub ordered_fpdus: u64,
     /// Those of the latter that are untagged.
@@ -439,6 +445,7 @@ impl ExaminedPacketCounts {
             icrcs,
             startups,
             fpdus,
+            unproven_fpdus,
             ordered_fpdus,
             untagged_fpdus,
             responses,
@@ -451,6 +458,7 @@ impl ExaminedPacketCounts {
         self.icrcs += icrcs;
         self.startups += startups;
         self.fpdus += fpdus;
+        self.unproven_fpdus += unproven_fpdus;
         self.ordered_fpdus += ordered_fpdus;
         self.untagged_fpdus += untagged_fpdus;
         self.responses += responses;

@@ -449,14 +449,24 @@ impl Flow {
         order: Option<PacketOpcodeOrLengthViolation>,
     ) {
         let refusal = match packet.aeth.map(|aeth| aeth.syndrome) {
+            Some(Syndrome::Nak(NakCode::INVALID_REQUEST)) if self.refuses_oversized_send(at, sender) => {
+                Some(TransportAnomalyKind::OversizedSendRefused)
+            }
             Some(Syndrome::Nak(code)) => Some(TransportAnomalyKind::Nak(code)),
             Some(Syndrome::RnrNak { timer }) => {
                 let wait_us = Syndrome::RnrNak { timer }.wait_us().unwrap_or(0);
-                Some(TransportAnomalyKind::ReceiverNotReady { wait_us })
+                let exceeds_credits = self
+                    .connections
+                    .get(at)
+                    .is_some_and(|connection| connection.conversation.exceeds_credits(sender.peer()));
+                Some(TransportAnomalyKind::ReceiverNotReady { wait_us, exceeds_credits })
             }
             _ => None,
         };
-        if let Some(TransportAnomalyKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)) = refusal
+        if let Some(
+            TransportAnomalyKind::Nak(NakCode::REMOTE_ACCESS_ERROR | NakCode::INVALID_REQUEST)
+            | TransportAnomalyKind::OversizedSendRefused,
+        ) = refusal
             && let Some((connection, mut context)) = self.rpc_context(at, sender, &packet_meta)
         {
             connection.conversation.confirm_accesses(&mut context, true);
@@ -479,6 +489,27 @@ impl Flow {
         {
             events.record((at, sender), &packet_meta, None, kind);
         }
+    }
+
+    /// Returns `true` if the first message that a side refuses is a Send longer than the inline threshold, which the side
+    /// has announced in the set-up.
+    fn refuses_oversized_send(&self, at: usize, receiver: ConnectionSideAOrB) -> bool {
+        let sender = receiver.peer();
+        let Some(connection) = self.connections.get(at) else { return false };
+        let Some((to_server, to_client)) = connection.parameters.as_ref().and_then(|p| p.inline_thresholds()) else {
+            return false;
+        };
+        let Some(client) = connection.opened_by else { return false };
+        let threshold = if client == sender { to_server } else { to_client };
+        let (refused, _) = connection.ends[sender].requests.refused_messages();
+        let message = |attribution| {
+            let (key, at) = TransactionSlabKey::from_attribution(attribution)?;
+            self.transaction_table.get(key)?.transaction.message(at.message_kind()?)
+        };
+        refused
+            .last()
+            .and_then(message)
+            .is_some_and(|message| message.sends == 1 && message.length > threshold as usize)
     }
 
     /// Retries buffered packets if the packet just processed may determine their place, or buffers that packet

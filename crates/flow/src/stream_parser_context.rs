@@ -112,6 +112,10 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
             IwarpEvent::Fpdu(properties) => {
                 return self.conversation.checks_mut().count_fpdu(properties);
             }
+            IwarpEvent::UnprovenFpdu => {
+                self.conversation.checks_mut().unproven_fpdus += 1;
+                return;
+            }
             IwarpEvent::Transport(kind) => {
                 return self.rpc_context(&packet_meta).1.record_event(None, kind);
             }
@@ -173,6 +177,17 @@ impl IwarpEventSink for StreamParserBorrowedFlowState<'_> {
 
     fn sends_words(&self) -> bool {
         self.conversation.dialect.is_some_and(|dialect| dialect != Dialect::Version2)
+    }
+
+    fn unplaced_reason(&self) -> Option<UndecodedReason> {
+        self.frame_kinds.get(self.first_kind..)?.iter().rev().find_map(|kind| match kind {
+            FrameContentKind::Undecoded(reason) if reason.is_unplaced() => Some(*reason),
+            _ => None,
+        })
+    }
+
+    fn uncount(&mut self, reason: UndecodedReason) {
+        self.stats.uncount_undecoded(reason);
     }
 
     fn memory(&self, stag: Handle, offset: u64, attribution: RdmaAttribution) -> Option<(Range<u64>, Option<u32>)> {

@@ -41,6 +41,8 @@ pub(super) struct StreamDispatcher<'a> {
     opened_by: Option<ConnectionSideAOrB>,
     last_frame: FrameNumber,
     now: Timestamp,
+    /// Acknowledgement number of the segment that is processed; `None` for one that waited.
+    acknowledgment: Option<TcpSequence>,
     /// `true` if earlier messages were truncated so much that nothing of them was decoded.
     has_cut_messages: bool,
     /// `true` for a side if its next bytes are the first captured ones, but may not be its first.
@@ -183,6 +185,34 @@ impl StreamDispatcher<'_> {
         connection.parameters = Some(Arc::new(parameters));
     }
 
+    /// Processes chunk data of the other side that waited for these bytes.
+    #[inline]
+    fn process_early_data(&mut self, stream_bytes: &StreamBytes<'_>) {
+        let StreamProtocol::Mpa(iwarp) = &*self.protocol else { return };
+        let has_early_data = iwarp.has_early_data_for(self.sender);
+        if iwarp.is_answered_before_capture(self.sender, stream_bytes.at) {
+            self.with_context(|_, stream_context| stream_context.conversation.record_loss(stream_bytes.meta.time));
+        }
+        if has_early_data {
+            self.process_due_data(stream_bytes.range().end);
+        }
+    }
+
+    #[cold]
+    fn process_due_data(&mut self, reached: StreamPosition) {
+        let (receiver, now) = (self.sender, self.now);
+        self.sender = receiver.peer();
+        let preceding = self.frame_kinds.len();
+        let mut is_due = true;
+        while is_due {
+            is_due = false;
+            self.with_mpa(|iwarp, stream_context| is_due = iwarp.process_early(reached, now, stream_context));
+            // They are the meanings of earlier frames.
+            self.frame_kinds.truncate(preceding);
+        }
+        self.sender = receiver;
+    }
+
     /// Ends both directions: incomplete messages are delivered as far as they were captured.
     fn finish(&mut self) {
         for side in ConnectionSideAOrB::BOTH {
@@ -242,7 +272,11 @@ impl TcpDirectionReader for StreamDispatcher<'_> {
                     remaining = rest;
                 }
                 StreamProtocol::Mpa(_) => {
-                    return self.with_mpa(|iwarp, stream_context| iwarp.process(sender, remaining, stream_context));
+                    let acknowledgment = self.acknowledgment;
+                    self.with_mpa(|iwarp, stream_context| {
+                        iwarp.process(sender, remaining, acknowledgment, stream_context)
+                    });
+                    return self.process_early_data(&remaining);
                 }
                 StreamProtocol::Tls => return self.undecoded(UndecodedReason::Tls, remaining.meta),
                 StreamProtocol::Opening | StreamProtocol::MidStream { .. } | StreamProtocol::Other => return,
@@ -473,6 +507,7 @@ impl Flow {
                     self.connections.record_continuation(key);
                 }
                 self.dispatch_stream(at, sender, |own, dispatcher| {
+                    dispatcher.acknowledgment = acknowledgment;
                     own.process_segment(first, data, packet_meta, received, dispatcher)
                 });
                 return;
@@ -501,7 +536,7 @@ impl Flow {
                 }
             }
             StreamProtocol::MidStream { .. } => {
-                return self.search_mid_stream(at, sender, packet_meta, (first, received), data);
+                return self.search_mid_stream(at, sender, packet_meta, (first, acknowledgment, received), data);
             }
             StreamProtocol::Other => StreamProtocolDetection::Other,
         };
@@ -527,6 +562,7 @@ impl Flow {
                     self.dispatch_stream(at, sender, |own, dispatcher| own.deliver_buffered(dispatcher));
                 } else {
                     self.dispatch_stream(at, sender, |own, dispatcher| {
+                        dispatcher.acknowledgment = acknowledgment;
                         own.process_segment(first, data, packet_meta, received, dispatcher)
                     });
                 }
@@ -542,7 +578,7 @@ impl Flow {
         at: usize,
         sender: ConnectionSideAOrB,
         packet_meta: PacketMeta<'_>,
-        (first, received): (TcpSequence, StreamPosition),
+        (first, acknowledgment, received): (TcpSequence, Option<TcpSequence>, StreamPosition),
         data: CapturedPacketPayload<'_>,
     ) {
         let Some(stream) = self.streams.get_mut(at) else { return };
@@ -583,6 +619,7 @@ impl Flow {
         self.recount_unknown_frames(at);
         self.dispatch_segment_ends(at, sender, &ends);
         self.dispatch_stream(at, sender, |own, dispatcher| {
+            dispatcher.acknowledgment = acknowledgment;
             own.process_segment(first, data, packet_meta, received, dispatcher)
         });
         self.dispatch_segment_ends(at, sender.peer(), &peer_ends);
@@ -797,6 +834,7 @@ impl Flow {
             last_frame: stream.last_frame,
             has_cut_messages: stream.has_cut_messages,
             now: self.now,
+            acknowledgment: None,
             may_begin_late,
             connections: &mut self.connections,
             transaction_table: &mut self.transaction_table,
@@ -807,6 +845,7 @@ impl Flow {
         };
         own.update_other_reached(peer.delivered_position());
         deliver(own, &mut dispatcher);
+        dispatcher.acknowledgment = None;
         // Bytes that one direction waits for may be delivered in the other, and so on.
         let (mut waiting, mut delivered) = (&mut *peer, &mut *own);
         while waiting.update_other_reached(delivered.delivered_position()) {

@@ -935,6 +935,31 @@ fn skewed_losses_and_late_starts_lose_nothing() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// The same over iWARP from the middle of the connection on: RDMA Writes follow the call that advertises their memory,
+/// and RDMA Read Responses their request.
+#[test]
+fn skewed_iwarp_beginnings_lose_nothing() {
+    let mut faults = Vec::new();
+    let mut random = Random(11);
+    let names = ["siw-v42-mid.pcap.gz", "siw-v3.pcap.gz", "siw-v42.pcap.gz", "siw-v41.pcap.gz"];
+    for name in names {
+        let whole = frames(name);
+        for start in (0..5).map(|_| 72 + random.below(whole.len() as u64 * 3 / 4) as usize) {
+            let frames = whole[start..].to_vec();
+            let original = Original { name, transactions: run(&frames), frames, segments: Vec::new() };
+            for (late, milliseconds) in [1, 2].into_iter().flat_map(|late| [20, 30, 50, 70, 100].map(|ms| (late, ms))) {
+                let mut frames = original.frames.clone();
+                delay(&mut frames, late, milliseconds);
+                frames.sort_by_key(|frame| frame.time);
+                let fault = original.fault(&frames, 0);
+                let what = format!("{name} from {start}: 10.9.0.{late} {milliseconds} ms late");
+                faults.extend(fault.map(|fault| format!("{what}: {fault}")));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// One direction of an RDMA connection from its middle on: each frame without a place counts, whether it waited for the
 /// other direction or not.
 #[test]

@@ -53,6 +53,20 @@ fn startup_text(fault: MpaStartupFault) -> String {
     }
 }
 
+fn framing_text(fault: RdmapFault) -> Option<String> {
+    Some(match fault {
+        RdmapFault::NoFpdu => "no FPDU behind the one before".to_owned(),
+        RdmapFault::NoFpduBehind => "no FPDU begins where this one ends".to_owned(),
+        RdmapFault::UlpduLength { announced, length } => {
+            format!("ULPDU_Length {announced}, the ULPDU has {}", CountWithNoun(length, "byte"))
+        }
+        RdmapFault::ShortUlpdu(length) => {
+            format!("ULPDU_Length {length}, which has no room for the headers that follow")
+        }
+        _ => return None,
+    })
+}
+
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rdmap/crc",
@@ -77,19 +91,18 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "A ULPDU_Length is wrong, or the bytes behind an FPDU are not an FPDU. Without CRCs, the receiver uses \
             an FPDU of the wrong length, and cannot decode those that follow. With CRCs, it refuses the FPDU: the CRC is not \
             where the length says, but at the end of the bytes that the sender sent at once. Judged from the start-up frames \
-            on, as long as all bytes are captured. Nothing else is judged of a transaction with bytes in such an FPDU. \
+            on, from the first correct CRC, or from the eighth FPDU in a row, as long as all bytes are captured; not in \
+            streams with markers. Nothing else is judged of a transaction with bytes in such an FPDU. \
             Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \
             \"ULPDU_Length 1010, the ULPDU has 1014 bytes\".",
-        check: fault! { fpdus:
-            RdmapFault::NoFpdu => "no FPDU behind the one before".to_owned(),
-            RdmapFault::NoFpduBehind => "no FPDU begins where this one ends".to_owned(),
-            RdmapFault::UlpduLength { announced, length } => {
-                format!("ULPDU_Length {announced}, the ULPDU has {}", CountWithNoun(length, "byte"))
+        check: RuleCheck::CountedIfProven(
+            |event| match event.kind {
+                TransportAnomalyKind::Rdmap(fault) => framing_text(fault).map(RuleVerdict::broken),
+                _ => None,
             },
-            RdmapFault::ShortUlpdu(length) => {
-                format!("ULPDU_Length {length}, which has no room for the headers that follow")
-            },
-        },
+            |checks| checks.fpdus.saturating_sub(checks.unproven_fpdus),
+            |checks| checks.unproven_fpdus,
+        ),
         ..Rule::PER_CONNECTION
     },
     Rule {

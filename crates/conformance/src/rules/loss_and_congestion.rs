@@ -19,6 +19,11 @@ macro_rules! anomaly {
     };
 }
 
+/// Returns the verdict about an event that the peer of its sender caused: another rule names that.
+fn caused_by_peer(event: &CapturedTransportEvent, text: String) -> RuleVerdict {
+    RuleVerdict::broken(text).by(event.sender.peer()).with_severity(Severity::Info)
+}
+
 fn nak_text(code: NakCode) -> String {
     format!("NAK {}: {code}", code.0)
 }
@@ -54,10 +59,19 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a receiver refuses the operation or the length of a request.",
         explanation: "NAK Invalid Request ends the connection. A Send was longer than the receive buffer, an RDMA Write had \
             another length than its header announced, or too many RDMA Reads were in flight. Look at the request with the \
-            same PSN. Example: a Send of 4,100 bytes into a receive buffer of 4,096: \"NAK 1: Invalid Request\".",
-        check: anomaly! { |checks| checks.acknowledgments;
-            TransportAnomalyKind::Nak(code @ NakCode::INVALID_REQUEST) => nak_text(code)
-        },
+            same PSN. If it is a Send above the inline threshold, its sender is the side, and this is information: see \
+            rpcrdma/send-too-long. Example: a Send of 4,100 bytes into a receive buffer of 4,096: \"NAK 1: Invalid Request\".",
+        check: RuleCheck::Counted(
+            |event| match event.kind {
+                TransportAnomalyKind::Nak(code @ NakCode::INVALID_REQUEST) => Some(RuleVerdict::broken(nak_text(code))),
+                TransportAnomalyKind::OversizedSendRefused => {
+                    let text = format!("{} of a Send above the inline threshold", nak_text(NakCode::INVALID_REQUEST));
+                    Some(caused_by_peer(event, text))
+                }
+                _ => None,
+            },
+            |checks| checks.acknowledgments,
+        ),
         ..Rule::PER_CONNECTION
     },
     Rule {
@@ -106,11 +120,22 @@ pub(crate) const RULES: &[Rule] = &[
         requirement: "Observation: a receiver has posted no receive buffer for a Send.",
         explanation: "RNR NAK: the sender waits for the time in the text and repeats the Send; after the last retry the \
             connection ends. Credits exist to prevent it. Look at the credits of both sides, and at how the receiver posts \
-            receives. The side is the receiver. Example: a client sends a second call, and the server has posted one receive \
+            receives. The side is the receiver. If the sender had more calls in flight than were granted, it is the \
+            sender, and this is information: see rpcrdma/credit-exceeded. Example: a client sends a second call, and the server has posted one receive \
             buffer: \"RNR NAK, wait 1280 µs\".",
-        check: anomaly! { |checks| checks.acknowledgments;
-            TransportAnomalyKind::ReceiverNotReady { wait_us } => format!("RNR NAK, wait {wait_us} \u{b5}s")
-        },
+        check: RuleCheck::Counted(
+            |event| match event.kind {
+                TransportAnomalyKind::ReceiverNotReady { wait_us, exceeds_credits } => {
+                    let text = format!("RNR NAK, wait {wait_us} \u{b5}s");
+                    Some(match exceeds_credits {
+                        true => caused_by_peer(event, format!("{text}, more calls in flight than granted")),
+                        false => RuleVerdict::broken(text),
+                    })
+                }
+                _ => None,
+            },
+            |checks| checks.acknowledgments,
+        ),
         ..Rule::PER_CONNECTION
     },
     Rule {

@@ -213,6 +213,34 @@ fn check_false_retry(transaction: &ConformanceTransaction<'_>) -> Option<RuleVer
     })
 }
 
+/// Judges the answer to a sequence ID that is wrong for certain.
+fn check_accepted_gap(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
+    let call = SessionSlotCall::of(transaction)?;
+    let SequenceArguments { slot, sequence_id: id, highest_slot, .. } = call.sequence;
+    let last_use = call.earlier_use();
+    let is_first = call.history.last_use.is_none();
+    // nfs/slot-range judges slots that were not granted.
+    if last_use.is_none() && (!is_first || slot > highest_slot.min(call.history.highest_granted_slot)) {
+        return None;
+    }
+    let last_id = last_use.map_or(0, |last_use| last_use.sequence_id);
+    if id == last_id.wrapping_add(1) || last_use.is_some() && id == last_id {
+        return Some(RuleVerdict::Kept);
+    }
+    if call.history.has_gaps || last_use.is_some_and(|last_use| !last_use.is_executed) {
+        return Some(RuleVerdict::Unknown);
+    }
+    let before = if is_first { "not used before".to_owned() } else { format!("{last_id} before") };
+    let result = transaction.operations.sequence_result;
+    // nfs/sequence-echo judges results of another sequence ID.
+    if result.is_some_and(|result| result.sequence_id != id) {
+        return None;
+    }
+    let is_refused = result.is_none();
+    let text = || format!("sequence ID {id} on slot {slot} accepted, {before}");
+    Some(RuleVerdict::from_condition(is_refused, text).at_field(field_names::NFS_SEQID))
+}
+
 /// Returns `true` if the Call is a false retry: the Responder may answer with the results of the other Call.
 pub(super) fn is_false_retry(transaction: &ConformanceTransaction<'_>) -> bool {
     matches!(check_false_retry(transaction), Some(RuleVerdict::Broken(_)))
@@ -324,6 +352,20 @@ pub(crate) const RULES: &[Rule] = &[
                 .at_field(field_names::NFS_SEQID)
             })
         }),
+        ..Rule::DEFAULT
+    },
+    Rule {
+        id: "nfs/gap-accepted",
+        section: "RFC 8881 sections 2.10.6.1 and 20.9.3",
+        requirement: "A Responder answers NFS4ERR_SEQ_MISORDERED to a sequence ID that is neither the last of the slot nor \
+            the next.",
+        explanation: "The Responder lost count of the slot, or does not check it: it may execute a late copy of a request \
+            again. nfs/slot-gap or nfs/slot-first names the Requester. Example: the last sequence ID of slot 0 is 2, and the \
+            server executes a call with 4: \"sequence ID 4 on slot 0 accepted, 2 before\".",
+        subjects: &[RequiredMessageProperty::Sequence],
+        needs: &[RequiredCaptureEvidence::BothMessages, RequiredCaptureEvidence::Session],
+        suspects: &[RequiredMessageProperty::UnusualSequence],
+        check: RuleCheck::Transaction(check_accepted_gap),
         ..Rule::DEFAULT
     },
     Rule {

@@ -84,6 +84,16 @@ pub(crate) const PAIRS: &[Pair] = &[
         kinds: BOTH,
         conversation: |scene, broken| {
             scene.session();
+            let first = Operation::sequence(1, if broken { 2 } else { 1 });
+            scene.compound(&Compound::new(2, &[if broken { first.failed(MISORDERED) } else { first }]));
+        },
+    },
+    Pair {
+        rule: "nfs/gap-accepted",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            scene.accepted.extend(broken.then_some("nfs/slot-first"));
             sequence(scene, 1, if broken { 2 } else { 1 });
         },
     },
@@ -97,12 +107,23 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.compound(&Compound::new(2, &[if broken { next.failed(MISORDERED) } else { next }]));
         },
     },
+    Pair {
+        rule: "nfs/gap-accepted",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            scene.session();
+            scene.accepted.extend(broken.then_some("nfs/slot-gap"));
+            sequence(scene, 0, 2);
+            sequence(scene, 0, if broken { 4 } else { 3 });
+        },
+    },
     // Only GARBAGE_ARGS proves that the server did not execute the Call.
     Pair {
         rule: "nfs/slot-gap",
         kinds: BOTH,
         conversation: |scene, broken| {
             scene.session();
+            scene.accepted.extend(broken.then_some("nfs/gap-accepted"));
             let failed = access(Operation::sequence(0, 2), 1).exchange(scene.xid());
             let failed = if broken { failed.garbage_args() } else { failed.refused() };
             scene.exchange(&failed);

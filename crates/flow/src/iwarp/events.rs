@@ -31,6 +31,8 @@ pub(crate) enum IwarpEvent<'a> {
     Misframed(RdmaAttribution),
     /// An FPDU whose headers are known. Only if [`IwarpEventSink::records_events`].
     Fpdu(FpduProperties),
+    /// An FPDU whose ULPDU_Length cannot be judged. Only if [`IwarpEventSink::records_events`].
+    UnprovenFpdu,
     /// A deviation from the specifications, or damage.
     Transport(TransportAnomalyKind),
     /// An FPDU that its receiver refuses for its CRC.
@@ -72,6 +74,15 @@ pub(crate) trait IwarpEventSink {
     fn sends_words(&self) -> bool {
         false
     }
+
+    /// Returns the reason for which the current frame was counted as undecoded if that is data, or an RDMA Read Request,
+    /// whose place is unknown.
+    fn unplaced_reason(&self) -> Option<UndecodedReason> {
+        None
+    }
+
+    /// Takes back the count of a frame that was undecoded for this reason.
+    fn uncount(&mut self, _reason: UndecodedReason) {}
 
     /// Returns the advertised memory at this offset, and its bytes with data according to the Reply, if there is one.
     /// Other Calls may advertise the same memory: that of the latest counts, or of the one to which data are

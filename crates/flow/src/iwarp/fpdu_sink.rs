@@ -5,9 +5,11 @@ use nfsrdma_dissectors::iwarp::mpa::{FpduHeader, MpaStartupFrame};
 use nfsrdma_dissectors::iwarp::rdmap::RdmapOpcode;
 use nfsrdma_dissectors::iwarp::{DdpSegment, DdpSegmentDestination};
 use nfsrdma_dissectors::memory_handle::Handle;
+use nfsrdma_dissectors::net::TcpSequence;
 use nfsrdma_dissectors::xdr::roundup;
 
 use super::ddp_segment_payload::DdpSegmentPayload;
+use super::early_data::EarlyData;
 use super::events::{CrcUse, IwarpEvent, IwarpEventSink};
 use super::messages::{
     DecodedFpdu, EndedWrite, FpduTail, IwarpMessageReassembler, UnconfirmedFault, UnconfirmedLengths,
@@ -18,7 +20,7 @@ use crate::connection_setup::SetUpFrame;
 use crate::count_categories::UndecodedReason;
 use crate::exceptional_transport_events::{FpduProperties, RdmapFault, TransportAnomalyKind};
 use crate::packet_meta::PacketMeta;
-use crate::rdma_operation::RdmaAttribution;
+use crate::rdma_operation::{ConnectionSideAOrB, RdmaAttribution};
 use crate::stream::stream_bytes::StreamPosition;
 
 /// Maximum number of RDMA Writes that wait for their Replies: more than the chunks of one Reply.
@@ -70,6 +72,9 @@ pub(super) struct IwarpFpduSink<'a, T> {
     /// `true` if the peer has sent only a part of its last FPDU: without CRCs, its length may be wrong, so that it has
     /// requests that are unknown.
     pub(super) is_peer_within_fpdu: bool,
+    pub(super) early: &'a mut Option<Box<EarlyData>>,
+    /// Sender, and the number that it expects next, if nothing of its peer was captured yet.
+    pub(super) early_place: Option<(ConnectionSideAOrB, TcpSequence)>,
 }
 
 impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
@@ -292,12 +297,12 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         self.confirm(oldest.and_then(|oldest| oldest.unconfirmed));
     }
 
-    /// Records an FPDU whose headers were decoded.
+    /// Records an FPDU whose headers were decoded. `is_proven`: a wrong ULPDU_Length would show.
     #[inline]
     pub(super) fn record_fpdu(
         &mut self,
         (header, segment): (FpduHeader, &DdpSegment),
-        start: StreamPosition,
+        (start, is_proven): (StreamPosition, bool),
         packet_meta: &PacketMeta<'_>,
     ) {
         if self.checks_lengths() {
@@ -306,6 +311,9 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
                 self.check_tagged_length(segment);
                 self.keep_write();
             }
+        }
+        if !is_proven && self.sink.records_events() {
+            self.sink.event(*packet_meta, IwarpEvent::UnprovenFpdu);
         }
         self.confirm_fpdu_before();
         let (frame, time) = (packet_meta.last_frame(), packet_meta.time);
@@ -343,7 +351,22 @@ impl<T: IwarpEventSink> IwarpFpduSink<'_, T> {
         if self.sink.records_events() {
             self.check_order(&payload);
         }
-        self.own.process_payload(self.peer, payload, self.sink);
+        if !self.own.process_payload(self.peer, &payload, self.sink) && self.early_place.is_some() {
+            self.keep_early(&payload);
+        }
+    }
+
+    /// Keeps payload that was captured before any bytes of the peer: those that determine its place may follow.
+    #[cold]
+    fn keep_early(&mut self, payload: &DdpSegmentPayload<'_>) {
+        if let Some((sender, acknowledgment)) = self.early_place
+            && payload.was_captured()
+            && !payload.meta.is_captured_twice()
+            && let Some(reason) = self.sink.unplaced_reason()
+        {
+            let early = self.early.get_or_insert_with(|| Box::new(EarlyData::new(sender)));
+            early.add(payload, acknowledgment, reason);
+        }
     }
 
     pub(super) fn startup(&mut self, startup: MpaStartupFrame, packet_meta: PacketMeta<'_>) {

@@ -214,6 +214,11 @@ impl MpaStreamDeframer {
         self.is_proven && !self.is_blamed
     }
 
+    /// Returns `true` if a wrong ULPDU_Length would show.
+    fn shows_lengths(&self) -> bool {
+        self.is_proven && self.markers == Some(MpaMarkerPositions::Off)
+    }
+
     /// Handles an FPDU that begins where the one before ends. `at` is its start.
     fn record_fpdu_in_row(&mut self, at: StreamPosition) {
         if self.fpdus_in_row < MIN_PROVING_FPDUS && at >= self.markers_unproven_until {
@@ -341,6 +346,12 @@ impl MpaStreamDeframer {
         self.lose_sync(out.shared);
     }
 
+    /// Returns `true` if no bytes were processed.
+    #[inline]
+    pub(super) fn is_initial(&self) -> bool {
+        matches!(self.state, MpaFramingState::Initial)
+    }
+
     /// Returns `true` if the last FPDU has not ended.
     pub(super) fn is_within_fpdu(&self) -> bool {
         matches!(self.state, MpaFramingState::Fpdu(_))
@@ -438,7 +449,7 @@ impl MpaStreamDeframer {
         {
             let fpdu = cursor.take(length as u32);
             self.last_fpdu_start = Some(fpdu.at);
-            out.record_fpdu((header, &segment), fpdu.at, &fpdu.meta);
+            out.record_fpdu((header, &segment), (fpdu.at, true), &fpdu.meta);
             self.lose_fpdu(false, fpdu.bytes.len() as u64, fpdu.meta, out);
             return true;
         }
@@ -474,7 +485,7 @@ impl MpaStreamDeframer {
         self.last_fpdu_start = Some(cursor.at);
         self.record_fpdu_in_row(cursor.at);
         self.resolve_unconfirmed_fpdu(true, out);
-        out.record_fpdu((header, &segment), cursor.at, &cursor.meta);
+        out.record_fpdu((header, &segment), (cursor.at, self.shows_lengths()), &cursor.meta);
         let end = if is_accepted { None } else { self.check_ulpdu_length(cursor, header, out) };
         let fpdu = cursor.take(end.unwrap_or(length) as u32);
         if !is_accepted {
@@ -766,7 +777,7 @@ impl MpaStreamDeframer {
         self.resolve_unconfirmed_fpdu(true, out);
         let start = self.last_fpdu_start.unwrap_or_default();
         self.record_fpdu_in_row(start);
-        out.record_fpdu((header, &segment), start, &data.meta);
+        out.record_fpdu((header, &segment), (start, self.shows_lengths()), &data.meta);
         if other.is_some() && self.reports_faults() {
             // It may end elsewhere: the next FPDU shows it.
             out.length_until_confirmed(RdmapFault::UlpduLength { announced, length: header.ulpdu_length }, data.meta);

@@ -69,7 +69,7 @@ const MAX_TAGGED_HEADER_BYTES: u64 = TAGGED_HEADER_BYTES + 4;
 
 /// An RDMA Write that is not complete yet.
 #[derive(Debug)]
-struct IwarpOngoingRdmaWrite {
+pub(super) struct IwarpOngoingRdmaWrite {
     stag: Handle,
     /// Offset of its next bytes.
     next_offset: u64,
@@ -435,14 +435,15 @@ impl IwarpMessageReassembler {
         message.length = length;
     }
 
-    /// Processes payload of a segment that this side sent.
+    /// Processes payload of a segment that this side sent. Returns `false` if it has chunk data or an RDMA Read Request
+    /// whose place is unknown.
     #[inline]
     pub(super) fn process_payload(
         &mut self,
         peer: &mut Self,
-        payload: DdpSegmentPayload<'_>,
+        payload: &DdpSegmentPayload<'_>,
         sink: &mut impl IwarpEventSink,
-    ) {
+    ) -> bool {
         let opcode = payload.segment.opcode;
         match payload.segment.target {
             DdpSegmentDestination::Tagged { stag, offset } => {
@@ -451,12 +452,13 @@ impl IwarpMessageReassembler {
                 let next_offset = (offset as u32).wrapping_add(payload.data.length);
                 self.last_tagged = Some(LastTaggedSegment { stag, next_offset, start: payload.range.start });
                 let owner = match opcode {
-                    RdmapOpcode::WRITE => self.process_write(stag, offset, &payload, sink),
-                    _ => peer.process_response(stag, offset, &payload, sink),
+                    RdmapOpcode::WRITE => self.process_write(stag, offset, payload, sink),
+                    _ => peer.process_response(stag, offset, payload, sink),
                 };
                 if owner.0.is_some() {
-                    self.record_chunk_data(&payload, owner);
+                    self.record_chunk_data(payload, owner);
                 }
+                owner.0.is_some()
             }
             DdpSegmentDestination::Untagged { queue, number, offset } => {
                 if payload.offset == 0
@@ -470,18 +472,71 @@ impl IwarpMessageReassembler {
                     self.deliver_incomplete(sink);
                 }
                 match opcode {
-                    _ if opcode.is_send() => self.process_send(number, offset, &payload, sink),
+                    _ if opcode.is_send() => self.process_send(number, offset, payload, sink),
                     RdmapOpcode::READ_REQUEST | RdmapOpcode::TERMINATE => {
-                        if let Some(fault) = self.assemble_header(&payload, sink) {
+                        if let Some(fault) = self.assemble_header(payload, sink) {
                             peer.refuse(fault, payload.meta, sink);
                         }
+                        let is_request = opcode == RdmapOpcode::READ_REQUEST && payload.is_complete();
+                        return !is_request
+                            || self.outstanding_reads.back().is_none_or(|read| read.attribution.0.is_some());
                     }
                     _ if payload.is_end() => {
                         sink.event(payload.meta, IwarpEvent::Undecoded(UndecodedReason::OtherService));
                     }
                     _ => sink.event(payload.meta, IwarpEvent::Part),
                 }
+                true
             }
+        }
+    }
+
+    /// Processes payload whose place was unknown when it was captured; the bytes that determine it have arrived since.
+    /// `write` is the RDMA Write in such payload before.
+    #[cold]
+    pub(super) fn process_early(
+        &mut self,
+        peer: &mut Self,
+        payload: &DdpSegmentPayload<'_>,
+        write: &mut Option<IwarpOngoingRdmaWrite>,
+        sink: &mut impl IwarpEventSink,
+    ) {
+        let owner = match payload.segment.target {
+            DdpSegmentDestination::Tagged { stag, offset } => {
+                let offset = offset.wrapping_add(u64::from(payload.offset));
+                if payload.segment.opcode == RdmapOpcode::WRITE {
+                    std::mem::swap(&mut self.ongoing_write, write);
+                    let owner = self.process_write(stag, offset, payload, sink);
+                    std::mem::swap(&mut self.ongoing_write, write);
+                    owner
+                } else {
+                    peer.process_response(stag, offset, payload, sink)
+                }
+            }
+            DdpSegmentDestination::Untagged { .. } => return self.place_read(payload, sink),
+        };
+        if owner.0.is_some() {
+            self.record_chunk_data(payload, owner);
+        }
+    }
+
+    /// Places an RDMA Read whose request was captured before the call that offers the memory.
+    fn place_read(&mut self, payload: &DdpSegmentPayload<'_>, sink: &mut impl IwarpEventSink) {
+        let Some((request, _)) = RdmapReadRequestHeader::decode(payload.data.bytes, 0, &mut NullFieldObserver) else {
+            return;
+        };
+        let is_of_request = |read: &&mut OutstandingRdmaRead| {
+            (read.sink_stag, read.sink_offset, read.length) == (request.sink_stag, request.sink_offset, request.length)
+        };
+        let mut unplaced = self.outstanding_reads.iter_mut().filter(|read| read.attribution.0.is_none());
+        if let Some(read) = unplaced.find(is_of_request) {
+            let operation = RdmaOperation::ReadRequest {
+                handle: request.source_stag,
+                offset: request.source_offset,
+                length: request.length,
+                attribution: &mut read.attribution,
+            };
+            sink.event(payload.meta, IwarpEvent::Operation(operation));
         }
     }
 

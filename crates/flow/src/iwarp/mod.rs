@@ -10,6 +10,7 @@
 //! (RFC 5044 section 6), and a message is complete when its CRC has arrived.
 
 mod ddp_segment_payload;
+mod early_data;
 pub(super) mod events;
 mod fpdu_payload_buffering;
 mod fpdu_search;
@@ -28,7 +29,9 @@ mod stream_byte_cursor;
 #[cfg(test)]
 pub(super) mod tests;
 
+use nfsrdma_dissectors::captured_frame::Timestamp;
 use nfsrdma_dissectors::iwarp::mpa::MpaStartupFrame;
+use nfsrdma_dissectors::net::TcpSequence;
 
 use super::by_side::ConnectionSidePair;
 use super::connection_setup::SetUpFrame;
@@ -36,6 +39,7 @@ use super::exceptional_transport_events::{RdmapFault, TransportAnomalyKind};
 use super::packet_meta::PacketMeta;
 use super::stream::stream_bytes::{StreamBytes, StreamPosition};
 use crate::rdma_operation::{CapturedPacketPayload, ConnectionSideAOrB};
+use early_data::EarlyData;
 use events::{CrcUse, IwarpEvent, IwarpEventSink};
 use fpdu_sink::{IwarpFpduSink, IwarpSharedState};
 use framing::MpaStreamDeframer;
@@ -56,6 +60,10 @@ struct IwarpDirection {
 pub(super) struct IwarpConnection {
     directions: ConnectionSidePair<IwarpDirection>,
     shared: IwarpSharedState,
+    /// `None` unless the connection began with data whose place is unknown.
+    early: Option<Box<EarlyData>>,
+    /// Side that was captured before its peer, and the number that it expected from that one then.
+    begun: Option<(ConnectionSideAOrB, TcpSequence)>,
     /// `true` if a start-up frame arrived since the last call of [`IwarpConnection::take_started`].
     has_started: bool,
 }
@@ -63,21 +71,27 @@ pub(super) struct IwarpConnection {
 impl Default for IwarpConnection {
     fn default() -> Self {
         let shared = IwarpSharedState { crc_use: CrcUse::Unknown { misses: 0 }, counts: MpaCounts::default() };
-        Self { directions: ConnectionSidePair::default(), shared, has_started: false }
+        Self { directions: ConnectionSidePair::default(), shared, early: None, begun: None, has_started: false }
     }
 }
 
 impl IwarpConnection {
-    /// Processes the next bytes that a side sent.
+    /// Processes the next bytes that a side sent, which had received its peer up to `acknowledgment`, if that is known.
     #[inline]
     pub(super) fn process(
         &mut self,
         sender: ConnectionSideAOrB,
         stream_bytes: StreamBytes<'_>,
+        acknowledgment: Option<TcpSequence>,
         sink: &mut impl IwarpEventSink,
     ) {
         let packet_meta = stream_bytes.meta;
+        if let Some(early) = self.early.as_mut().filter(|early| early.sender != sender) {
+            early.drop_before(stream_bytes.at);
+        }
         let (own, peer) = self.directions.own_and_peer(sender);
+        let early_place = acknowledgment.filter(|_| peer.framing.is_initial()).map(|number| (sender, number));
+        self.begun = self.begun.or(early_place);
         let mut inner = IwarpFpduSink {
             shared: &mut self.shared,
             own: &mut own.messages,
@@ -85,6 +99,8 @@ impl IwarpConnection {
             sink,
             startup: None,
             is_peer_within_fpdu: peer.framing.is_within_fpdu(),
+            early: &mut self.early,
+            early_place,
         };
         own.framing.process(stream_bytes, &mut inner);
         if let Some((startup, frame)) = inner.startup {
@@ -97,6 +113,46 @@ impl IwarpConnection {
             }
             self.handle_startup(sender, startup, frame);
         }
+    }
+
+    /// Returns `true` if payload that the peer of `sender` sent waits for bytes of this side.
+    #[inline]
+    pub(super) fn has_early_data_for(&self, sender: ConnectionSideAOrB) -> bool {
+        self.early.as_ref().is_some_and(|early| early.sender != sender && !early.is_empty())
+    }
+
+    /// Returns `true` if the peer of `sender` had received bytes of this side, from `at` on, when its own first captured
+    /// ones were sent: those before, which the capture lacks, may belong to the messages in them.
+    #[inline]
+    pub(super) fn is_answered_before_capture(&self, sender: ConnectionSideAOrB, at: StreamPosition) -> bool {
+        let is_behind = |number: TcpSequence| TcpSequence(at as u32).distance(number) > 0;
+        self.begun.is_some_and(|(first, number)| first != sender && is_behind(number))
+    }
+
+    /// Processes the payload of the next frame that waited for bytes up to `reached`. Returns `false` if there is none.
+    /// `sink` takes the events of its sender.
+    #[cold]
+    pub(super) fn process_early(
+        &mut self,
+        reached: StreamPosition,
+        now: Timestamp,
+        sink: &mut impl IwarpEventSink,
+    ) -> bool {
+        let Some(early) = &mut self.early else { return false };
+        let (own, peer) = self.directions.own_and_peer(early.sender);
+        let due = early.take_due(reached, now);
+        let mut counted = Vec::new();
+        for early in &due {
+            if !counted.contains(&early.reason) {
+                sink.uncount(early.reason);
+                counted.push(early.reason);
+            }
+        }
+        let mut write = None;
+        for early in &due {
+            own.messages.process_early(&mut peer.messages, &early.payload(), &mut write, sink);
+        }
+        !due.is_empty()
     }
 
     /// Processes a retransmission of bytes that a side sent before.
@@ -120,6 +176,8 @@ impl IwarpConnection {
             sink,
             startup: None,
             is_peer_within_fpdu: peer.framing.is_within_fpdu(),
+            early: &mut self.early,
+            early_place: None,
         };
         own.framing.finish(&mut inner);
         own.messages.deliver_incomplete(sink);
@@ -151,7 +209,11 @@ impl IwarpConnection {
     /// Returns the memory in bytes of incomplete messages and FPDUs with their bookkeeping.
     pub(super) fn buffered_bytes(&self) -> usize {
         let directions = self.directions.0.iter();
-        directions.map(|direction| direction.framing.buffered_bytes() + direction.messages.buffered_bytes()).sum()
+        let early_bytes = self.early.as_ref().map_or(0, |early| early.counted_bytes());
+        directions
+            .map(|direction| direction.framing.buffered_bytes() + direction.messages.buffered_bytes())
+            .sum::<usize>()
+            + early_bytes
     }
 
     /// Returns the memory in bytes, without buffered content.
@@ -161,6 +223,9 @@ impl IwarpConnection {
     }
 
     pub(super) fn drop_buffered(&mut self) {
+        if let Some(early) = &mut self.early {
+            early.give_up();
+        }
         for direction in &mut self.directions.0 {
             direction.framing.drop_buffered();
             direction.messages.drop_partial();

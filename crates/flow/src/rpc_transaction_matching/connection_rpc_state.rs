@@ -269,6 +269,17 @@ impl ConnectionRpcState {
         self.read_depths.forget();
     }
 
+    /// Returns `true` if a side has more calls in flight than its peer granted, one before the first grant: no reply that
+    /// would show otherwise is missing. RFC 8166 section 3.3.1.
+    pub(crate) fn exceeds_credits(&self, requester: ConnectionSideAOrB) -> bool {
+        let credits = &self.credits[requester];
+        let is_version_1 = self.dialect.is_some_and(|dialect| dialect != Dialect::Version2);
+        is_version_1
+            && self.has_set_up
+            && credits.gaps_when_idle == self.gaps()
+            && credits.in_use.in_flight > credits.limit().unwrap_or(1)
+    }
+
     /// Returns the number of times that messages were found missing from the capture.
     pub(crate) fn gaps(&self) -> u64 {
         self.losses - self.repeats

@@ -797,6 +797,8 @@ impl TcpStreamDirection {
     fn start_at(&mut self, at: StreamPosition) -> StreamPosition {
         if self.next_position.is_none() {
             self.from = at;
+            let is_behind = |early: TcpSequence| TcpSequence(at as u32).distance(early) > 0;
+            self.is_misordered |= self.early_acknowledgment.is_some_and(is_behind);
         }
         *self.next_position.get_or_insert(at)
     }

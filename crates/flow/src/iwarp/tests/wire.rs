@@ -249,7 +249,7 @@ impl IwarpEventSink for Log {
         }
         let seen = match event {
             IwarpEvent::Startup => Seen::Startup,
-            IwarpEvent::Fpdu(_) | IwarpEvent::Transport(_) => return,
+            IwarpEvent::Fpdu(_) | IwarpEvent::UnprovenFpdu | IwarpEvent::Transport(_) => return,
             IwarpEvent::Operation(RdmaOperation::Send { message, attribution: owner }) => {
                 self.note(owner);
                 Seen::Send {
@@ -302,7 +302,7 @@ impl Bench {
         let frames = [number];
         let packet_meta = PacketMeta::new(&frames, Timestamp(self.number as i64));
         let data = CapturedPacketPayload { bytes: &bytes[..captured], length: bytes.len() as u32 };
-        self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
+        self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, None, &mut self.log);
     }
 
     pub(crate) fn feed(&mut self, side: ConnectionSideAOrB, at: StreamPosition, bytes: &[u8]) {
@@ -313,7 +313,7 @@ impl Bench {
     pub(crate) fn hole(&mut self, side: ConnectionSideAOrB, at: StreamPosition, length: usize) {
         let packet_meta = PacketMeta::new(&[], Timestamp(self.number as i64));
         let data = CapturedPacketPayload { bytes: &[], length: length as u32 };
-        self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, &mut self.log);
+        self.iwarp.process(side, StreamBytes { at, data, meta: packet_meta }, None, &mut self.log);
     }
 
     /// Feeds a whole direction in pieces of these lengths, the last one repeated.
