@@ -2,26 +2,15 @@
 
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::{Attributes, ReadPlusContent, ReadPlusRes4, StableHow4};
+use nfsrdma_nfs_model::{Again, v4};
 
 use super::prelude::*;
 use crate::compound_operations_view::is_in_minor_version;
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
-    matches!(
-        operation,
-        Args::CLOSE(_)
-            | Args::CREATE(_)
-            | Args::DELEGRETURN(_)
-            | Args::LINK(_)
-            | Args::LOCK(_)
-            | Args::LOCKU(_)
-            | Args::OPEN(_)
-            | Args::OPEN_CONFIRM(_)
-            | Args::OPEN_DOWNGRADE(_)
-            | Args::REMOVE(_)
-            | Args::RENAME(_)
-    )
+    let meaning = v4::meaning(operation.number());
+    meaning.is_some_and(|meaning| matches!(meaning.again, Again::Fails(_) | Again::Differs))
 }
 
 /// Returns the first gap or overlap between two contents: the end of one, and the offset of the next.

@@ -2,6 +2,7 @@
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{CbArgs, SequenceStatusFlags};
+use nfsrdma_nfs_model::v4::{self, Position};
 
 use super::prelude::*;
 use crate::sequence_operation_fields::SequenceArguments;
@@ -78,28 +79,8 @@ pub(super) fn by_requester(
     verdict.by(transaction.requester()).in_frames(frames)
 }
 
-/// Position of an operation in a COMPOUND with sessions. RFC 8881 sections 18.34 to 18.37, 18.46 and 18.50.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RequiredCompoundPosition {
-    /// First.
-    Sequence,
-    /// The only operation.
-    Alone,
-    /// The only operation, or behind SEQUENCE.
-    AloneOrInSession,
-    /// Behind SEQUENCE.
-    InSession,
-}
-
-fn session_position(operation: &Args<'_>) -> RequiredCompoundPosition {
-    match operation {
-        Args::SEQUENCE(_) => RequiredCompoundPosition::Sequence,
-        Args::BIND_CONN_TO_SESSION(_) => RequiredCompoundPosition::Alone,
-        Args::EXCHANGE_ID(_) | Args::CREATE_SESSION(_) | Args::DESTROY_SESSION(_) | Args::DESTROY_CLIENTID(_) => {
-            RequiredCompoundPosition::AloneOrInSession
-        }
-        _ => RequiredCompoundPosition::InSession,
-    }
+fn position(operation: &Args<'_>) -> Position {
+    v4::meaning(operation.number()).map_or(Position::InSession, |meaning| meaning.position)
 }
 
 /// Returns the fault in the position of CB_SEQUENCE. RFC 8881 section 20.9.3.
@@ -124,18 +105,16 @@ fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<R
         return Some(by_requester(transaction, frames, RuleVerdict::from_fault(fault)));
     }
     let first = operations.arguments.first()?;
-    let is_in_session = session_position(first) == RequiredCompoundPosition::Sequence;
+    let is_in_session = position(first) == Position::First;
     let name = |operation: &Args<'_>| operation.number().to_string();
     let accepted = accepted(transaction);
     let fault = operations.arguments.iter().enumerate().find_map(|(at, operation)| {
-        Some(match session_position(operation) {
-            RequiredCompoundPosition::Sequence if at > 0 => {
+        Some(match position(operation) {
+            Position::First if at > 0 => {
                 format!("SEQUENCE is operation {}{accepted}", at + 1)
             }
-            RequiredCompoundPosition::Sequence => return None,
-            RequiredCompoundPosition::Alone | RequiredCompoundPosition::AloneOrInSession
-                if at == 0 && operations.operation_count > 1 =>
-            {
+            Position::First => return None,
+            Position::Alone | Position::AloneOrInSession if at == 0 && operations.operation_count > 1 => {
                 let count = operations.operation_count;
                 format!(
                     "{} is the first of {count}{accepted}",
@@ -143,10 +122,10 @@ fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<R
                     count = CountWithNoun(count, "operation")
                 )
             }
-            RequiredCompoundPosition::Alone if at > 0 => {
+            Position::Alone if at > 0 => {
                 format!("{} is operation {}, not the only one{accepted}", name(operation), at + 1)
             }
-            RequiredCompoundPosition::InSession if at == 0 => {
+            Position::InSession if at == 0 => {
                 format!("{} is the first operation{accepted}", name(operation))
             }
             _ => return None,

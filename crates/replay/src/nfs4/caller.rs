@@ -6,6 +6,7 @@ use std::thread;
 use nfsrdma_dissectors::nfs::v4::{Args, CompoundReply, DestroyClientid4Args, DestroySession4Args, Operation, Results};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::XdrError;
+use nfsrdma_nfs_model::v4::{self, Position};
 use nfsrdma_rpc::PayloadContentLocation;
 use nfsrdma_rpc::synchronous_client::{RpcCallError, RpcClient, SynchronousProcedureCall};
 
@@ -211,7 +212,7 @@ const OTHER_OPERATIONS: &str = "results of other operations than those that were
 
 /// Returns `true` if an operation has no SEQUENCE before it. RFC 8881 section 2.10.
 fn stands_alone(operation: Operation) -> bool {
-    matches!(operation, Operation::EXCHANGE_ID | Operation::CREATE_SESSION)
+    v4::meaning(operation).is_some_and(|meaning| meaning.position != Position::InSession)
 }
 
 /// Returns the name of what failed, with the operation if that is another one: `LOOKUP of /export`.

@@ -15,9 +15,10 @@ use nfsrdma_dissectors::nfs::v4::{
     Args, BindConnToSession4Args, ChannelDirFromClient4, ChannelDirFromServer4, CompoundCall, CompoundCallHead,
     CompoundReply, Nfsstat4, Operation, Results, Sessionid4,
 };
-use nfsrdma_dissectors::nfs::{Procedure, StatusUnion, v3};
+use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc::{self, Xid};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Text};
+use nfsrdma_nfs_model::{self as model, Again};
 
 use super::reply_statuses_and_grants::ReplyStatusesAndSessionGrants;
 use super::step_outcome::StepOutcome;
@@ -89,39 +90,12 @@ recovery_reasons! {
         "the server accepts less per READ or WRITE; it was split into several calls, which matched as a whole";
 }
 
-/// Returns `true` if a COMPOUND is idempotent and may be sent again if its Reply was not cached.
+/// Returns `true` if a COMPOUND is idempotent and may be sent again if its reply was not cached: it reads, or writes the
+/// same bytes at the same offset.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
     operations.iter().all(|operation| {
-        matches!(
-            *operation,
-            Operation::SEQUENCE
-                | Operation::PUTFH
-                | Operation::PUTROOTFH
-                | Operation::PUTPUBFH
-                | Operation::SAVEFH
-                | Operation::RESTOREFH
-                | Operation::GETFH
-                | Operation::GETATTR
-                | Operation::ACCESS
-                | Operation::LOOKUP
-                | Operation::LOOKUPP
-                | Operation::READ
-                | Operation::READ_PLUS
-                | Operation::READDIR
-                | Operation::READLINK
-                | Operation::SEEK
-                | Operation::VERIFY
-                | Operation::NVERIFY
-                | Operation::SECINFO
-                | Operation::SECINFO_NO_NAME
-                | Operation::TEST_STATEID
-                | Operation::LOCKT
-                | Operation::GETXATTR
-                | Operation::LISTXATTRS
-                // Writes the same bytes at the same offset.
-                | Operation::WRITE
-                | Operation::COMMIT
-        )
+        let is_read = model::v4::meaning(*operation).is_some_and(|meaning| meaning.again.is_read());
+        is_read || matches!(*operation, Operation::WRITE | Operation::COMMIT)
     })
 }
 
@@ -134,41 +108,17 @@ pub(super) fn failed_by_first_execution(
     is_new: bool,
     outcome: &ReplyStatusesAndSessionGrants,
 ) -> bool {
-    const NOENT: u32 = 2;
-    const EXIST: u32 = 17;
-    const NOT_SYNC: u32 = 10_002;
-    const STALE_CLIENTID: u32 = 10_022;
-    const BADSESSION: u32 = 10_052;
     let Some(status) = outcome.last_status() else { return false };
-    match procedure {
-        Some(Procedure::V3(procedure)) => match status {
-            EXIST => matches!(
-                procedure,
-                v3::Procedure::CREATE
-                    | v3::Procedure::MKDIR
-                    | v3::Procedure::SYMLINK
-                    | v3::Procedure::MKNOD
-                    | v3::Procedure::LINK
-            ),
-            NOENT => {
-                matches!(procedure, v3::Procedure::REMOVE | v3::Procedure::RMDIR | v3::Procedure::RENAME)
-            }
-            NOT_SYNC => procedure == v3::Procedure::SETATTR,
-            _ => false,
-        },
+    let again = match procedure {
+        Some(Procedure::V3(procedure)) => model::v3::meaning(procedure).map(|meaning| meaning.again),
         // SEQUENCE prevents a second execution.
         Some(Procedure::Compound) if is_new || operations.first() != Some(&Operation::SEQUENCE) => {
-            let Some(operation) = operations.get(outcome.statuses.len() - 1) else { return false };
-            match status {
-                EXIST => matches!(*operation, Operation::CREATE | Operation::LINK),
-                NOENT => matches!(*operation, Operation::REMOVE | Operation::RENAME),
-                BADSESSION => *operation == Operation::DESTROY_SESSION,
-                STALE_CLIENTID => *operation == Operation::DESTROY_CLIENTID,
-                _ => false,
-            }
+            let failed = operations.get(outcome.statuses.len() - 1);
+            failed.and_then(|operation| model::v4::meaning(*operation)).map(|meaning| meaning.again)
         }
-        _ => false,
-    }
+        _ => None,
+    };
+    again == Some(Again::Fails(status))
 }
 
 /// Returns the state of a step that was sent again, from the state that its Reply alone would give.
@@ -251,6 +201,8 @@ pub(super) fn xid(message: &[u8]) -> Option<Xid> {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::nfs::v3;
+
     use super::*;
 
     fn answered(statuses: &[u32]) -> ReplyStatusesAndSessionGrants {

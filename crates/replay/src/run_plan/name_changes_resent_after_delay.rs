@@ -8,6 +8,7 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Nfsstat4, Openflag4, Results};
 use nfsrdma_dissectors::nfs::{Procedure, v3};
+use nfsrdma_nfs_model::{self as model, Naming};
 
 use crate::trace::step::{TraceStep, VariableUseKind};
 
@@ -20,26 +21,14 @@ fn is_delay(status: u32) -> bool {
 /// Returns `true` if the operation changes names: it may fail after it was executed once.
 fn must_be_sent_once(operation: &Args<'_>) -> bool {
     match operation {
-        Args::CREATE(_) | Args::LINK(_) | Args::REMOVE(_) | Args::RENAME(_) => true,
         Args::OPEN(open) => matches!(open.openhow, Openflag4::Create(_)),
-        _ => false,
+        operation => model::v4::meaning(operation.number()).is_some_and(|meaning| meaning.naming != Naming::Kept),
     }
 }
 
 /// Returns `true` if the operation changes nothing that a later step depends on.
 fn only_reads(operation: &Args<'_>) -> bool {
-    matches!(
-        operation,
-        Args::SEQUENCE(_)
-            | Args::PUTFH(_)
-            | Args::PUTROOTFH(_)
-            | Args::SAVEFH(_)
-            | Args::RESTOREFH(_)
-            | Args::LOOKUP(_)
-            | Args::GETFH(_)
-            | Args::GETATTR(_)
-            | Args::ACCESS(_)
-    )
+    model::v4::meaning(operation.number()).is_some_and(|meaning| meaning.again.is_read())
 }
 
 fn is_delayed_compound(step: &TraceStep<'_>) -> bool {

@@ -6,8 +6,9 @@ use std::io::{Read, Seek};
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_dissectors::nfs::v4::{self, Operation};
-use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
+use nfsrdma_nfs_model::{self as model, Naming};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::trace::error::TraceError;
@@ -127,9 +128,9 @@ struct LaterStepRequirements {
 
 fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut LaterStepRequirements) {
     let filehandles = || step.call.variables(TraceSlotValueKind::FILEHANDLE);
-    let naming = StepEffectOnNames::for_step(step);
+    let naming = naming(step);
     // The Reply of REMOVE or RENAME does not identify the object, so all steps that change names in the directory run.
-    if naming != StepEffectOnNames::None && filehandles().any(|directory| behind.directories.contains(&directory)) {
+    if naming != Naming::Kept && filehandles().any(|directory| behind.directories.contains(&directory)) {
         ids.add(step.origin.id);
     }
     if ids.contains(step.origin.id) {
@@ -147,7 +148,7 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut La
         opened.filter_map(|slot| behind.confirming_steps.get(&slot.variable)).for_each(|confirm| {
             ids.add(*confirm);
         });
-        if naming == StepEffectOnNames::Replaces && behind.directories.len() < MAX_REMEMBERED {
+        if naming == Naming::Replaces && behind.directories.len() < MAX_REMEMBERED {
             behind.directories.extend(filehandles());
         }
     } else if operations(step).contains(&Operation::OPEN_CONFIRM)
@@ -158,53 +159,22 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut La
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum StepEffectOnNames {
-    /// No effect.
-    None,
-    /// Creates names.
-    Creates,
-    /// Removes, renames or links existing names, and may create others.
-    Replaces,
-}
-
-impl StepEffectOnNames {
-    fn for_step(step: &TraceStep<'_>) -> Self {
-        match step.procedure.find_description() {
-            Some(Procedure::Compound) => {
-                operations(step).into_iter().map(Self::of_operation).max().unwrap_or(Self::None)
-            }
-            Some(Procedure::V2(procedure)) if !step.caller.is_reverse => Self::of_v2(procedure),
-            Some(Procedure::V3(procedure)) if !step.caller.is_reverse => Self::of_v3(procedure),
-            _ => Self::None,
+/// Returns what a step does to names.
+fn naming(step: &TraceStep<'_>) -> Naming {
+    let naming = match step.procedure.find_description() {
+        Some(Procedure::Compound) => {
+            let meanings = operations(step).into_iter().filter_map(model::v4::meaning);
+            meanings.map(|meaning| meaning.naming).max()
         }
-    }
-
-    fn of_operation(operation: Operation) -> Self {
-        match operation {
-            Operation::REMOVE | Operation::RENAME | Operation::LINK => Self::Replaces,
-            Operation::OPEN | Operation::CREATE => Self::Creates,
-            _ => Self::None,
+        Some(Procedure::V2(procedure)) if !step.caller.is_reverse => {
+            model::v2::meaning(procedure).map(|meaning| meaning.naming)
         }
-    }
-
-    fn of_v2(procedure: v2::Procedure) -> Self {
-        use v2::Procedure as P;
-        match procedure {
-            P::REMOVE | P::RENAME | P::LINK | P::RMDIR => Self::Replaces,
-            P::CREATE | P::MKDIR | P::SYMLINK => Self::Creates,
-            _ => Self::None,
+        Some(Procedure::V3(procedure)) if !step.caller.is_reverse => {
+            model::v3::meaning(procedure).map(|meaning| meaning.naming)
         }
-    }
-
-    fn of_v3(procedure: v3::Procedure) -> Self {
-        use v3::Procedure as P;
-        match procedure {
-            P::REMOVE | P::RENAME | P::LINK | P::RMDIR => Self::Replaces,
-            P::CREATE | P::MKDIR | P::SYMLINK | P::MKNOD => Self::Creates,
-            _ => Self::None,
-        }
-    }
+        _ => None,
+    };
+    naming.unwrap_or(Naming::Kept)
 }
 
 /// Returns `true` if the step registers a client or sets up its session.

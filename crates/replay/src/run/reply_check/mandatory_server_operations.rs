@@ -10,30 +10,13 @@ use nfsrdma_dissectors::field::FieldValue;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::{Attributes, BitNames, Operation};
+use nfsrdma_nfs_model as model;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::attribute_relations::violations::AttributeRelationViolation;
 use super::tolerated_difference_removal::{attribute, is_attribute};
 use crate::run::tolerance_rules::rule_of_field;
 use crate::trace::step::NONE;
-
-/// Operations of NFSv4.0 and NFSv4.1 that a server need not support. RFC 8881 section 17. All operations of NFSv4.2 are
-/// optional: RFC 7862 section 14, RFC 8276 section 8.1.
-const OPTIONAL_OPERATIONS: [Operation; 13] = [
-    Operation::DELEGPURGE,
-    Operation::DELEGRETURN,
-    Operation::LINK,
-    Operation::OPENATTR,
-    Operation::READLINK,
-    Operation::GET_DIR_DELEGATION,
-    Operation::GETDEVICEINFO,
-    Operation::GETDEVICELIST,
-    Operation::LAYOUTCOMMIT,
-    Operation::LAYOUTGET,
-    Operation::LAYOUTRETURN,
-    Operation::SECINFO_NO_NAME,
-    Operation::WANT_DELEGATION,
-];
 
 /// Returns the numbers of the REQUIRED attributes. RFC 8881 section 5.1, RFC 7530 section 5.6.
 pub(in crate::run) fn required_attributes() -> impl Iterator<Item = u32> {
@@ -185,8 +168,9 @@ const REQUIRED_PROCEDURES: &[v3::Procedure] = &[
     v3::Procedure::PATHCONF,
 ];
 
+/// Returns `true` if a server must support an operation of NFSv4.
 fn is_required(operation: Operation) -> bool {
-    operation.0 <= Operation::RECLAIM_COMPLETE.0 && !OPTIONAL_OPERATIONS.contains(&operation)
+    model::v4::meaning(operation).is_some_and(|meaning| meaning.is_required)
 }
 
 /// Returns `true` if the status means that a server does not support a required operation of NFS.
