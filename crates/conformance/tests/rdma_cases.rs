@@ -119,6 +119,19 @@ fn tail_in_read_chunk_is_decoded() {
     assert_eq!(case.faults(), []);
 }
 
+/// RFC 8166 section 3.4.5.1: the content of a chunk is inserted at its Position, data item or not. Only the client, which
+/// may reduce data items alone, is at fault.
+#[test]
+fn tail_at_own_position_is_decoded() {
+    let case = Case::read("tail-at-own-position");
+    let [transaction] = &case.transactions[..] else { panic!("{}", case.transactions.len()) };
+    assert_eq!(missing(transaction), Vec::<String>::new());
+    let fields = call_fields(transaction);
+    assert_eq!((fields.operations, fields.data_lengths), (vec![53, 22, 38, 9], vec![1000]));
+    assert!(is_reencoded(transaction));
+    assert_eq!(case.faults(), [("rpcrdma/position-no-item", EndpointRole::Client)]);
+}
+
 /// An RDMA Write that was lost before the capture point is repeated after the Reply and eight further segments.
 #[test]
 fn repeated_write_finds_its_segment() {

@@ -123,7 +123,7 @@ fn filled(length: u64) -> u64 {
 pub(super) struct MessageTail {
     /// Position of the chunk.
     pub(super) position: u32,
-    /// Length of the data item.
+    /// Length of the data item; 0 if the end has a Position of its own, behind the one of the item.
     pub(super) item_length: u32,
 }
 
@@ -132,10 +132,15 @@ impl MessageTail {
     fn start(self) -> u64 {
         filled(self.item_length.into())
     }
+
+    /// Returns `true` if the chunks hold an end of a message, and no data item.
+    pub(super) fn is_all_of(self, chunks: PositionChunks<'_, '_>) -> bool {
+        self.item_length == 0 && chunks.position() == Some(self.position)
+    }
 }
 
 /// Returns the tail of a Call, whose inline part is at the cursor. The inline part ends with the length of a data item
-/// and without the rest of the arguments, and the chunk of the item is longer.
+/// and without the rest of the arguments, and the chunk of the item is longer, or another chunk begins where it ends.
 pub(super) fn message_tail(rpc: Cursor<'_>, reads: &ReadList<'_>) -> Option<MessageTail> {
     let inline = rpc.rest();
     if inline.len() != rpc.remaining() {
@@ -147,7 +152,11 @@ pub(super) fn message_tail(rpc: Cursor<'_>, reads: &ReadList<'_>) -> Option<Mess
     if u64::from(position) != inline.len() as u64 + before {
         return None;
     }
-    let item_length = u32::from_be_bytes(*inline.last_chunk()?);
+    let continues = |item: PositionChunks<'_, '_>| {
+        item.position().is_some_and(|start| u64::from(start) + item.filled_bytes() == u64::from(position))
+    };
+    let has_own_position = reads.items().any(continues);
+    let item_length = if has_own_position { 0 } else { u32::from_be_bytes(*inline.last_chunk()?) };
     let tail = MessageTail { position, item_length };
     (last.offered_bytes() > tail.start() && lacks_arguments(inline, reads, tail)).then_some(tail)
 }
@@ -155,7 +164,8 @@ pub(super) fn message_tail(rpc: Cursor<'_>, reads: &ReadList<'_>) -> Option<Mess
 /// Returns `true` if the inline part of a Call ends before its arguments, after the data items of its chunks.
 #[cold]
 fn lacks_arguments(inline: &[u8], reads: &ReadList<'_>, tail: MessageTail) -> bool {
-    let items: Vec<_> = reads.items().map(|chunks| item(chunks, Some(tail))).collect();
+    let items = reads.items().filter(|chunks| !tail.is_all_of(*chunks));
+    let items: Vec<_> = items.map(|chunks| item(chunks, Some(tail))).collect();
     let decode = |(procedure, mut arguments): (Procedure, Cursor<'_>)| {
         procedure.arguments(&mut arguments, &mut NullFieldObserver).err()
     };

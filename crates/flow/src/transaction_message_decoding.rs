@@ -257,7 +257,8 @@ impl<'t> RpcMessageChunkContents<'t> {
             // The Call that advertised the Reply chunk was not captured, so none of its bytes are known.
             (None, None) => (None, long_reply_length(message).unwrap_or(length)),
         };
-        let mut items: Vec<_> = reads.items().map(|chunks| read_item_content(chunks, tail)).collect();
+        let items = reads.items().filter(|chunks| !tail.is_some_and(|tail| tail.is_all_of(*chunks)));
+        let mut items: Vec<_> = items.map(|chunks| read_item_content(chunks, tail)).collect();
         if kind == RpcMessageKind::Reply && items.is_empty() {
             // Results are in Write chunks unless the Requester reads them.
             items.extend(transaction.write_chunks.iter().map(write_chunk_content));
