@@ -62,12 +62,12 @@ pub enum GssPayload {
 }
 
 impl GssCredential<'_> {
-    /// Returns the payload type of a Call with this credential, and of its Reply if accepted with SUCCESS.
+    /// Returns the payload type of a call with this credential, and of its reply if accepted with SUCCESS.
     pub fn payload(&self) -> GssPayload {
         match (self.gss_proc, self.service) {
             (GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_integrity) => GssPayload::Integrity,
             (GssProc::RPCSEC_GSS_DATA, RpcGssService::rpc_gss_svc_privacy) => GssPayload::Privacy,
-            // Context destruction is a Call of NULL, whose empty arguments implementations do not protect. BIND_CHANNEL
+            // Context destruction is a call of NULL, whose empty arguments implementations do not protect. BIND_CHANNEL
             // has its arguments and results in the verifiers (RFC 5403 section 3.3).
             (GssProc::RPCSEC_GSS_DATA | GssProc::RPCSEC_GSS_DESTROY | GssProc::RPCSEC_GSS_BIND_CHANNEL, _) => {
                 GssPayload::Plain

@@ -101,7 +101,7 @@ xdr! { "trace";
 
     /// A connection of the capture.
     struct TraceConnection {
-        /// Number of the connection, as in the Transactions of the capture.
+        /// Number of the connection, as in the transactions of the capture.
         number: u64,
         /// The transport.
         transport: TraceTransport,
@@ -114,7 +114,7 @@ xdr! { "trace";
         /// Length of the longest Send in each direction, in bytes with its RPC-over-RDMA header: a lower bound of the
         /// inline thresholds. 0 without RDMA.
         longest: [u32; 2],
-        /// Maximum number of credits requested by a Call, and granted by a Reply.
+        /// Maximum number of credits requested by a call, and granted by a reply.
         credits: [u32; 2],
     }
 
@@ -128,7 +128,7 @@ xdr! { "trace";
         value: Opaque<'a>,
         /// Step of the first use.
         step: u64,
-        /// Number of Calls that use the variable.
+        /// Number of calls that use the variable.
         uses: u64,
         /// For a filehandle, the number of its object ([`TraceFileSystemObject`]); for a stateid, that of the file that
         /// it was used with; otherwise [`NONE`](super::step::NONE).
@@ -233,9 +233,9 @@ xdr! { "trace";
         /// Number of objects, names, extents, undefined variables and fields with a variable that were left out at
         /// memory limits.
         left_out: u64,
-        /// Time of the first Call, in nanoseconds since 1970.
+        /// Time of the first call, in nanoseconds since 1970.
         first_call_ns: u64,
-        /// Time of the last Call, in nanoseconds since 1970.
+        /// Time of the last call, in nanoseconds since 1970.
         last_call_ns: u64,
     }
 }

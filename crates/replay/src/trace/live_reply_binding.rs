@@ -1,4 +1,4 @@
-//! Assigns values of a live Reply to the variables of a step.
+//! Assigns values of a live reply to the variables of a step.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::Procedure;
@@ -29,7 +29,7 @@ pub fn field_value<'m>(message: &'m [u8], field: &LocatedSubstitutableField) -> 
     value_in_field(message.get(field.range.clone())?, field.is_counted)
 }
 
-/// Decodes a live Reply of a step and collects its fields. `message` is the RPC message; the cursor has its
+/// Decodes a live reply of a step and collects its fields. `message` is the RPC message; the cursor has its
 /// DDP-eligible results. The caller must have removed the protection of the results.
 ///
 /// # Errors
@@ -49,8 +49,8 @@ pub fn visit_reply<'m>(
     (visitor, result)
 }
 
-/// Calls `visit` for each slot of the captured Reply with the value at the same place of the live one, or `None` if
-/// that has no value there. Counts are included. Does nothing if the Reply of the step was not captured.
+/// Calls `visit` for each slot of the captured reply with the value at the same place of the live one, or `None` if
+/// that has no value there. Counts are included. Does nothing if the reply of the step was not captured.
 pub fn bind_slots(
     step: &TraceStep<'_>,
     visitor: &SubstitutableFieldVisitor<'_>,
@@ -58,7 +58,7 @@ pub fn bind_slots(
     mut visit: impl FnMut(&SubstitutableMessageSlot, Option<&[u8]>),
 ) {
     let field_key = |field: &LocatedSubstitutableField| (field.place, field.operation, field.value_kind);
-    // A listing has thousands of fields. Other Replies have a few, mostly in the same order.
+    // A listing has thousands of fields. Other replies have a few, mostly in the same order.
     let is_long = visitor.slot_fields.len() > 32;
     let by_place: FxHashMap<_, _> = match is_long {
         true => visitor.slot_fields.iter().map(|field| (field_key(field), field)).collect(),

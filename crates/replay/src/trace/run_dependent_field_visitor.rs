@@ -193,7 +193,7 @@ fn count_kind(field: &str, label: &str, operation: VisitedNfs4Opcode) -> Option<
 }
 
 impl SubstitutableFieldVisitor<'_> {
-    /// Creates a visitor for a Call or a Reply.
+    /// Creates a visitor for a call or a reply.
     pub fn new(is_reply: bool) -> Self {
         Self { is_reply, ..Self::default() }
     }

@@ -4,7 +4,7 @@
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Opaque, XdrArray, roundup};
 
-/// Maximum number of segments of a chunk, of slots and payloads of a message, and of chunks of a Call.
+/// Maximum number of segments of a chunk, of slots and payloads of a message, and of chunks of a call.
 pub const MAX_LIST_LENGTH: u32 = 1 << 17;
 
 /// The number of an absent variable, slot or minor version.
@@ -87,7 +87,7 @@ xdr! { "trace";
         DEFINED = 1,
         /// The message repeats a known value, or assigns another one.
         AGAIN = 2,
-        /// The message needs the value, as USED, and the value represents a root: in the recording of a run, the Call
+        /// The message needs the value, as USED, and the value represents a root: in the recording of a run, the call
         /// that was replayed had PUTROOTFH or PUTPUBFH here.
         FOR_ROOT = 3
     }
@@ -163,7 +163,7 @@ xdr! { "trace";
         WHOLE = 2
     }
 
-    /// A Call or a Reply.
+    /// A call or a reply.
     struct TraceMessage<'a> {
         /// The captured part.
         completeness: MessageCaptureCompleteness,
@@ -194,7 +194,7 @@ xdr! { "trace";
     /// Lengths of the segments of a chunk, in bytes.
     struct ChunkSegmentLengths<'a> { lengths: XdrArray<'a, u32, MAX_LIST_LENGTH> }
 
-    /// The chunks of a Call, as the Requester offers them.
+    /// The chunks of a call, as the Requester offers them.
     struct TraceCallChunks<'a> {
         /// The Position-Zero Read chunk of a Long Call; empty for an inline message.
         call: ChunkSegmentLengths<'a>,
@@ -208,23 +208,23 @@ xdr! { "trace";
 
     /// The wire forms of the messages, and the lengths returned.
     struct CallAndReplyWireForms<'a> {
-        /// Wire form of the Call.
+        /// Wire form of the call.
         call: TraceMessageWireForm,
-        /// Wire form of the Reply; RECORD if there was none.
+        /// Wire form of the reply; RECORD if there was none.
         reply: TraceMessageWireForm,
-        /// Credits that the Call requested and that the Reply granted; 0 without RDMA.
+        /// Credits that the call requested and that the reply granted; 0 without RDMA.
         credits: [u32; 2],
         /// rdma_err of an RDMA_ERROR; 0 without one.
         rdma_error: u32,
-        /// Number of bytes that the Reply returned in each Write chunk.
+        /// Number of bytes that the reply returned in each Write chunk.
         returned: XdrArray<'a, u32, MAX_LIST_LENGTH>,
         /// Number of bytes of a Long Reply.
         returned_reply: u32,
     }
 
-    /// Maximum sizes of the parts of the Reply, which a transport must provide for.
+    /// Maximum sizes of the parts of the reply, which a transport must provide for.
     struct TraceReplySizeLimits<'a> {
-        /// Number of bytes of the RPC message of the Reply, without the DDP-eligible results.
+        /// Number of bytes of the RPC message of the reply, without the DDP-eligible results.
         message_bytes: u32,
         /// Maximum number of bytes of content of each DDP-eligible result.
         payloads: XdrArray<'a, u32, MAX_LIST_LENGTH>,
@@ -242,7 +242,7 @@ xdr! { "trace";
         CONTROL = 3
     }
 
-    /// The procedure of a Call. Unknown numbers are [`NONE`], as for a Reply without its Call.
+    /// The procedure of a call. Unknown numbers are [`NONE`], as for a reply without its call.
     struct TraceProcedure {
         /// The program number; for a callback the number that the client chose.
         program: u32,
@@ -260,13 +260,13 @@ xdr! { "trace";
 
     /// The caller. Absent variables are [`NONE`].
     struct TraceCallConnectionAndSession {
-        /// Number of the client in the trace: one for each address that sends Calls.
+        /// Number of the client in the trace: one for each address that sends calls.
         client: u32,
         /// Number of the server in the trace.
         server: u32,
-        /// Number of the connection, as in the Transactions of the capture.
+        /// Number of the connection, as in the transactions of the capture.
         connection: u64,
-        /// `true` if the server sent the Call (RFC 8167).
+        /// `true` if the server sent the call (RFC 8167).
         is_reverse: bool,
         /// The variable of the clientid.
         clientid: u32,
@@ -276,29 +276,29 @@ xdr! { "trace";
         slot: u32,
         /// sa_sequenceid.
         sequence: u32,
-        /// The variable of the open or lock owner that serializes its Calls (RFC 7530 section 9.1.7).
+        /// The variable of the open or lock owner that serializes its calls (RFC 7530 section 9.1.7).
         owner: u32,
     }
 
     /// The origin of a step in the capture.
     struct TraceStepOrigin {
-        /// ID of the step, from 1: the `index` of the Transaction.
+        /// ID of the step, from 1: the `index` of the transaction.
         id: u64,
         /// ID of the step that this one repeats on another connection or on the same slot; 0 if none.
         repeats: u64,
-        /// First frame of the Call; 0 if it was not captured.
+        /// First frame of the call; 0 if it was not captured.
         call_frame: u64,
-        /// First frame of the Reply; 0 if it was not captured.
+        /// First frame of the reply; 0 if it was not captured.
         reply_frame: u64,
-        /// Time of the Call, in nanoseconds since 1970; without a Call, the time of the Reply.
+        /// Time of the call, in nanoseconds since 1970; without a call, the time of the reply.
         time_ns: u64,
-        /// Nanoseconds from then to the last frame of the Reply; 0 if that was not captured.
+        /// Nanoseconds from then to the last frame of the reply; 0 if that was not captured.
         latency_ns: u64,
         /// In the recording of a run, the `id` of the replayed step; 0 if there is none.
         run_of: u64,
     }
 
-    /// A Call and its captured Reply.
+    /// A call and its captured reply.
     struct TraceStep<'a> {
         /// The origin in the capture.
         origin: TraceStepOrigin,
@@ -306,21 +306,21 @@ xdr! { "trace";
         caller: TraceCallConnectionAndSession,
         /// The procedure.
         procedure: TraceProcedure,
-        /// The Call.
+        /// The call.
         call: TraceMessage<'a>,
-        /// The Reply.
+        /// The reply.
         reply: TraceMessage<'a>,
-        /// The chunks of the Call.
+        /// The chunks of the call.
         shape: TraceCallChunks<'a>,
         /// The wire forms of both messages.
         carried: CallAndReplyWireForms<'a>,
-        /// The maximum sizes of the parts of the Reply.
+        /// The maximum sizes of the parts of the reply.
         needs: TraceReplySizeLimits<'a>,
     }
 }
 
 impl TraceStep<'_> {
-    /// Returns the variables of all filehandles in Call and Reply.
+    /// Returns the variables of all filehandles in call and reply.
     pub fn filehandles(&self) -> impl Iterator<Item = u32> + '_ {
         let messages = [&self.call, &self.reply].into_iter();
         messages.flat_map(|message| message.variables(TraceSlotValueKind::FILEHANDLE))

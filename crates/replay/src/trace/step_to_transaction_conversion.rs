@@ -1,4 +1,4 @@
-//! Converts a step back to the Transaction that it was compiled from, so that traces can be compared and filtered like
+//! Converts a step back to the transaction that it was compiled from, so that traces can be compared and filtered like
 //! captures.
 
 use std::io::{Read, Seek};
@@ -23,12 +23,12 @@ use super::wire_to_transaction_conversion::{
     ChunkedFilePayload, ReconstructedWireMessage, ReconstructedWireTransaction, padded,
 };
 
-/// Converts steps of a trace to Transactions.
+/// Converts steps of a trace to transactions.
 #[derive(Debug)]
 pub struct StepToTransactionConverter {
     hosts: FxHashMap<(bool, u32), (Address, Box<str>)>,
     connections: FxHashMap<u64, ConnectionTransport>,
-    /// Connections with forward Calls, from the client of the files.
+    /// Connections with forward calls, from the client of the files.
     forward: FxHashSet<u64>,
 }
 
@@ -78,7 +78,7 @@ impl StepToTransactionConverter {
         step.caller.is_reverse && !is_later && !self.forward.contains(&step.caller.connection)
     }
 
-    /// Returns the Transaction of a step, and the facts about it that are not in its bytes. `contents` is the same
+    /// Returns the transaction of a step, and the facts about it that are not in its bytes. `contents` is the same
     /// trace, opened a second time.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl<'m> LoadedTraceMessage<'m> {
         self.message.payloads.iter().map(length_and_availability).collect()
     }
 
-    /// Splits the Call into the message and the payloads that were sent in Read chunks.
+    /// Splits the call into the message and the payloads that were sent in Read chunks.
     fn split_read_chunks(self, chunks: impl Iterator<Item = Vec<u32>>) -> (Vec<u8>, Vec<ChunkedFilePayload>) {
         let mut chunks = chunks.peekable();
         let mut items = Vec::new();
@@ -239,13 +239,13 @@ impl<'m> LoadedTraceMessage<'m> {
             items.push(ChunkedFilePayload { segments: chunk, position: chunk_position, length: Some(length), content });
             Some(())
         });
-        // Chunks without a known payload, e.g. of a truncated Call.
+        // Chunks without a known payload, e.g. of a truncated call.
         let unmatched = chunks.map(|segments| ChunkedFilePayload { segments, ..ChunkedFilePayload::default() });
         items.extend(unmatched);
         (message, items)
     }
 
-    /// Splits the Reply into the message and the payloads that were returned in Write chunks.
+    /// Splits the reply into the message and the payloads that were returned in Write chunks.
     fn split_write_chunks(self, chunks: impl Iterator<Item = (Vec<u32>, u32)>) -> (Vec<u8>, Vec<ChunkedFilePayload>) {
         let mut items: Vec<_> = chunks
             .map(|(segments, returned)| ChunkedFilePayload {

@@ -1,6 +1,6 @@
 //! Writes a trace, in memory that does not grow with it.
 //!
-//! Transactions arrive in the order of their ends, but a run needs them in the order of their beginnings. A buffer of
+//! transactions arrive in the order of their ends, but a run needs them in the order of their beginnings. A buffer of
 //! limited size reorders encoded steps. Steps that arrive too late are stored out of order and counted.
 
 use std::cmp::Reverse;

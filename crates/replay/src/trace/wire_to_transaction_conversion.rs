@@ -1,4 +1,4 @@
-//! The wire form of a Call and its Reply, converted to a [`Transaction`], so that the code that reads captures needs no
+//! The wire form of a call and its reply, converted to a [`Transaction`], so that the code that reads captures needs no
 //! second representation of a message.
 //!
 //! A trace and a run know both messages and the lengths of the chunks. Facts that only packets have (memory offsets of
@@ -25,17 +25,17 @@ use super::step::TraceMessageWireForm;
 /// File data that was transferred in its own chunk.
 #[derive(Clone, Debug, Default)]
 pub struct ChunkedFilePayload {
-    /// Lengths of the segments offered in the Call, in bytes.
+    /// Lengths of the segments offered in the call, in bytes.
     pub segments: Vec<u32>,
     /// Position of a Read chunk (RFC 8166 section 3.4.5).
     pub position: u32,
-    /// Number of bytes transferred; for a Write chunk the number that the Reply returned. `None` without a Reply.
+    /// Number of bytes transferred; for a Write chunk the number that the reply returned. `None` without a reply.
     pub length: Option<u32>,
     /// The bytes, if they are known.
     pub content: Option<Vec<u8>>,
 }
 
-/// A Call or a Reply on the wire.
+/// A call or a reply on the wire.
 #[derive(Clone, Debug)]
 pub struct ReconstructedWireMessage {
     /// The wire form of the message.
@@ -52,20 +52,20 @@ pub struct ReconstructedWireMessage {
     pub is_complete: bool,
 }
 
-/// A Call and its Reply.
+/// A call and its reply.
 #[derive(Clone, Debug)]
 pub struct ReconstructedWireTransaction {
-    /// Index of the Transaction.
+    /// Index of the transaction.
     pub index: u64,
-    /// Index of the Transaction that this one repeats; 0 if none.
+    /// Index of the transaction that this one repeats; 0 if none.
     pub repeats: u64,
     /// The connection.
     pub connection: TransactionConnection,
-    /// The direction of the Call.
+    /// The direction of the call.
     pub direction: CallDirection,
-    /// The Call.
+    /// The call.
     pub call: Option<ReconstructedWireMessage>,
-    /// The Reply.
+    /// The reply.
     pub reply: Option<ReconstructedWireMessage>,
     /// Segment lengths of the Position-Zero Read chunk of a Long Call.
     pub call_chunk: Vec<u32>,
@@ -88,7 +88,7 @@ const ASSUMED_MISSING_BYTES: usize = 64 << 20;
 const ERR_VERS: u32 = 1;
 
 impl ReconstructedWireTransaction {
-    /// Converts to the Transaction that the packets would have given.
+    /// Converts to the transaction that the packets would have given.
     pub fn into_transaction(self) -> Transaction {
         let xid = |sent: &Option<ReconstructedWireMessage>| {
             sent.as_ref().and_then(|sent| sent.message.first_chunk()).map(|word| u32::from_be_bytes(*word))

@@ -39,7 +39,7 @@ crate::xdr! { "rpc.authgss";
         RGSS2_BIND_CHAN_HASH_NOTSUPP => HashNotsupp(XdrArray<'a, Opaque<'a>>) as rbcr_oid_list,
     }
 
-    /// rgss2_bind_chan_verf_res: the verifier of its Reply. RFC 5403 section 3.3.
+    /// rgss2_bind_chan_verf_res: the verifier of its reply. RFC 5403 section 3.3.
     struct Rgss2BindChanVerfRes<'a> { rbcvr_res: Rgss2BindChanRes<'a>, rbcvr_mic: Opaque<'a> }
 
     /// rgss3_gss_mp_auth: a second principal. RFC 7861 section 2.7.1.1.
