@@ -46,7 +46,7 @@ pub(super) fn record_refused_messages(
     transactions: &mut TrackedTransactionTable,
     is_end: bool,
 ) {
-    let (messages, is_final) = sent.refused_messages();
+    let (messages, is_final) = sent.refused_messages(is_end);
     for (key, at) in messages.filter_map(TransactionSlabKey::from_attribution) {
         match at.message_kind() {
             Some(kind) if is_final || is_end => transactions.record_refusal(key, kind),

@@ -501,7 +501,7 @@ impl Flow {
         };
         let Some(client) = connection.opened_by else { return false };
         let threshold = if client == sender { to_server } else { to_client };
-        let (refused, _) = connection.ends[sender].requests.refused_messages();
+        let (refused, _) = connection.ends[sender].requests.refused_messages(false);
         let message = |attribution| {
             let (key, at) = TransactionSlabKey::from_attribution(attribution)?;
             self.transaction_table.get(key)?.transaction.message(at.message_kind()?)

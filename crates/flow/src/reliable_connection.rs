@@ -865,9 +865,12 @@ impl RequesterPacketState {
         self.refusal.is_some_and(|refusal| refusal.is_final && refusal.first <= sequence)
     }
 
-    /// Returns the attributions of the messages with refused packets, and `true` if they are refused for good.
-    pub(super) fn refused_messages(&self) -> (impl Iterator<Item = RdmaAttribution> + '_, bool) {
-        let first = self.refusal.map_or(ExtendedPsn::MAX, |refusal| refusal.first);
+    /// Returns the attributions of the messages with refused packets, and `true` if they are refused for good. At the end
+    /// of the connection, `is_end`, those that were to be sent again after a sequence error count, too.
+    pub(super) fn refused_messages(&self, is_end: bool) -> (impl Iterator<Item = RdmaAttribution> + '_, bool) {
+        let refused = self.refusal.map(|refusal| refusal.first);
+        let unrepeated = Some(self.delivery.expected()).filter(|_| is_end && self.delivery.has_proven_gap());
+        let first = [refused, unrepeated].into_iter().flatten().min().unwrap_or(ExtendedPsn::MAX);
         let messages = self.sent_messages.iter().rev().take_while(move |sent| sent.last >= first);
         (messages.map(|sent| sent.attribution), self.has_final_refusal())
     }

@@ -389,6 +389,26 @@ fn after_a_nak_the_sender_goes_back_to_the_lost_packet() {
     assert_eq!(outcome.meanings[5], FrameContentKind::Control);
 }
 
+/// InfiniBand volume 1, section 9.7.5.2.8: what a NAK asks for again is refused if the connection ends before it comes,
+/// and not if it comes.
+#[test]
+fn reply_not_repeated_is_refused() {
+    for is_repeated in [false, true] {
+        let mut link = Link::new(17);
+        let mut frames = link.connect(1);
+        frames.extend(link.send(Client, &null_call(7)));
+        let lost = link.server.psn;
+        let reply = link.send(Server, &null_reply(7));
+        frames.extend(reply.clone());
+        frames.extend(link.nak(Client, lost));
+        frames.extend(reply.iter().filter(|_| is_repeated).cloned());
+        frames.extend(link.part(1));
+        let outcome = run(&frames);
+        let missing: Vec<_> = outcome.transactions[0].missing_parts().iter().map(ToString::to_string).collect();
+        assert_eq!(missing, if is_repeated { vec![] } else { vec!["reply:refused".to_owned()] });
+    }
+}
+
 /// InfiniBand volume 1, section 9.7.6.1.3: with a Local ACK Timeout of 20 (4.096 µs × 2^20 = 4.3 s), the seventh retry
 /// comes after 30 s.
 #[test]
