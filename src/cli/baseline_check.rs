@@ -117,7 +117,8 @@ pub(super) struct BaselineCheckArgs {
     #[arg(long, value_name = "SECONDS", requires = "server", value_parser = parse_seconds)]
     max_time: Option<f64>,
 
-    /// With --server, minimum percentage of steps replayed, not counting skipped ones [default: 90]
+    /// With --server, minimum percentage of steps replayed, and of objects covered by the final check. Skipped steps do
+    /// not count, except those that --sec skip leaves out [default: 90]
     #[arg(long, value_name = "PERCENT", requires = "server", value_parser = parse_percent)]
     min_coverage: Option<f64>,
 

@@ -51,7 +51,7 @@ enum Support {
 }
 
 impl Support {
-    const fn is_required(self) -> bool {
+    const fn is_required(&self) -> bool {
         matches!(self, Self::Required)
     }
 }

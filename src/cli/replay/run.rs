@@ -154,7 +154,8 @@ pub(in crate::cli) struct ReplayRunOptionArgs {
     #[arg(long)]
     pub(in crate::cli) remove: bool,
 
-    /// Minimum percentage of steps replayed, not counting skipped ones, and of objects covered by the final check
+    /// Minimum percentage of steps replayed, and of objects covered by the final check. Skipped steps do not count,
+    /// except those that --sec skip leaves out
     #[arg(long, value_name = "PERCENT", default_value_t = DEFAULT_MIN_COVERAGE, value_parser = parse_percent)]
     pub(in crate::cli) min_coverage: f64,
 

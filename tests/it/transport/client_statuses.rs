@@ -510,6 +510,39 @@ fn every_status_keeps_version_and_exit_codes() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
+/// A status that no version defines (RFC 1813 sections 2.6 and 5.1.5, RFC 8881 section 15.1) breaks the protocol, at each
+/// operation that the program itself sends.
+#[test]
+fn undefined_status_breaks_the_protocol() {
+    const UNDEFINED: u32 = 4711;
+    let failures = Mutex::new(Vec::new());
+    let runs = AtomicUsize::new(0);
+    for (version, capture, frames) in VERSIONS {
+        let trace = trace_of(capture, frames, "undefined");
+        for task in [Task::Replay, Task::Probe] {
+            let honest = run(task, version, trace.name(), None, None, &"without a refusal");
+            let mut occasions = occasions(task, version, &honest.calls);
+            // A failed release of state has no consequence.
+            occasions.retain(|(_, operation, _)| !matches!(*operation, "DESTROY_SESSION" | "DESTROY_CLIENTID"));
+            in_parallel(&occasions, |(phase, operation, skip)| {
+                let what = format!("NFSv{version} {phase} {operation}");
+                let refusal = MockRefusal::once(operation, UNDEFINED, *skip);
+                let Outcome { code, errors, refused, .. } =
+                    run(task, version, trace.name(), Some(refusal), None, &what);
+                runs.fetch_add(1, Ordering::Relaxed);
+                let is_said =
+                    *phase != "set-up" && *phase != "probe" || errors.contains("the server broke the protocol");
+                if (code, refused, is_said) != (1, 1, true) {
+                    failures.lock().unwrap().push(format!("{what}: exit {code}, {refused} refused: {errors}"));
+                }
+            });
+        }
+    }
+    let (runs, failures) = (runs.into_inner(), failures.into_inner().unwrap());
+    eprintln!("{runs} runs");
+    assert!(runs > 50 && failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
 /// Before its execution, and in a session, whose slots keep replies, also after it; in set-up in all versions.
 #[test]
 fn connection_closed_at_any_call_is_replaced() {

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_analysis::comparison::difference::DifferenceKind;
 use nfsrdma_analysis::filter::Filter;
-use nfsrdma_mock_server::server::MockServer;
 use nfsrdma_mock_server::server::fault_injection::{
     MockFaultInjector, MockFieldMutation, MockServerFault, MockServerFaultKind,
 };
+use nfsrdma_mock_server::server::{MockRefusal, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::tolerance_rules::file::parse_rules;
@@ -440,5 +440,41 @@ fn a_write_that_lacked_space_in_the_capture_leaves_no_difference() {
         let check = report.tree_check.as_ref().unwrap();
         assert!(report.steps.reasons.keys().any(|(_, reason)| reason == "room"), "{capture}");
         assert_eq!((check.differing, &check.failed), (0, &None), "{capture}: {:#?}", check.mismatches);
+    }
+}
+
+/// A directory of the tree that the server does not accept (MKDIR: RFC 1813 section 3.3.9; CREATE: RFC 8881 section
+/// 18.4): what the capture has below it cannot be checked, which the coverage shows. No step finds the directory.
+#[test]
+fn names_below_a_refused_directory_count() {
+    // The directories of the run precede: `run`, `tree`, `nameless`, and `export` of MOUNT.
+    for (capture, version, operation, skip) in
+        [("rxe-v3", 3, "MKDIR", 4), ("rxe-v40", 4, "CREATE", 3), ("rxe-v42", 4, "CREATE", 3)]
+    {
+        let accepted = Work::of(capture, version, "accepted-directory");
+        let (honest, _) = replayed(&accepted, MockConnectionSettings::default(), None);
+        let honest = honest.tree_check.unwrap();
+        assert_eq!((honest.left_out, honest.coverage()), (0, 1.0), "{capture}");
+        for (skip, name, least) in [(skip, "data", 630), (skip + 1, "many300", 602)] {
+            // NFS3ERR_NAMETOOLONG, NFS4ERR_NAMETOOLONG.
+            let mut server = MockServer::default();
+            server.refusal = Some(MockRefusal::once(operation, 63, skip));
+            let work = Work::on(server, capture, version, "refused-directory");
+            let [counts, all] = [&work, &accepted].map(|work| work.seeded.counts);
+            assert_eq!(counts.objects + counts.left_out, all.objects + all.left_out, "{capture} {name}");
+            assert!(counts.left_out > 300, "{capture} {name}: {counts:?}");
+            let (report, _) = replayed(&work, MockConnectionSettings::default(), None);
+            let check = report.tree_check.as_ref().unwrap();
+            assert_eq!((check.differing, &check.failed), (0, &None), "{capture} {name}: {:#?}", check.mismatches);
+            assert!(check.left_out >= least, "{capture} {name}: {check:?}");
+            let total = |check: &FinalTreeCheckReport| check.names + check.objects + check.left_out;
+            assert!(total(check) >= total(&honest), "{capture} {name}: {check:?}");
+            assert!(check.coverage() < 0.06, "{capture} {name}: {check:?}");
+            assert_eq!(check.left_out_paths[0], name, "{capture}");
+            let is_below = |path: &String| path.starts_with(&format!("{name}/"));
+            assert!(check.left_out_paths[1..].iter().any(is_below), "{capture}: {:?}", check.left_out_paths);
+            let is_lookup_tolerated = |(_, reason): &&(_, String)| version == 3 && reason == "after-difference";
+            assert_eq!(report.steps.reasons.keys().find(is_lookup_tolerated), None, "{capture} {name}");
+        }
     }
 }

@@ -489,7 +489,7 @@ fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, Pro
                     FileServerClientError::Busy(name, reason, backoff.waited_seconds())
                 }
             },
-            Ok(Err(status)) => FileServerClientError::Refused(name, NfsOperationFailure::V3(status)),
+            Ok(Err(status)) => FileServerClientError::Refused(name, NfsOperationFailure::of_v3(status)),
             Err(error) => {
                 return Err(ProbeFailure::of_call(&name, &error));
             }

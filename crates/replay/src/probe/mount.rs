@@ -138,6 +138,13 @@ fn exports_and_root(
     let root = call(client, Mount::MNT, MAX_MNT_RESULT_BYTES, &mount, |results| match results {
         Results::MNT(outcome) => match outcome.ok() {
             Some(mounted) => Ok(mounted.fhandle.0.to_vec()),
+            None if outcome.status().name().is_none() => Err(MountError::Failed(
+                format!(
+                    "the server broke the protocol: see its log (MNT {path}: status {}, which is not defined)",
+                    outcome.status().0
+                ),
+                TransportErrorResponsibility::Server,
+            )),
             None => Err(MountError::Refused(path.clone(), outcome.status())),
         },
         _ => Err(MountError::Failed("MNT: another result".into(), TransportErrorResponsibility::Server)),

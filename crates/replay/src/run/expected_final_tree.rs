@@ -13,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_operations_and_files::CallOperationsAndFiles;
 use super::dependencies::effects::OperationEffect;
+use super::final_tree_check::MAX_LEFT_OUT_PATHS;
 use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
 use crate::run_plan::reason::PlanReason;
@@ -48,11 +49,47 @@ pub(super) struct ExpectedFinalTree {
     pub(super) tree: InferredTree,
     /// Variables of objects from before the first step whose mode no captured reply shows: access to them is unknown.
     pub(super) modeless: FxHashSet<u32>,
+    /// What the steps that need objects that the server did not accept would have left.
+    unseeded: InferredTree,
 }
 
 impl ExpectedFinalTree {
     pub(super) fn new() -> Self {
-        Self { tree: InferredTree::with_current_state(), modeless: FxHashSet::default() }
+        let [tree, unseeded] = [(); 2].map(|()| InferredTree::with_current_state());
+        Self { tree, modeless: FxHashSet::default(), unseeded }
+    }
+
+    /// Records the names and objects that a step shows that was not sent because it needs an object that the server did
+    /// not accept: they cannot be checked.
+    pub(super) fn record_unseeded(&mut self, step: &TraceStep<'_>) {
+        let frames = [step.origin.call_frame, step.origin.reply_frame];
+        let input = step_input(step, [&|_| None, &|_| None]);
+        match step.reply.is_empty() {
+            true => self.unseeded.update_from_lost_reply(&input, frames),
+            false => self.unseeded.update(&input, false, frames),
+        }
+    }
+
+    /// Returns the number of names and objects that cannot be checked because the server did not accept them or a
+    /// directory above them, with the paths of the first; and the number of bytes that would have been written there.
+    pub(super) fn unseeded(&self) -> (u64, Vec<String>, u64) {
+        let mut names: Vec<_> = self.unseeded.current_names().collect();
+        names.sort_unstable_by_key(|binding| (binding.parent.0, binding.name));
+        let objects: FxHashSet<_> = names.iter().filter_map(|binding| binding.object).collect();
+        let count = names.len() + objects.len();
+        let path = |binding: &CurrentNameBinding<'_>| {
+            let mut path = String::from_utf8_lossy(binding.name).into_owned();
+            let mut at = binding.parent;
+            for _ in 0..MAX_PATH_NAMES {
+                let name = self.unseeded.nodes().get(at.0 as usize).and_then(|node| node.names.last());
+                let Some((name, parent)) = name.and_then(|name| Some((&name.name, name.parent?))) else { break };
+                path = format!("{}/{path}", String::from_utf8_lossy(name));
+                at = parent;
+            }
+            path
+        };
+        let paths = names.iter().take(MAX_LEFT_OUT_PATHS).map(path).collect();
+        (count as u64, paths, self.unseeded.written_bytes(&|_| false))
     }
 
     /// Applies the effects of a finished step if it was executed as recorded.

@@ -93,6 +93,7 @@ impl FileDivergence {
             OperationEffect::Nothing
             | OperationEffect::ReadAttributes
             | OperationEffect::Lookup(_)
+            | OperationEffect::ReadName(_)
             | OperationEffect::ReadDirectory
             | OperationEffect::Open(_, false)
             | OperationEffect::ChangeFileState

@@ -51,9 +51,11 @@ pub struct FinalTreeCheckReport {
     pub objects: u64,
     /// Number of bytes of content read.
     pub bytes: u64,
-    /// Number of bytes that the run has written, copied or cleared and whose content is known: those to be read.
+    /// Number of bytes that the run has written, copied or cleared and whose content is known: those to be read. With
+    /// those of steps that were not sent because the server does not accept their file.
     pub written_bytes: u64,
-    /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown.
+    /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown, or the
+    /// server does not accept them.
     pub left_out: u64,
     /// Paths of the first of these, as far as they are known.
     pub left_out_paths: Vec<String>,
@@ -91,7 +93,9 @@ impl ExpectedFinalTree {
         live: &FinalTreeCheckLiveIdentifiers<'_>,
         contents: &mut ReplayTraceReader<R>,
     ) -> FinalTreeCheckReport {
-        let mut report = FinalTreeCheckReport::default();
+        let (left_out, left_out_paths, written_bytes) = self.unseeded();
+        let mut report =
+            FinalTreeCheckReport { left_out, left_out_paths, written_bytes, ..FinalTreeCheckReport::default() };
         // The server may restart between the run and its check.
         let mut attempts = ReconnectionAttempts::new(Instant::now(), target.options.timeout);
         let connection = match attempts.connect_blocking(target, |target| transport.connect(target)) {
@@ -272,7 +276,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         let tree = self.tree;
         self.report.left_out += tree.uncertain_name_count() + tree.dropped_name_count();
         let nameless = &self.live.seeded.nameless_handles;
-        self.report.written_bytes = tree.written_bytes(&|variable| nameless.contains(&variable));
+        self.report.written_bytes += tree.written_bytes(&|variable| nameless.contains(&variable));
         let mut by_directory: FxHashMap<_, Vec<CurrentNameBinding<'a>>> = FxHashMap::default();
         for binding in tree.current_names() {
             if let Some(object) = binding.object {

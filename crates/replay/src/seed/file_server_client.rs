@@ -30,10 +30,7 @@ pub enum FileServerClientError {
 impl fmt::Display for FileServerClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(
-                operation,
-                reason @ (NfsOperationFailure::Impossible(..) | NfsOperationFailure::WrongResults(_)),
-            ) => {
+            Self::Refused(operation, reason) if reason.blames_server() => {
                 write!(f, "the server broke the protocol: see its log ({operation}: {reason})")
             }
             Self::Refused(operation, reason) => match reason.status().map(advice_for_status) {
@@ -67,9 +64,7 @@ impl FileServerClientError {
     pub fn blame(&self) -> Option<TransportErrorResponsibility> {
         match self {
             Self::Refused(_, reason) if reason.blames_client() => Some(TransportErrorResponsibility::Program),
-            Self::Refused(_, NfsOperationFailure::Impossible(..) | NfsOperationFailure::WrongResults(_)) => {
-                Some(TransportErrorResponsibility::Server)
-            }
+            Self::Refused(_, reason) if reason.blames_server() => Some(TransportErrorResponsibility::Server),
             Self::Refused(..) => None,
             Self::Busy(..) => Some(TransportErrorResponsibility::Unreachable),
             Self::Call(error) => Some(error.blame()),
@@ -113,6 +108,8 @@ pub enum NfsOperationFailure {
     /// Status that would blame this program, or say that a name exists or not, but that the operation cannot have in
     /// this minor version of NFSv4.
     Impossible(u32, Nfsstat4),
+    /// Status that no version of NFS defines.
+    Undefined(u32),
     /// Results without error that are of no use, in words.
     UnusableResults(String),
     /// Results without error that the operation cannot have, in words.
@@ -134,10 +131,23 @@ pub(super) fn done_twice(
 impl NfsOperationFailure {
     /// Returns the failure for a status of an operation of NFSv4, or of a COMPOUND without results.
     pub(crate) fn of_v4(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> Self {
+        if status.name().is_none() {
+            return Self::Undefined(status.0);
+        }
         match (blames_client(status) || concerns_name(status)) && !can_have(minor, operation, status) {
             true => Self::Impossible(minor, status),
             false => Self::V4(status),
         }
+    }
+
+    /// Returns the failure for a status of a procedure of NFSv3.
+    pub(crate) fn of_v3(status: Nfsstat3) -> Self {
+        if status.name().is_none() { Self::Undefined(status.0) } else { Self::V3(status) }
+    }
+
+    /// Returns `true` if the server has broken the protocol.
+    fn blames_server(&self) -> bool {
+        matches!(self, Self::Impossible(..) | Self::Undefined(_) | Self::WrongResults(_))
     }
 
     /// Returns `true` if the server says that this program has broken the protocol.
@@ -151,7 +161,7 @@ impl NfsOperationFailure {
         match self {
             Self::V3(status) => Some(Nfsstat4(status.0)),
             Self::V4(status) | Self::Impossible(_, status) => Some(*status),
-            Self::UnusableResults(_) | Self::WrongResults(_) => None,
+            Self::Undefined(_) | Self::UnusableResults(_) | Self::WrongResults(_) => None,
         }
     }
 
@@ -197,6 +207,7 @@ impl fmt::Display for NfsOperationFailure {
         match self {
             Self::V3(status) => status.fmt(f),
             Self::V4(status) => status.fmt(f),
+            Self::Undefined(status) => write!(f, "status {status}, which is not defined"),
             Self::Impossible(minor, status) => write!(f, "{status}, which it cannot have in NFSv4.{minor}"),
             Self::UnusableResults(description) => f.write_str(description),
             Self::WrongResults(description) => f.write_str(description),
@@ -564,6 +575,9 @@ mod tests {
             (status(Nfsstat4::NFS4ERR_ACCESS), None),
             (status(Nfsstat4::NFS4ERR_BADXDR), Some(Program)),
             (status(Nfsstat4::NFS4ERR_NOENT), Some(Server)),
+            (status(Nfsstat4(4711)), Some(Server)),
+            (refused(NfsOperationFailure::of_v3(Nfsstat3(4711))), Some(Server)),
+            (refused(NfsOperationFailure::of_v3(Nfsstat3::NFS3ERR_NAMETOOLONG)), None),
             (refused(NfsOperationFailure::UnusableResults("not a directory".to_owned())), None),
             (FileServerClientError::without_requested_item("LOOKUP"), Some(Server)),
             (rpc(AcceptStat::GARBAGE_ARGS), Some(Program)),

@@ -480,14 +480,15 @@ impl TreeSeeder<'_> {
         if self.mode == SeedMode::Find {
             return Err(SeedError::Missing(display_name()));
         }
-        self.counts.objects += 1;
-        match self.files.make(parent, name, kind, mode) {
+        let live = match self.files.make(parent, name, kind, mode) {
             // The Call was resent after connection loss, but the server had executed it.
             Err(error) if error.status() == Some(Nfsstat4::NFS4ERR_EXIST) => {
-                self.files.lookup(parent, name).map_err(server_error)?.ok_or_else(|| server_error(error))
+                self.files.lookup(parent, name).map_err(server_error)?.ok_or_else(|| server_error(error))?
             }
-            result => result.map_err(server_error),
-        }
+            result => result.map_err(server_error)?,
+        };
+        self.counts.objects += 1;
+        Ok(live)
     }
 
     /// Finds or creates an object. Returns `None` if the server refuses its name or kind.
@@ -568,7 +569,7 @@ impl TreeSeeder<'_> {
         };
         let mode = if kind == NewObjectKind::Directory { 0o755 } else { 0o644 };
         let (mut live, mut is_below): (Option<LiveFilehandle>, bool) = (None, false);
-        let mut is_refused = false;
+        let (mut is_refused, mut is_counted) = (false, false);
         for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
             let (parent, parent_object) = match *parent {
                 NONE => (Some(self.nameless.clone()), None),
@@ -584,6 +585,7 @@ impl TreeSeeder<'_> {
                     is_below = parent_object.is_some_and(|object| object.is_root || object.is_below_root);
                     live = self.find_or_make_unless_refused(&parent, name, kind, mode)?;
                     is_refused |= live.is_none();
+                    is_counted |= live.is_none();
                 }
                 Some(live) if self.mode != SeedMode::Find => {
                     let server_error = |problem| SeedError::Server(String::from_utf8_lossy(name).into_owned(), problem);
@@ -617,6 +619,8 @@ impl TreeSeeder<'_> {
         let live = match live {
             Some(live) => live,
             None if is_refused => {
+                // Below a refused directory.
+                self.counts.left_out += u64::from(!is_counted);
                 if let Some(object) = objects.get_mut(&number) {
                     object.is_refused = true;
                 }

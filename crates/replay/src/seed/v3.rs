@@ -81,7 +81,7 @@ impl<'t> Nfs3Client<'t> {
                     }
                 },
                 status => {
-                    let reason = NfsOperationFailure::V3(status);
+                    let reason = NfsOperationFailure::of_v3(status);
                     return Err(FileServerClientError::Refused(number.to_string(), reason));
                 }
             }

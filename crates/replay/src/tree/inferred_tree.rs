@@ -92,6 +92,11 @@ pub(crate) fn key(parent: InferredObjectId, name: &[u8]) -> u128 {
     hasher.finish_128()
 }
 
+/// Returns `true` for the names of a directory itself and of the one above it.
+pub(super) fn is_dots(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
+
 impl InferredTree {
     /// Creates a tree that uses at most about `max_memory_bytes` bytes.
     pub fn new(max_memory_bytes: usize) -> Self {
@@ -283,6 +288,9 @@ impl InferredTree {
 
     /// Binds a name as a step made it (`is_made`) or found it.
     fn bind_as(&mut self, parent: InferredObjectId, name: &[u8], binding: InferredNameBinding, is_made: bool) {
+        if is_dots(name) {
+            return;
+        }
         self.bind_current_name(parent, name, binding);
         let key = key(parent, name);
         self.record_binding(key, binding, is_made);
@@ -297,7 +305,7 @@ impl InferredTree {
 
     /// Adds a name that an object has since a step, or has had since before the first one.
     fn add_name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
-        if !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
+        if is_dots(name) || !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
             return;
         }
         if let Some(node) = self.node(id)
@@ -319,6 +327,9 @@ impl InferredTree {
         now: u64,
     ) -> Option<InferredObjectId> {
         let server = self.nodes.get(parent.0 as usize).map_or(NONE, |node| node.server);
+        if is_dots(name) {
+            return self.resolve_dots(parent, name, handle, (server, now));
+        }
         let by_handle = self.find_by_handle(handle);
         let has_handle = |tree: &Self, id: InferredObjectId| {
             tree.nodes.get(id.0 as usize).is_some_and(|node| !node.handles.is_empty())
@@ -350,6 +361,29 @@ impl InferredTree {
         };
         self.attach_handle_if_new(id, handle);
         self.bind_as(parent, name, InferredNameBinding::Bound(id), false);
+        Some(id)
+    }
+
+    /// Returns the directory itself for ".", and the one above it for "..", which are the names of no entry. RFC 1813
+    /// section 3.2.
+    fn resolve_dots(
+        &mut self,
+        directory: InferredObjectId,
+        name: &[u8],
+        handle: u32,
+        (server, now): (u32, u64),
+    ) -> Option<InferredObjectId> {
+        let above = || self.nodes.get(directory.0 as usize)?.names.last()?.parent;
+        let known = if name == b"." { Some(directory) } else { above() };
+        let lacks_handle =
+            |id: InferredObjectId| self.nodes.get(id.0 as usize).is_some_and(|node| node.handles.is_empty());
+        let id = match (self.find_by_handle(handle), known) {
+            (Some(handled), _) => handled,
+            (None, Some(id)) if handle == NONE || lacks_handle(id) => id,
+            (None, _) => self.find_or_add_by_handle(handle, server, now)?,
+        };
+        self.attach_handle_if_new(id, handle);
+        self.set_type(id, TraceFileType::DIRECTORY);
         Some(id)
     }
 
@@ -422,6 +456,9 @@ impl InferredTree {
         file_type: TraceFileType,
         now: u64,
     ) -> Option<InferredObjectId> {
+        if is_dots(name) {
+            return None;
+        }
         let existing = self.binding(parent, name).and_then(InferredNameBinding::object);
         let id = existing.or_else(|| self.resolve_name(parent, name, NONE, now));
         if let Some(id) = id {

@@ -8,6 +8,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Text};
 
 use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
 use super::inferred_object::{ChangedAttributeFlags, InferredObjectId};
+use super::inferred_tree::is_dots;
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::NONE;
 
@@ -218,7 +219,7 @@ impl TreeInferenceStepContext<'_, '_> {
         name: Text<'_>,
         variable: u32,
     ) -> Option<InferredObjectId> {
-        if matches!(name.0, b"." | b"..") { None } else { self.child(parent, name, variable) }
+        if is_dots(name.0) { None } else { self.child(parent, name, variable) }
     }
 
     fn infer_creation(

@@ -15,6 +15,7 @@ use nfsrdma_dissectors::xdr::{Encoder, Opaque, Text, Void, XdrArray};
 use super::inference::TreeInferenceStepInput;
 use super::inferred_object::InferredObjectId;
 use super::inferred_tree::InferredTree;
+use crate::trace::file_format::TraceFileType;
 use crate::trace::step::{
     GssProtection, MessageCaptureCompleteness, NONE, SubstitutableMessageSlot, TraceMessage, TraceProcedure,
     TraceSlotValueKind, VariableUseKind,
@@ -242,4 +243,30 @@ fn merged_ranges_no_longer_count_as_memory() {
         memory_bytes_after_rounds.push(tree.memory_bytes);
     }
     assert_eq!(memory_bytes_after_rounds.first(), memory_bytes_after_rounds.last());
+}
+
+/// RFC 1813 section 3.2: the directory itself and the one above it, and no entries.
+#[test]
+fn dots_are_names_of_no_entry() {
+    let mut tree = InferredTree::with_current_state();
+    let root = tree.find_or_add_root(0, b"/", 1).unwrap();
+    let directory = tree.resolve_name(root, b"d", 1, 1).unwrap();
+    // The filehandle of the root is new, then known, and not returned.
+    for handle in [7, 7, NONE] {
+        assert_eq!(tree.resolve_name(directory, b"..", handle, 2), Some(root));
+    }
+    for handle in [1, NONE] {
+        assert_eq!(tree.resolve_name(directory, b".", handle, 2), Some(directory));
+    }
+    // What is above a directory without a known name.
+    let nameless = tree.find_or_add_by_handle(3, 0, 3).unwrap();
+    let above = tree.resolve_name(nameless, b"..", 4, 3).unwrap();
+    assert_eq!((tree.find_by_handle(4), tree.nodes()[above.0 as usize].names.len()), (Some(above), 0));
+    assert_eq!(tree.resolve_name(nameless, b"..", NONE, 3), None);
+    tree.unbind_name(nameless, b"..");
+    tree.remove_name(nameless, b".", TraceFileType::DIRECTORY, 4);
+    tree.rename((directory, b".."), (root, b"."), 4);
+    let names: Vec<_> = tree.current_names().map(|binding| (binding.parent, binding.name.to_vec())).collect();
+    assert_eq!(names, [(root, b"d".to_vec())]);
+    assert_eq!(tree.nodes()[directory.0 as usize].names.len(), 1);
 }

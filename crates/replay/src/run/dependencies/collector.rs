@@ -281,6 +281,7 @@ impl DependencyCollector {
                     self.names.set_target(before, name, target);
                 }
             }
+            OperationEffect::ReadName(name) => self.share(DependencyResource::Name(before, name)),
             OperationEffect::Create(name) => self.add_name_change(before, name, Some(file)),
             OperationEffect::Link(name) => {
                 self.add_name_change(file, name, Some(saved));

@@ -1,7 +1,7 @@
 //! Effects of operations, as far as dependencies between steps follow from them.
 
 use nfsrdma_dissectors::nfs::v3;
-use nfsrdma_dissectors::nfs::v4::{self, OpenClaim4, Openflag4, Operation};
+use nfsrdma_dissectors::nfs::v4::{self, OpenClaim4, Openflag4};
 
 /// Effect of an operation, or of a procedure that is not a COMPOUND. Names are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,7 +11,10 @@ pub(in crate::run) enum OperationEffect {
     /// Reads attributes or the end of its file.
     ReadAttributes,
     ChangeAttributes,
+    /// Makes the object with this name the current one.
     Lookup(u64),
+    /// Reads about the object with this name, which does not become the current one.
+    ReadName(u64),
     /// Creates an object with this name, or opens it so that it exists.
     Create(u64),
     /// Adds this name in a directory for its file, for NFSv4 the saved one.
@@ -46,6 +49,7 @@ impl OperationEffect {
     pub(in crate::run) fn names(self) -> impl Iterator<Item = u64> {
         let names = match self {
             Self::Lookup(name)
+            | Self::ReadName(name)
             | Self::Create(name)
             | Self::Link(name)
             | Self::Remove(name)
@@ -60,7 +64,7 @@ impl OperationEffect {
         use v4::Args;
         match operation {
             Args::LOOKUP(args) => Self::Lookup(name_hash(args.objname.0)),
-            Args::SECINFO(args) => Self::Lookup(name_hash(args.name.0)),
+            Args::SECINFO(args) => Self::ReadName(name_hash(args.name.0)),
             Args::CREATE(args) => Self::Create(name_hash(args.objname.0)),
             Args::LINK(args) => Self::Link(name_hash(args.newname.0)),
             Args::REMOVE(args) => Self::Remove(name_hash(args.target.0)),
@@ -86,7 +90,61 @@ impl OperationEffect {
             }
             Args::COPY(args) => Self::Copy(args.ca_src_offset, args.ca_dst_offset, args.ca_count),
             Args::CLONE(args) => Self::Copy(args.cl_src_offset, args.cl_dst_offset, args.cl_count),
-            other => Self::from_operation_number(other.number()),
+            Args::GETATTR(_)
+            | Args::VERIFY(_)
+            | Args::NVERIFY(_)
+            | Args::ACCESS(_)
+            | Args::COMMIT(_)
+            | Args::READLINK(_)
+            | Args::GETXATTR(_)
+            | Args::LISTXATTRS(_) => Self::ReadAttributes,
+            Args::SETATTR(_) | Args::SETXATTR(_) | Args::REMOVEXATTR(_) | Args::LAYOUTCOMMIT(_) => {
+                Self::ChangeAttributes
+            }
+            Args::CLOSE(_)
+            | Args::LOCK(_)
+            | Args::LOCKT(_)
+            | Args::LOCKU(_)
+            | Args::OPEN_CONFIRM(_)
+            | Args::OPEN_DOWNGRADE(_)
+            | Args::DELEGRETURN(_)
+            | Args::WANT_DELEGATION(_)
+            | Args::GET_DIR_DELEGATION(_)
+            | Args::LAYOUTGET(_)
+            | Args::LAYOUTRETURN(_) => Self::ChangeFileState,
+            Args::FREE_STATEID(_) | Args::OFFLOAD_CANCEL(_) => Self::FreeState,
+            Args::EXCHANGE_ID(_)
+            | Args::CREATE_SESSION(_)
+            | Args::DESTROY_SESSION(_)
+            | Args::DESTROY_CLIENTID(_)
+            | Args::BIND_CONN_TO_SESSION(_)
+            | Args::BACKCHANNEL_CTL(_)
+            | Args::RECLAIM_COMPLETE(_)
+            | Args::SETCLIENTID(_)
+            | Args::SETCLIENTID_CONFIRM(_)
+            | Args::SET_SSV(_)
+            | Args::DELEGPURGE(_)
+            | Args::RELEASE_LOCKOWNER(_) => Self::ExclusiveClient,
+            Args::PUTFH(_)
+            | Args::PUTPUBFH(_)
+            | Args::PUTROOTFH(_)
+            | Args::SAVEFH(_)
+            | Args::RESTOREFH(_)
+            | Args::GETFH(_)
+            | Args::LOOKUPP(_)
+            | Args::OPENATTR(_)
+            | Args::SECINFO_NO_NAME(_)
+            | Args::SEQUENCE(_)
+            | Args::RENEW(_)
+            | Args::TEST_STATEID(_)
+            | Args::GETDEVICEINFO(_)
+            | Args::GETDEVICELIST(_)
+            | Args::COPY_NOTIFY(_)
+            | Args::IO_ADVISE(_)
+            | Args::LAYOUTERROR(_)
+            | Args::LAYOUTSTATS(_)
+            | Args::OFFLOAD_STATUS(_)
+            | Args::ILLEGAL(_) => Self::Nothing,
         }
     }
 
@@ -97,47 +155,6 @@ impl OperationEffect {
     /// Returns `true` if size or link count of a file may change; an OPEN that may create can truncate.
     pub(in crate::run) fn may_change_size_or_links(self) -> bool {
         self.changes_names() || self.writes_data() || matches!(self, Self::ChangeAttributes | Self::Open(None, true))
-    }
-
-    fn from_operation_number(operation: Operation) -> Self {
-        match operation {
-            Operation::GETATTR
-            | Operation::VERIFY
-            | Operation::NVERIFY
-            | Operation::ACCESS
-            | Operation::COMMIT
-            | Operation::READLINK
-            | Operation::GETXATTR
-            | Operation::LISTXATTRS => Self::ReadAttributes,
-            Operation::SETATTR | Operation::SETXATTR | Operation::REMOVEXATTR | Operation::LAYOUTCOMMIT => {
-                Self::ChangeAttributes
-            }
-            Operation::CLOSE
-            | Operation::LOCK
-            | Operation::LOCKT
-            | Operation::LOCKU
-            | Operation::OPEN_CONFIRM
-            | Operation::OPEN_DOWNGRADE
-            | Operation::DELEGRETURN
-            | Operation::WANT_DELEGATION
-            | Operation::GET_DIR_DELEGATION
-            | Operation::LAYOUTGET
-            | Operation::LAYOUTRETURN => Self::ChangeFileState,
-            Operation::FREE_STATEID | Operation::OFFLOAD_CANCEL => Self::FreeState,
-            Operation::EXCHANGE_ID
-            | Operation::CREATE_SESSION
-            | Operation::DESTROY_SESSION
-            | Operation::DESTROY_CLIENTID
-            | Operation::BIND_CONN_TO_SESSION
-            | Operation::BACKCHANNEL_CTL
-            | Operation::RECLAIM_COMPLETE
-            | Operation::SETCLIENTID
-            | Operation::SETCLIENTID_CONFIRM
-            | Operation::SET_SSV
-            | Operation::DELEGPURGE
-            | Operation::RELEASE_LOCKOWNER => Self::ExclusiveClient,
-            _ => Self::Nothing,
-        }
     }
 
     pub(in crate::run) fn from_v3_args(arguments: &v3::Args<'_>) -> Self {
@@ -155,7 +172,14 @@ impl OperationEffect {
             Args::READDIR(_) | Args::READDIRPLUS(_) => Self::ReadDirectory,
             Args::READ(args) => Self::Read(args.offset, args.count.into()),
             Args::WRITE(args) => Self::Write(args.offset, Some(args.count.into())),
-            _ => Self::ReadAttributes,
+            Args::NULL(_)
+            | Args::GETATTR(_)
+            | Args::ACCESS(_)
+            | Args::READLINK(_)
+            | Args::FSSTAT(_)
+            | Args::FSINFO(_)
+            | Args::PATHCONF(_)
+            | Args::COMMIT(_) => Self::ReadAttributes,
         }
     }
 }

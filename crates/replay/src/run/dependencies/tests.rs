@@ -4,8 +4,8 @@ use nfsrdma_dissectors::nfs::v4::{
     Allocate4Args, Args, Bitmap4, Clone4Args, Close4Args, CompoundCall, CompoundCallHead, Copy4Args, Create4Args,
     Createhow4, Createtype4, Delegreturn4Args, DestroySession4Args, Fattr4, FreeStateid4Args, Getattr4Args, Link4Args,
     Locku4Args, Lookup4Args, NfsFtype4, NfsLockType4, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4,
-    Opentype4, Read4Args, Readdir4Args, Remove4Args, Rename4Args, Sequence4Args, Setattr4Args, ShareAccess, ShareDeny,
-    StableHow4, Stateid4, Write4Args,
+    Opentype4, Read4Args, Readdir4Args, Remove4Args, Rename4Args, Secinfo4Args, Sequence4Args, Setattr4Args,
+    ShareAccess, ShareDeny, StableHow4, Stateid4, Write4Args,
 };
 use nfsrdma_dissectors::xdr::{Ddp, Encoder, Opaque, Text, Void, XdrArray};
 
@@ -104,6 +104,10 @@ fn lookup(directory: u32, name: &'static str, found: u32) -> Made {
         VariableUseKind::AGAIN,
         found,
     )
+}
+
+fn secinfo(directory: u32, name: &'static str) -> Made {
+    on(directory).then(Args::SECINFO(Secinfo4Args { name: Text(name.as_bytes()) }))
 }
 
 fn make(directory: u32, name: &'static str) -> Made {
@@ -451,6 +455,17 @@ fn a_removal_waits_for_uses_of_the_object() {
     assert!(waits(&[read(3, 0, 1), remove(1, "unseen")]));
     assert!(waits(&[lookup(1, "b", 2), read(2, 0, 1), rename((1, "a"), (1, "b"))]), "which replaces it");
     assert!(waits(&[link(2, (1, "b")), getattr(2)]), "it has one more link");
+}
+
+/// RFC 8881 section 18.29: SECINFO makes no object current, so that its name is not that of its directory.
+#[test]
+fn secinfo_binds_no_name() {
+    let mut book = Book::new(ReplayOrder::Dependencies, ReplayPace::Immediate);
+    assert!(book.admit(&secinfo(1, "a")));
+    book.graph.finish(0, &mut Vec::new());
+    assert!(book.admit(&read(3, 0, 1)));
+    assert!(!book.admit(&remove(1, "a")), "any object may have the name");
+    assert!(waits(&[secinfo(1, "a"), remove(1, "a")]));
 }
 
 #[test]

@@ -232,7 +232,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 self.verification.leaves_open = true;
                 UnboundVariableReason::Limit
             }
-            Some(NOT_SEEDED_CODE) => UnboundVariableReason::Object,
+            Some(NOT_SEEDED_CODE) => {
+                if let Some(tree) = &mut self.verification.expected_tree {
+                    tree.record_unseeded(&step);
+                }
+                UnboundVariableReason::Object
+            }
             _ => return,
         };
         for slot in step.reply.slots.iter().filter(|slot| slot.part == VariableUseKind::DEFINED) {

@@ -40,11 +40,13 @@ const NO_PAYLOAD: DdpEligibleArgument<'static> =
     DdpEligibleArgument { position: 0, source: PayloadContentLocation::Copied(&[]) };
 
 impl LiveCallBuilder {
-    /// Returns the state text of a step that would create an object again which the server did not accept; it would be
-    /// another object.
-    fn recreates_refused_object(&self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<String> {
-        let is_create = |effect| matches!(effect, &OperationEffect::Create(_) | &OperationEffect::Open(_, true));
-        if self.missing_values.is_empty() || !parts.effects.iter().any(is_create) {
+    /// Returns the state text of a step that would find an object that the server did not accept, which is not there,
+    /// or create it again, as another object.
+    fn needs_refused_object(&self, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> Option<String> {
+        let is_by_name = |effect: &OperationEffect| {
+            matches!(effect, OperationEffect::Create(_) | OperationEffect::Open(..) | OperationEffect::Lookup(_))
+        };
+        if self.missing_values.is_empty() || !parts.effects.iter().any(is_by_name) {
             return None;
         }
         let mut files = step.reply.variables(TraceSlotValueKind::FILEHANDLE);
@@ -113,7 +115,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if !matches!(Program(step.procedure.program), Program::NFS | Program::NFSACL) {
             return Err(self.call_auxiliary(entry));
         }
-        if let Some(reason) = self.call_builder.recreates_refused_object(&step, parts) {
+        if let Some(reason) = self.call_builder.needs_refused_object(&step, parts) {
             return Err(StepSendObstacle::unreplayable(reason));
         }
         self.bind_deferred_for(&step);

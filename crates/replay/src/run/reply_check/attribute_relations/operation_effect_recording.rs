@@ -52,7 +52,7 @@ impl AttributeRelationCheckState {
                     false => self.sizes.set_unlimited(created),
                 }
             }
-            OperationEffect::Lookup(_) => {
+            OperationEffect::Lookup(_) | OperationEffect::ReadName(_) => {
                 self.sizes.set_unlimited(names.subject(AttributeSubject::Parent, index));
             }
             OperationEffect::Remove(_) | OperationEffect::ReadDirectory => self.sizes.set_unlimited(file),
