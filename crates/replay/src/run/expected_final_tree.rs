@@ -13,7 +13,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_operations_and_files::CallOperationsAndFiles;
 use super::dependencies::effects::OperationEffect;
-use super::final_tree_check::MAX_LEFT_OUT_PATHS;
 use super::step_outcome::StepOutcome;
 use super::tolerance_rules;
 use crate::run_plan::reason::PlanReason;
@@ -71,8 +70,9 @@ impl ExpectedFinalTree {
     }
 
     /// Returns the number of names and objects that cannot be checked because the server did not accept them or a
-    /// directory above them, with the paths of the first; and the number of bytes that would have been written there.
-    pub(super) fn unseeded(&self) -> (u64, Vec<String>, u64) {
+    /// directory above them, with up to `max_paths` of their paths; and the number of bytes that would have been written
+    /// there.
+    pub(super) fn unseeded(&self, max_paths: usize) -> (u64, Vec<String>, u64) {
         let mut names: Vec<_> = self.unseeded.current_names().collect();
         names.sort_unstable_by_key(|binding| (binding.parent.0, binding.name));
         let objects: FxHashSet<_> = names.iter().filter_map(|binding| binding.object).collect();
@@ -88,7 +88,7 @@ impl ExpectedFinalTree {
             }
             path
         };
-        let paths = names.iter().take(MAX_LEFT_OUT_PATHS).map(path).collect();
+        let paths = names.iter().take(max_paths).map(path).collect();
         (count as u64, paths, self.unseeded.written_bytes(&|_| false))
     }
 

@@ -93,7 +93,7 @@ impl ExpectedFinalTree {
         live: &FinalTreeCheckLiveIdentifiers<'_>,
         contents: &mut ReplayTraceReader<R>,
     ) -> FinalTreeCheckReport {
-        let (left_out, left_out_paths, written_bytes) = self.unseeded();
+        let (left_out, left_out_paths, written_bytes) = self.unseeded(MAX_LEFT_OUT_PATHS);
         let mut report =
             FinalTreeCheckReport { left_out, left_out_paths, written_bytes, ..FinalTreeCheckReport::default() };
         // The server may restart between the run and its check.
