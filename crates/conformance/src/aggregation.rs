@@ -70,10 +70,7 @@ impl ViolationSenders {
 pub(crate) fn tally_index(rule: &Rule) -> Option<usize> {
     let is_tallied = |rule: &&&Rule| {
         rule.scope == FindingGranularity::Connection
-            && !matches!(
-                rule.check,
-                RuleCheck::Event(_) | RuleCheck::Absence(..) | RuleCheck::Counted(..) | RuleCheck::CountedIfProven(..)
-            )
+            && !matches!(rule.check, RuleCheck::Event(_) | RuleCheck::Absence(..) | RuleCheck::Counted(..))
     };
     RULES.iter().filter(is_tallied).position(|tallied| tallied.id == rule.id)
 }

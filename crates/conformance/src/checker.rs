@@ -69,8 +69,7 @@ static EVENT_RULES: LazyLock<Vec<PreparedConformanceRule<EventCheck>>> = LazyLoc
     PreparedConformanceRule::select(|rule| match rule.check {
         RuleCheck::Event(check)
         | RuleCheck::Absence(check, _)
-        | RuleCheck::Counted(check, _)
-        | RuleCheck::CountedIfProven(check, ..)
+        | RuleCheck::Counted(check, ..)
         | RuleCheck::MessageOrEvent(_, check)
         | RuleCheck::MessageUnlessEvent(check) => Some(check),
         RuleCheck::Message(_) | RuleCheck::Transaction(_) => None,
@@ -545,11 +544,7 @@ impl ConformanceChecker {
         let mut tallies = self.tallies.clone();
         self.plans.add_to(&mut tallies);
         RULES.iter().zip(tallies).map(move |(rule, tally)| match rule.check {
-            RuleCheck::Counted(_, judged_count) => {
-                let judged = judged_count(&transport).max(tally.findings);
-                (*rule, RuleTally { judged, ..tally })
-            }
-            RuleCheck::CountedIfProven(_, judged_count, unproven_count) => {
+            RuleCheck::Counted(_, judged_count, unproven_count) => {
                 let judged = judged_count(&transport).max(tally.findings);
                 (*rule, RuleTally { judged, not_judged: tally.not_judged + unproven_count(&transport), ..tally })
             }

@@ -34,10 +34,8 @@ pub(crate) enum RuleCheck {
     /// what the rule is about, so that the absence of events counts as a judgement.
     Absence(EventCheck, TransactionPredicate),
     /// Each transport event. The second function returns the number of packets, of all that were examined, to which the
-    /// rule applied: without an event, they kept it.
-    Counted(EventCheck, fn(&ExaminedPacketCounts) -> u64),
-    /// The same. The third function returns the number of packets that could not be judged.
-    CountedIfProven(EventCheck, fn(&ExaminedPacketCounts) -> u64, fn(&ExaminedPacketCounts) -> u64),
+    /// rule applied: without an event, they kept it. The third returns the number of those that could not be judged.
+    Counted(EventCheck, fn(&ExaminedPacketCounts) -> u64, fn(&ExaminedPacketCounts) -> u64),
     /// Each message with an RPC-over-RDMA header, and each transport event: what cannot be decoded is an event.
     MessageOrEvent(MessageCheck, EventCheck),
     /// Each transport event. Each message with an RPC-over-RDMA header keeps the rule.

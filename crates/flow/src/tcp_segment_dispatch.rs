@@ -188,7 +188,7 @@ impl StreamDispatcher<'_> {
     /// Processes chunk data of the other side that waited for these bytes.
     #[inline]
     fn process_early_data(&mut self, stream_bytes: &StreamBytes<'_>) {
-        let StreamProtocol::Mpa(iwarp) = &*self.protocol else { return };
+        let StreamProtocol::Mpa(iwarp) = &mut *self.protocol else { return };
         let has_early_data = iwarp.has_early_data_for(self.sender);
         if iwarp.is_answered_before_capture(self.sender, stream_bytes.at) {
             self.with_context(|_, stream_context| stream_context.conversation.record_loss(stream_bytes.meta.time));
@@ -714,24 +714,25 @@ impl Flow {
             StreamProtocol::Mpa(_) => UndecodedReason::Framing,
             _ => return,
         };
-        let frames = u64::from(std::mem::take(&mut stream.unknown_frames));
-        for _ in 0..frames {
-            self.stats.uncount_undecoded(UndecodedReason::UnknownStream);
-        }
-        self.stats.count_undecoded_frames(reason, frames);
+        self.move_unknown_frames(at, reason);
     }
 
     /// Counts the frames of an unknown stream again, now that a handshake follows them before both sides have ended the
     /// stream: they are those of none.
     pub(super) fn recount_frames_before_handshake(&mut self, at: usize) {
-        let Some(stream) = self.streams.get_mut(at).filter(|stream| !stream.is_parsed() && !stream.is_over()) else {
-            return;
-        };
+        if self.streams.get_mut(at).is_some_and(|stream| !stream.is_parsed() && !stream.is_over()) {
+            self.move_unknown_frames(at, UndecodedReason::Stray);
+        }
+    }
+
+    /// Counts the frames of an unknown stream for another reason.
+    fn move_unknown_frames(&mut self, at: usize, reason: UndecodedReason) {
+        let Some(stream) = self.streams.get_mut(at) else { return };
         let frames = u64::from(std::mem::take(&mut stream.unknown_frames));
         for _ in 0..frames {
             self.stats.uncount_undecoded(UndecodedReason::UnknownStream);
         }
-        self.stats.count_undecoded_frames(UndecodedReason::Stray, frames);
+        self.stats.count_undecoded_frames(reason, frames);
     }
 
     /// Counts frames that were buffered for a protocol detection that failed.

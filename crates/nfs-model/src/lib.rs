@@ -1,8 +1,10 @@
-//! What the procedures and operations of NFS mean, apart from their formats.
+//! Meanings of the procedures and operations of NFS, apart from their formats.
 //!
 //! The matches over the operations have no wildcard: an operation that is added to a table of
 //! [`nfsrdma_dissectors::nfs`] does not compile here without its meaning. Containment
 //! (`nfsrdma-replay`) does not use this crate, by design: it reads the finished bytes on its own, as the last wall.
+
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -10,7 +12,7 @@ pub mod v2;
 pub mod v3;
 pub mod v4;
 
-/// What a second execution of an operation does, with the same arguments and nothing between.
+/// Effect of a second execution of an operation, with the same arguments and nothing between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
     /// As little as the first: the operation changes nothing that another one depends on.
@@ -23,7 +25,7 @@ pub enum Again {
     Differs,
 }
 
-/// What an operation does to the names of a directory.
+/// Effect of an operation on the names of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Naming {
     /// Nothing.
@@ -44,8 +46,8 @@ impl Again {
 /// Meaning of a procedure of NFSv2 or NFSv3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meaning {
-    /// What a second execution does.
+    /// Effect of a second execution.
     pub again: Again,
-    /// What it does to names.
+    /// Effect on names.
     pub naming: Naming,
 }

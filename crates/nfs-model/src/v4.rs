@@ -7,9 +7,9 @@ use crate::{Again, Naming};
 /// Meaning of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Meaning {
-    /// What a second execution does without a cached reply.
+    /// Effect of a second execution, without a cached reply.
     pub again: Again,
-    /// What it does to names. OPEN makes one only with OPEN4_CREATE.
+    /// Effect on names. OPEN makes one only with OPEN4_CREATE.
     pub naming: Naming,
     /// Its place in a COMPOUND.
     pub position: Position,
@@ -38,22 +38,10 @@ macro_rules! meanings {
                 again: $again,
                 naming: Naming::$naming,
                 position: Position::$position,
-                is_required: Support::$support.is_required(),
+                is_required: $support,
             },)*
         }
     };
-}
-
-/// Support of an operation by servers.
-enum Support {
-    Required,
-    Optional,
-}
-
-impl Support {
-    const fn is_required(&self) -> bool {
-        matches!(self, Self::Required)
-    }
 }
 
 /// Returns the meaning of an operation; `None` if there is none with this number.
@@ -74,6 +62,8 @@ const fn of(operation: KnownOperation) -> Meaning {
     const NOENT: Again = Again::Fails(Nfsstat4::NFS4ERR_NOENT.0);
     const BADSESSION: Again = Again::Fails(Nfsstat4::NFS4ERR_BADSESSION.0);
     const STALE_CLIENTID: Again = Again::Fails(Nfsstat4::NFS4ERR_STALE_CLIENTID.0);
+    const Required: bool = true;
+    const Optional: bool = false;
     // SETATTR and WRITE put the same attributes and bytes in the same place. The seqids of LOCK, CLOSE and others, and
     // the sequence of CREATE_SESSION, count; a stateid that was freed or returned is unknown the next time.
     meanings! { operation;

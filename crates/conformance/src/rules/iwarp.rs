@@ -17,6 +17,7 @@ macro_rules! fault {
                 _ => None,
             },
             |checks| checks.$judged,
+            |_| 0,
         )
     };
 }
@@ -81,6 +82,7 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => None,
             },
             |checks| checks.fpdu_crcs,
+            |_| 0,
         ),
         ..Rule::PER_CONNECTION
     },
@@ -95,7 +97,7 @@ pub(crate) const RULES: &[Rule] = &[
             streams with markers. Nothing else is judged of a transaction with bytes in such an FPDU. \
             Example: an RDMA Write of 1000 bytes with the length of one of 996 bytes: \
             \"ULPDU_Length 1010, the ULPDU has 1014 bytes\".",
-        check: RuleCheck::CountedIfProven(
+        check: RuleCheck::Counted(
             |event| match event.kind {
                 TransportAnomalyKind::Rdmap(fault) => framing_text(fault).map(RuleVerdict::broken),
                 _ => None,

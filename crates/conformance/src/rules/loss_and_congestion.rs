@@ -15,6 +15,7 @@ macro_rules! anomaly {
                 _ => None,
             },
             $applicable,
+            |_| 0,
         )
     };
 }
@@ -71,6 +72,7 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => None,
             },
             |checks| checks.acknowledgments,
+            |_| 0,
         ),
         ..Rule::PER_CONNECTION
     },
@@ -121,8 +123,8 @@ pub(crate) const RULES: &[Rule] = &[
         explanation: "RNR NAK: the sender waits for the time in the text and repeats the Send; after the last retry the \
             connection ends. Credits exist to prevent it. Look at the credits of both sides, and at how the receiver posts \
             receives. The side is the receiver. If the sender had more calls in flight than were granted, it is the \
-            sender, and this is information: see rpcrdma/credit-exceeded. Example: a client sends a second call, and the server has posted one receive \
-            buffer: \"RNR NAK, wait 1280 µs\".",
+            sender, and this is information: see rpcrdma/credit-exceeded. Example: a client sends a second call, and the \
+            server has posted one receive buffer: \"RNR NAK, wait 1280 µs\".",
         check: RuleCheck::Counted(
             |event| match event.kind {
                 TransportAnomalyKind::ReceiverNotReady { wait_us, exceeds_credits } => {
@@ -135,6 +137,7 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => None,
             },
             |checks| checks.acknowledgments,
+            |_| 0,
         ),
         ..Rule::PER_CONNECTION
     },

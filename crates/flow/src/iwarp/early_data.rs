@@ -67,7 +67,7 @@ impl EarlyPayload {
     }
 }
 
-/// What one side sent before anything of its peer was captured.
+/// Payload that one side sent before anything of its peer was captured.
 #[derive(Debug)]
 pub(super) struct EarlyData {
     pub(super) sender: ConnectionSideAOrB,

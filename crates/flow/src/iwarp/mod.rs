@@ -62,7 +62,8 @@ pub(super) struct IwarpConnection {
     shared: IwarpSharedState,
     /// `None` unless the connection began with data whose place is unknown.
     early: Option<Box<EarlyData>>,
-    /// Side that was captured before its peer, and the number that it expected from that one then.
+    /// Side that was captured before its peer, and the number that it expected from that one then; `None` once that has
+    /// been captured.
     begun: Option<(ConnectionSideAOrB, TcpSequence)>,
     /// `true` if a start-up frame arrived since the last call of [`IwarpConnection::take_started`].
     has_started: bool,
@@ -124,9 +125,14 @@ impl IwarpConnection {
     /// Returns `true` if the peer of `sender` had received bytes of this side, from `at` on, when its own first captured
     /// ones were sent: those before, which the capture lacks, may belong to the messages in them.
     #[inline]
-    pub(super) fn is_answered_before_capture(&self, sender: ConnectionSideAOrB, at: StreamPosition) -> bool {
-        let is_behind = |number: TcpSequence| TcpSequence(at as u32).distance(number) > 0;
-        self.begun.is_some_and(|(first, number)| first != sender && is_behind(number))
+    pub(super) fn is_answered_before_capture(&mut self, sender: ConnectionSideAOrB, at: StreamPosition) -> bool {
+        let Some((_, number)) = self.begun.filter(|(first, _)| *first != sender) else { return false };
+        let is_before = TcpSequence(at as u32).distance(number) > 0;
+        if !is_before {
+            // All that follows is later; its numbers come round.
+            self.begun = None;
+        }
+        is_before
     }
 
     /// Processes the payload of the next frame that waited for bytes up to `reached`. Returns `false` if there is none.

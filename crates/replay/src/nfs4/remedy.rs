@@ -70,6 +70,12 @@ pub(crate) fn advances_seqid(status: Nfsstat4) -> bool {
     )
 }
 
+/// Returns `true` if the server did not refuse an operation, but failed. RFC 1813 section 2.6, RFC 8881 sections 15.1.1.6
+/// and 15.1.4.6.
+pub(crate) fn is_server_failure(status: Nfsstat4) -> bool {
+    matches!(status, Nfsstat4::NFS4ERR_SERVERFAULT | Nfsstat4::NFS4ERR_IO)
+}
+
 /// Returns `true` if a status says that this program has broken the protocol: the remedies are exhausted.
 pub(crate) fn blames_client(status: Nfsstat4) -> bool {
     matches!(

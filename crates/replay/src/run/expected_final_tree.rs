@@ -48,7 +48,7 @@ pub(super) struct ExpectedFinalTree {
     pub(super) tree: InferredTree,
     /// Variables of objects from before the first step whose mode no captured reply shows: access to them is unknown.
     pub(super) modeless: FxHashSet<u32>,
-    /// What the steps that need objects that the server did not accept would have left.
+    /// Tree of the steps that need objects that the server did not accept.
     unseeded: InferredTree,
 }
 

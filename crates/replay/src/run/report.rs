@@ -15,7 +15,7 @@ use super::issue_delay_histogram::IssueDelayHistogram;
 use super::recovery;
 use super::step_outcome::FinalStepState;
 use super::trace_recording::RunRecordingTotals;
-use crate::nfs4::remedy::{blames_client, can_have};
+use crate::nfs4::remedy::{blames_client, can_have, is_server_failure};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::FileUserAndGroup;
 pub use steps::{
@@ -142,7 +142,7 @@ impl ReplayProtocolErrors {
             ));
         } else if blames_client(status) && self.violations.is_empty() {
             self.add_own(format!("{what}: {status}"));
-        } else if matches!(status, Nfsstat4::NFS4ERR_SERVERFAULT | Nfsstat4::NFS4ERR_IO) {
+        } else if is_server_failure(status) {
             self.count_violation(format!("{status} to {what}, for which the capture shows that it can succeed"));
         }
     }

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 use nfsrdma_rpc::TransportErrorResponsibility;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
-use crate::nfs4::remedy::{blames_client, can_have, concerns_name};
+use crate::nfs4::remedy::{blames_client, can_have, concerns_name, is_server_failure};
 use crate::trace::file_format::TraceFileType;
 
 /// A live filehandle.
@@ -76,10 +76,9 @@ impl FileServerClientError {
         self.blame() == Some(TransportErrorResponsibility::Program)
     }
 
-    /// Returns `true` if the server did not refuse the operation, but failed. RFC 1813 section 2.6, RFC 8881 sections
-    /// 15.1.1.6 and 15.1.4.6.
+    /// Returns `true` if the server did not refuse the operation, but failed.
     pub(crate) fn is_server_failure(&self) -> bool {
-        matches!(self.status(), Some(Nfsstat4::NFS4ERR_SERVERFAULT | Nfsstat4::NFS4ERR_IO))
+        self.status().is_some_and(is_server_failure)
     }
 
     /// Returns the status with which the server refused the operation, if the operation can have it.

@@ -1,10 +1,13 @@
 //! FPDUs split across segments: each frame with a part of an FPDU is attributed to its content.
 
 use nfsrdma_dissectors::iwarp::rdmap::RdmapOpcode;
+use nfsrdma_dissectors::net::TcpSequence;
 use proptest::prelude::*;
 
+use super::super::IwarpConnection;
 use super::wire::{Bench, Content, START, Seen, Sender, payload, send, write};
 use crate::rdma_operation::ConnectionSideAOrB;
+use crate::stream::stream_bytes::StreamPosition;
 
 /// Length of the start-up frame of a [`Sender`].
 const STARTUP: usize = 32;
@@ -216,4 +219,16 @@ proptest! {
         }).sum();
         prop_assert_eq!(written, 6 * 700);
     }
+}
+
+/// RFC 9293 section 3.4: sequence numbers come round. A side is behind the acknowledgement of its peer only at the
+/// beginning of a capture, not after 2 GiB.
+#[test]
+fn answered_beginning_ends_once() {
+    let number = TcpSequence(1000);
+    let begun = Some((ConnectionSideAOrB::A, number));
+    let mut connection = IwarpConnection { begun, ..IwarpConnection::default() };
+    let mut is_answered = |side, at: StreamPosition| connection.is_answered_before_capture(side, (1 << 32) + at);
+    assert!(!is_answered(ConnectionSideAOrB::A, 500) && is_answered(ConnectionSideAOrB::B, 500));
+    assert!(!is_answered(ConnectionSideAOrB::B, 1000) && !is_answered(ConnectionSideAOrB::B, 3 << 30));
 }
