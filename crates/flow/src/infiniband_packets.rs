@@ -21,9 +21,10 @@ use super::extended_psn::ExtendedPsn;
 use super::finality;
 use super::flow_state::Flow;
 use super::frame_kind::FrameContentKind;
+use super::lost_write_placement::PlacedWrite;
 use super::packet_meta::{DeliveryAnomaly, PacketMeta};
 use super::packet_opcode_sequence::PacketOpcodeOrLengthViolation;
-use super::reliable_connection::{HeadlessRdmaWriteRange, RequesterPacketState};
+use super::reliable_connection::RequesterPacketState;
 use super::rpc_transaction_matching::connection_rpc_state::ConnectionRpcState;
 use super::rpc_transaction_matching::rpcrdma_messages;
 use super::transaction::{ConnectionTransport, Transaction};
@@ -569,7 +570,7 @@ impl Flow {
                     unseen_write_ranges(&entry.transaction),
                     connection.path_mtu,
                 );
-                let Some(first) = inferred_writes.first().map(HeadlessRdmaWriteRange::psn) else { return };
+                let Some(first) = inferred_writes.first().map(PlacedWrite::psn) else { return };
                 inferred_writes.into_iter().for_each(|write| requests.add_inferred_write(write));
                 return self.retry_early_packets(at, None, Some((sender, first)), packet_meta);
             }

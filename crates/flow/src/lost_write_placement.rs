@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use nfsrdma_dissectors::infiniband::Psn;
+
 use super::extended_psn::ExtendedPsn;
 use crate::rdma_operation::RdmaMemoryRange;
 
@@ -16,11 +18,19 @@ pub(super) struct WritePacket {
     pub(super) length: u32,
 }
 
-/// An RDMA Write: its first sequence number and the memory that it fills.
+/// An RDMA Write whose First packet was lost: its first sequence number, or that of its first captured packet, and the
+/// memory that it fills from there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PlacedWrite {
     pub(super) first: ExtendedPsn,
     pub(super) range: RdmaMemoryRange,
+}
+
+impl PlacedWrite {
+    /// Returns the sequence number of its first packet.
+    pub(super) fn psn(&self) -> Psn {
+        Psn((self.first & 0xff_ffff) as u32)
+    }
 }
 
 /// Maximum number of unseen ranges that are examined.
@@ -81,6 +91,38 @@ pub(super) fn fill_gap(
         }
     }
     None
+}
+
+/// Returns the RDMA Writes that fill all of `holes` up to the sequence number `end`, if no operation is known before
+/// them; `None` unless one number of PSNs alone agrees with the packets.
+pub(super) fn fill_until(
+    end: ExtendedPsn,
+    packets: &[WritePacket],
+    holes: &[RdmaMemoryRange],
+    mtu: u32,
+    steps: &mut PlacementSteps,
+) -> Option<Vec<PlacedWrite>> {
+    if holes.len() > MAX_HOLES || !steps.take(packets.len()) {
+        return None;
+    }
+    let last_packets: Vec<WritePacket> = packets.iter().filter(|packet| packet.is_last).copied().collect();
+    let fewest = packet_counts(holes, mtu);
+    let mut fitting = None;
+    // A Last packet that ends an RDMA Write within a hole takes at most one PSN more.
+    for additional in 0..=last_packets.len() as u64 {
+        let Some(start) = end.checked_sub(fewest + additional) else { break };
+        let since = |packets: &[WritePacket]| packets.partition_point(|packet| packet.sequence < start);
+        let (packets, last_packets) = (&packets[since(packets)..], &last_packets[since(&last_packets)..]);
+        if (last_packets.len() as u64) < additional || !steps.take(1) {
+            break;
+        }
+        if let Some(writes) = fill_exactly(start..end, (packets, last_packets), holes, mtu, steps)
+            && fitting.replace(writes).is_some()
+        {
+            return None;
+        }
+    }
+    fitting
 }
 
 /// Returns the RDMA Writes that fill `gap` with all of `holes`. A hole takes one Write, or several if a captured Last
@@ -181,6 +223,24 @@ mod tests {
         let (writes, count) = fill(100..end, &packets, &holes).unwrap();
         assert_eq!(places(&writes), [(100, 0, 3000), (103, 10_000, 500), (104, 20_000, 4096)]);
         assert_eq!(count, 3);
+    }
+
+    /// The start of the first RDMA Write follows from the Last packets.
+    #[test]
+    fn writes_after_nothing_known_are_placed() {
+        let sizes = [1025, 2047, 2048, 2049, 3000, 4096];
+        for lengths in sizes.iter().flat_map(|a| sizes.iter().flat_map(move |b| sizes.map(|c| [*a, *b, c]))) {
+            let (packets, end) = headless(&lengths);
+            let holes = [hole(0, lengths.iter().sum())];
+            let writes = fill_until(end, &packets, &holes, MTU, &mut PlacementSteps::new()).unwrap();
+            let [first, second, third] = lengths;
+            let second_first = 100 + packet_count(first, MTU);
+            let third_first = second_first + packet_count(second, MTU);
+            assert_eq!(
+                places(&writes),
+                [(100, 0, first), (second_first, first.into(), second), (third_first, (first + second).into(), third)],
+            );
+        }
     }
 
     /// A Responder may write a segment with several RDMA Writes.

@@ -67,20 +67,6 @@ pub(super) struct UncapturedRdmaReadRange {
     pub(super) is_answered: bool,
 }
 
-/// Place of the captured packets of an RDMA Write whose preceding packets were lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HeadlessRdmaWriteRange {
-    first: ExtendedPsn,
-    range: RdmaMemoryRange,
-}
-
-impl HeadlessRdmaWriteRange {
-    /// Returns the sequence number of its first captured packet.
-    pub(super) fn psn(&self) -> Psn {
-        Psn((self.first & 0xff_ffff) as u32)
-    }
-}
-
 /// A completely captured message.
 #[derive(Debug)]
 struct SentMessagePsnRange {
@@ -376,7 +362,7 @@ impl RequesterPacketState {
     }
 
     /// Adds an RDMA Write whose First packet was lost and whose place was inferred.
-    pub(super) fn add_inferred_write(&mut self, write: HeadlessRdmaWriteRange) {
+    pub(super) fn add_inferred_write(&mut self, write: PlacedWrite) {
         let span = RdmaRequestSpan::new(write.first, false, write.range);
         self.find_or_add_span(RdmaRequestSpan { is_inferred: true, ..span });
     }
@@ -406,14 +392,19 @@ impl RequesterPacketState {
         orphans: impl Iterator<Item = OrphanWritePacket>,
         holes: Vec<RdmaMemoryRange>,
         path_mtu: ObservedPathMtu,
-    ) -> Vec<HeadlessRdmaWriteRange> {
+    ) -> Vec<PlacedWrite> {
         // If the path MTU is unknown, complete operations were single packets.
         let mtu = path_mtu.0.unwrap_or(ObservedPathMtu::ALL[4]);
         let holes = self.subtract_spans(holes);
-        let mut orphans: Vec<_> =
-            orphans.map(|orphan| (self.extend_psn(orphan.psn), orphan.is_last, orphan.length)).collect();
+        let mut orphans: Vec<_> = { orphans }
+            .map(|OrphanWritePacket { psn, is_last, length }| WritePacket {
+                sequence: self.extend_psn(psn),
+                is_last,
+                length,
+            })
+            .collect();
         orphans.sort_unstable();
-        orphans.dedup_by_key(|(sequence, ..)| *sequence);
+        orphans.dedup_by_key(|packet| packet.sequence);
         let mut steps = PlacementSteps::new();
         let writes = self.fill_gaps(&orphans, &holes, path_mtu, &mut steps);
         if !writes.is_empty() {
@@ -422,12 +413,12 @@ impl RequesterPacketState {
         let mut writes = self.extend_inferred_write(&orphans, &holes, mtu, &mut steps);
         let mut holes = &holes[..];
         let mut start: Option<ExtendedPsn> = None;
-        for (sequence, ends, length) in orphans {
+        for WritePacket { sequence, is_last, length } in orphans {
             // An operation that begins in between ends the packets before it.
             let is_other = start.is_some_and(|first| self.ends_before(sequence, mtu) > Some(first));
             let first = start.filter(|_| !is_other).unwrap_or(sequence);
             start = Some(first);
-            if !ends {
+            if !is_last {
                 continue;
             }
             start = None;
@@ -454,7 +445,7 @@ impl RequesterPacketState {
             if let Some((index, hole)) = searched.enumerate().find(|(_, hole)| fits(hole)) {
                 let offset = hole.offset.wrapping_add(u64::from(hole.length - captured_length));
                 let range = RdmaMemoryRange { offset, length: captured_length, ..*hole };
-                writes.push(HeadlessRdmaWriteRange { first, range });
+                writes.push(PlacedWrite { first, range });
                 holes = holes.get(index + 1..).unwrap_or_default();
             }
         }
@@ -466,11 +457,11 @@ impl RequesterPacketState {
     /// fit.
     fn fill_gaps(
         &self,
-        orphans: &[(ExtendedPsn, bool, u32)],
+        orphans: &[WritePacket],
         holes: &[RdmaMemoryRange],
         path_mtu: ObservedPathMtu,
         steps: &mut PlacementSteps,
-    ) -> Vec<HeadlessRdmaWriteRange> {
+    ) -> Vec<PlacedWrite> {
         let mtus = path_mtu.0.as_ref().map_or(&ObservedPathMtu::ALL[..], std::slice::from_ref);
         let filled = mtus.iter().map(|mtu| self.fill_gaps_with(orphans, holes, *mtu, steps));
         let filled: Vec<_> = filled.filter(|all| !all.is_empty()).take(2).collect();
@@ -482,31 +473,30 @@ impl RequesterPacketState {
 
     fn fill_gaps_with(
         &self,
-        orphans: &[(ExtendedPsn, bool, u32)],
+        orphans: &[WritePacket],
         mut holes: &[RdmaMemoryRange],
         mtu: u32,
         steps: &mut PlacementSteps,
-    ) -> Vec<HeadlessRdmaWriteRange> {
-        let mut packets: Vec<_> = { orphans.iter() }
-            .map(|(sequence, is_last, length)| WritePacket { sequence: *sequence, is_last: *is_last, length: *length })
-            .collect();
+    ) -> Vec<PlacedWrite> {
+        let mut packets = orphans.to_vec();
         let mut writes = Vec::new();
         // The Writes of this Reply are the last ones.
         while let Some(newest) = packets.last().map(|packet| packet.sequence)
             && !holes.is_empty()
         {
             let Some(end) = self.next_begin(newest) else { break };
-            // Without a known operation before them, the Writes are as many as the holes.
-            let from_end = || end.checked_sub(lost_write_placement::packet_counts(holes, mtu));
-            let Some(start) = self.ends_before(newest, mtu).or_else(from_end) else { break };
+            let Some(start) = self.ends_before(newest, mtu) else {
+                let placed = lost_write_placement::fill_until(end, &packets, holes, mtu, steps).unwrap_or_default();
+                writes.extend(placed.into_iter().rev());
+                break;
+            };
             let of_gap = packets.split_off(packets.partition_point(|packet| packet.sequence < start));
             if of_gap.is_empty() {
                 break;
             }
             if let Some((placed, count)) = lost_write_placement::fill_gap(start..end, &of_gap, holes, mtu, steps) {
                 holes = holes.get(..holes.len() - count).unwrap_or_default();
-                let places = placed.into_iter().rev();
-                writes.extend(places.map(|PlacedWrite { first, range }| HeadlessRdmaWriteRange { first, range }));
+                writes.extend(placed.into_iter().rev());
             }
         }
         writes.reverse();
@@ -525,17 +515,17 @@ impl RequesterPacketState {
     /// Reply came, and sent again after it.
     fn extend_inferred_write(
         &self,
-        orphans: &[(ExtendedPsn, bool, u32)],
+        orphans: &[WritePacket],
         holes: &[RdmaMemoryRange],
         mtu: u32,
         steps: &mut PlacementSteps,
-    ) -> Vec<HeadlessRdmaWriteRange> {
+    ) -> Vec<PlacedWrite> {
         let mut writes = Vec::new();
         for span in self.spans.iter().filter(|span| span.is_inferred && !span.is_read) {
-            let count = orphans.partition_point(|(sequence, ..)| *sequence < span.first);
+            let count = orphans.partition_point(|packet| packet.sequence < span.first);
             let preceding = orphans.iter().take(count).rev();
-            let run = (1..).zip(preceding).take_while(|(distance, (sequence, is_last, length))| {
-                sequence + distance == span.first && !is_last && *length == mtu && steps.take(1)
+            let run = (1..).zip(preceding).take_while(|(distance, packet)| {
+                packet.sequence + distance == span.first && !packet.is_last && packet.length == mtu && steps.take(1)
             });
             let count = run.count() as u32;
             let length = count.saturating_mul(mtu);
@@ -546,7 +536,7 @@ impl RequesterPacketState {
             if count > 0 && steps.take(holes.len()) && holes.iter().any(fits) {
                 let first = span.first - u64::from(count);
                 let range = RdmaMemoryRange { handle, offset: offset.wrapping_sub(length.into()), length };
-                writes.push(HeadlessRdmaWriteRange { first, range });
+                writes.push(PlacedWrite { first, range });
             }
         }
         writes
