@@ -77,6 +77,7 @@ impl CaptureSummary<'_> {
                 possible_lost_copies: recovery.possible_lost_copies,
             },
             captured_twice: self.flow.stats().duplicate_frames(),
+            captured_late: self.flow.stats().late_packets(),
             #[serde(flatten)]
             findings: self.findings.map(|counts| json_object! { findings: counts_by_rule(counts) }),
             #[serde(flatten)]

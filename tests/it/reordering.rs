@@ -67,6 +67,26 @@ fn clocks_of_two_mirror_ports_that_differ_lose_nothing() {
     }
 }
 
+/// The summary says that the clocks differ if more than a twentieth of the frames are late.
+#[test]
+fn packets_of_late_direction_are_counted() {
+    for name in ["rxe-v42", "tcp-v42"] {
+        let frames = frames(name);
+        let late_packets = |frames: &[Kept]| {
+            let mut flow = Flow::new(FlowLimits::default());
+            (1..).zip(frames).for_each(|(number, frame)| _ = flow.process_frame(&frame.frame(number)));
+            flow.finish();
+            flow.stats().late_packets()
+        };
+        assert_eq!(late_packets(&frames), 0, "{name}");
+        for host in [1, 2] {
+            let sent = frames.iter().filter(|frame| frame.bytes.get(29) == Some(&host)).count() as u64;
+            let late = late_packets(&skewed(&frames, host, 2_000_000));
+            assert!((frames.len() as u64 / 20..=sent).contains(&late), "{name}: {late} of {sent} of host {host}");
+        }
+    }
+}
+
 #[test]
 fn swapped_neighbours_lose_nothing() {
     let frames = frames("rxe-v42-deleg");

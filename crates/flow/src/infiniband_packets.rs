@@ -280,7 +280,10 @@ impl Flow {
         } else {
             own.ip_id_variation.record(id);
         }
-        conversation.is_misordered |= !is_response && own.requests.is_late(sequence);
+        if !is_response && own.requests.is_late(sequence) {
+            conversation.is_misordered = true;
+            self.stats.late_packets += 1;
+        }
         self.recent_frames.record(fingerprint, packet_meta.time);
         if is_response {
             if !is_known && peer.requests.is_missing(sequence) {

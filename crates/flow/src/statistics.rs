@@ -21,6 +21,8 @@ pub struct FlowDecodingStatistics {
     pub(super) frame_mpa_counts: MpaCounts,
     /// Frames that are duplicates made by the capture.
     pub(super) duplicate_frames: u64,
+    /// Packets captured after their acknowledgement for the first time.
+    pub(super) late_packets: u64,
     /// Bytes of records whose marks were not captured.
     pub(super) skipped_bytes: u64,
     /// Undecoded frames of unknown streams between ports that carried RPC before.
@@ -80,6 +82,13 @@ impl FlowDecodingStatistics {
     /// retransmissions.
     pub fn duplicate_frames(&self) -> u64 {
         self.duplicate_frames
+    }
+
+    /// Returns the number of packets of RC and segments of TCP that were captured after their acknowledgement, although
+    /// nothing shows a loss: the capture does not keep the order of the two directions, or their clocks differ, and
+    /// times between the directions are not exact.
+    pub fn late_packets(&self) -> u64 {
+        self.late_packets
     }
 
     /// Returns the number of bytes of TCP streams that were skipped because their record mark was not captured.

@@ -857,6 +857,7 @@ impl Flow {
         let contradictions = own.take_contradictions();
         let stray_frames = own.take_stray_frames();
         let is_misordered = own.is_misordered();
+        self.stats.late_packets += own.take_late_segments();
         let key = stream.connection;
         if is_misordered && let Some(connection) = key.and_then(|key| self.connections.get_mut_by_key(key)) {
             connection.conversation.is_misordered = true;

@@ -66,6 +66,7 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     if duplicates > 0 {
         let _ = write!(text, " {} captured twice.", PluralCount(duplicates, "frame"));
     }
+    push_late_packets(summary.flow.stats().late_packets(), statistics.frames(), &mut text);
     if let Some(icrc) = summary.icrc {
         let _ = write!(text, " ICRC: {} right, {} wrong", HumanCount(icrc.good), HumanCount(icrc.bad));
         if icrc.unknown > 0 {
@@ -82,6 +83,20 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
         let _ = write!(text, " The capture lost {}.", PluralCount(dropped, "packet"));
     }
     text
+}
+
+/// Appends the number of packets captured after their acknowledgement. Few are reordered; many show that the clocks of
+/// the two directions differ.
+fn push_late_packets(late: u64, frames: u64, text: &mut String) {
+    let consequence = match late > frames / 20 {
+        true => ": the clocks of the two directions differ, and latencies are not exact",
+        false => "",
+    };
+    match late {
+        0 => {}
+        1 => text.push_str(" 1 packet captured after its acknowledgement."),
+        _ => _ = write!(text, " {} packets captured after their acknowledgement{consequence}.", HumanCount(late)),
+    }
 }
 
 fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {

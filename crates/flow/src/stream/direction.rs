@@ -302,6 +302,8 @@ pub(crate) struct TcpStreamDirection {
     buffered_bytes: usize,
     /// `true` if bytes were captured after their acknowledgement.
     is_misordered: bool,
+    /// Number of segments with such bytes since the last call of [`Self::take_late_segments`].
+    late_segments: u64,
     /// Number of retransmitted segments that differ from the first copy.
     contradictions: u64,
     /// Number of frames with a wrong sequence number that were dropped.
@@ -798,7 +800,7 @@ impl TcpStreamDirection {
         if self.next_position.is_none() {
             self.from = at;
             let is_behind = |early: TcpSequence| TcpSequence(at as u32).distance(early) > 0;
-            self.is_misordered |= self.early_acknowledgment.is_some_and(is_behind);
+            self.record_late_if(self.early_acknowledgment.is_some_and(is_behind));
         }
         *self.next_position.get_or_insert(at)
     }
@@ -817,6 +819,17 @@ impl TcpStreamDirection {
     /// Returns the memory of the buffered segments in bytes.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes + self.doubtful.as_ref().map_or(0, |segment| segment.counted_bytes())
+    }
+
+    #[inline]
+    fn record_late_if(&mut self, is_late: bool) {
+        self.is_misordered |= is_late;
+        self.late_segments += u64::from(is_late);
+    }
+
+    /// Returns the number of segments captured after their acknowledgement since the last call.
+    pub(crate) fn take_late_segments(&mut self) -> u64 {
+        std::mem::take(&mut self.late_segments)
     }
 
     /// Returns `true` if bytes were captured after their acknowledgement.
@@ -971,7 +984,7 @@ impl TcpStreamDirection {
         let end = stream_bytes.range().end;
         if end > next {
             self.last = packet_meta.time;
-            self.is_misordered |= end <= self.acknowledged;
+            self.record_late_if(end <= self.acknowledged);
         }
         if end <= next {
             if !self.is_keep_alive(data.length, end) {
