@@ -36,8 +36,8 @@ const CLOCK_CHECK_FRAMES: u64 = 512;
 const MAX_DELIVERY_DELAY: Duration = Duration::from_millis(20);
 /// Interval between updates of the tables.
 const TABLES_INTERVAL: Duration = Duration::from_millis(250);
-/// Interval between updates of pending Calls and rates.
-const ACTIVITY_INTERVAL: Duration = Duration::from_millis(250);
+/// Interval between updates of pending calls and rates. With the time to draw, a shown age is at most 200 ms old.
+const ACTIVITY_INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of pending Calls that a filter evaluates, oldest first.
 const MAX_FILTERED_CALLS: usize = 4_096;
 /// Number of frames between two resume points.
@@ -292,7 +292,7 @@ impl ReadPassWorker {
         let work = Arc::downgrade(&self.state);
         thread::spawn(move || {
             loop {
-                thread::sleep(TABLES_INTERVAL);
+                thread::sleep(ACTIVITY_INTERVAL);
                 let Some(work) = work.upgrade() else { return };
                 let mut work = lock(&work);
                 if (work.are_tables_stale || !work.is_idle) && !work.deliver(false) {
