@@ -22,13 +22,17 @@ struct GoldenView {
     shown: usize,
 }
 
-/// Captures in `captures/`, by their file names.
+/// A synthetic capture of each operation of NFSv4, answered, refused and without a reply.
+const EVERY_OPERATION: &str = "cases/every-operation.pcap.gz";
+
+/// Captures in `captures/`, and [`EVERY_OPERATION`], by their paths there.
 fn names() -> Vec<String> {
     let entries = fs::read_dir(captures::folder()).unwrap();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.retain(|name| [".pcap", ".pcap.gz", ".pcapng"].iter().any(|end| name.ends_with(end)));
+    names.push(EVERY_OPERATION.to_owned());
     names.sort_unstable();
-    assert!(names.len() >= 21, "{names:?}");
+    assert!(names.len() >= 22, "{names:?}");
     names
 }
 
@@ -57,8 +61,13 @@ fn output(view: &GoldenView, capture: &str) -> String {
     golden
 }
 
+fn golden_name(capture: &str) -> String {
+    let name = capture.rsplit('/').next().unwrap_or(capture);
+    format!("{name}.txt")
+}
+
 fn file(view: &GoldenView, capture: &str) -> PathBuf {
-    captures::folder().join("golden").join(view.name).join(format!("{capture}.txt"))
+    captures::folder().join("golden").join(view.name).join(golden_name(capture))
 }
 
 /// Compares a view of all captures with its files.
@@ -106,7 +115,7 @@ macro_rules! golden_views {
                 assert!([$(stringify!($test)),*].contains(&view.as_str()), "{view}");
                 for file in fs::read_dir(folder.path()).unwrap() {
                     let file = file.unwrap().file_name().into_string().unwrap();
-                    assert!(names.iter().any(|name| file == format!("{name}.txt")), "{view}/{file}");
+                    assert!(names.iter().any(|name| file == golden_name(name)), "{view}/{file}");
                 }
             }
         }

@@ -155,6 +155,12 @@ fn a_plan_of_a_whole_capture_is_shown() {
     insta::assert_snapshot!(shown("rxe-v3"));
 }
 
+/// What replay makes of each operation of NFSv4, answered, refused and without a reply.
+#[test]
+fn plan_of_every_operation() {
+    insta::assert_snapshot!(shown("cases/every-operation"));
+}
+
 #[test]
 fn a_plan_of_a_capture_from_the_middle_is_shown() {
     insta::assert_snapshot!(shown("siw-v42-mid"));
