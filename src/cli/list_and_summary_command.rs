@@ -631,6 +631,9 @@ fn show(
         let counters = source.counters();
         // Packets after the last requested packet or line do not count.
         let counters = if is_at_end { counters } else { counters.map(|counters| counters.without_pending()) };
+        if !is_at_end && output.lines() >= max_lines {
+            output.set_stopped_after(max_lines);
+        }
         output.finish(&flow, source.dropped(), counters).map_err(write_error)?;
     }
     if stop_condition.has_ended_inputs() {

@@ -119,7 +119,8 @@ pub const COLUMNS: &str = "  TIME       time of the call, in the format of -t
              reply\u{d7}2: the reply was sent twice
              no call, no reply: the message was not captured
              refused: by the receiver of the message; wrong result: the reply has the results of
-             another call, or malformed ones; lint says why
+             another call, malformed ones, or others than its call permits, such as more bytes or
+             attributes than it asks for; lint says why
              600 B missing, or missing call:46-195: bytes that were not captured
 Narrow terminals show fewer columns.
 ";

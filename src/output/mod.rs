@@ -121,6 +121,8 @@ pub struct ViewAndSummaryWriter<W> {
     names: FileNames,
     /// Names for frames and pending Calls, if Transactions are emitted later than their Replies are seen.
     early_names: Option<FileNames>,
+    /// Lines after which reading stopped before the end of the input.
+    stopped_after: Option<u64>,
     /// Conformance rules, if they are applied.
     conformance: Option<Box<ConformanceRun>>,
     /// Findings of the last Transaction.
@@ -163,10 +165,16 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             selection: None,
             names,
             early_names: None,
+            stopped_after: None,
             conformance,
             findings: Vec::new(),
         };
         if has_both { writer.with_early_names() } else { writer }
+    }
+
+    /// Records that reading stopped after this number of lines, before the end of the input.
+    pub fn set_stopped_after(&mut self, lines: u64) {
+        self.stopped_after = Some(lines);
     }
 
     /// Names the files of pending Calls from all Replies seen so far, as the lines behind them do. Takes half of the
@@ -534,6 +542,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             names,
             shown: view,
             filtered: is_filtered.then_some(self.settings.view),
+            stopped_after: self.stopped_after,
             has_iso,
             glyphs,
             findings,

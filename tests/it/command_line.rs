@@ -231,6 +231,24 @@ fn a_missing_trace_is_reported_with_the_command_to_make_one() {
     );
 }
 
+/// The reply of the call in the last frame shown is not missing from the capture.
+#[test]
+fn summary_says_where_reading_stopped() {
+    let summary = |command: &[&str]| {
+        let output = run(&[command, &["--view", "frames", CAPTURE]].concat());
+        done(&output).to_owned()
+    };
+    let whole = summary(&[]);
+    assert!(!whole.contains("Reading stopped"), "{whole}");
+    let cut: Vec<_> = (1..60).map(|lines| summary(&["-c", &lines.to_string()])).collect();
+    let incomplete: Vec<_> = cut.iter().filter(|summary| summary.contains("no reply captured")).collect();
+    assert!(incomplete.len() > 5, "{cut:?}");
+    for summary in incomplete {
+        let words: Vec<_> = summary.split_whitespace().collect();
+        assert!(words.join(" ").contains("Reading stopped at -c "), "{summary}");
+    }
+}
+
 #[test]
 fn the_environment_decides_about_colours() {
     let is_colored = |set: &[(&str, &str)]| {

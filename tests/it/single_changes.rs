@@ -166,6 +166,9 @@ fn is_at(difference: &Difference, frames: &[u64]) -> bool {
     shows(&difference.a) || shows(&difference.b)
 }
 
+/// Operations whose arguments limit their results.
+const LIMITED: [&str; 4] = ["SEQUENCE ", "CREATE_SESSION ", "READ ", "WRITE "];
+
 /// Returns the changes that a command does not report, and the reported differences that are none.
 fn wrong(before: &Before, change: &Change) -> Vec<String> {
     let (transactions, trace) = after(&change.after);
@@ -179,14 +182,16 @@ fn wrong(before: &Before, change: &Change) -> Vec<String> {
         let is_kind = |kind| change.kinds.is_empty() || change.kinds.contains(&kind);
         let is_named = at_frame.clone().any(|printed| is_kind(printed.kind));
         let may_be_none = change.more == More::Nothing && printed.is_empty();
-        // A Reply that repeats another session than its Call has a wrong result, too.
+        // A Reply that repeats another session than its Call has a wrong result, too; so have values that the arguments
+        // do not permit.
         let is_wrong_result = |printed: &&&Difference| {
             let value = printed.b.value.as_deref();
             printed.kind == DifferenceKind::Incomplete
                 && value.is_some_and(|value| value.ends_with("reply:wrong-result"))
         };
-        let is_echo = change.what.starts_with("SEQUENCE") && printed.iter().filter(is_wrong_result).count() == 1;
-        let count = printed.len() - usize::from(is_echo && printed.len() == 2);
+        let is_limited = LIMITED.iter().any(|operation| change.what.starts_with(operation));
+        let has_wrong_result = is_limited && printed.iter().filter(is_wrong_result).count() == 1;
+        let count = printed.len() - usize::from(has_wrong_result && printed.len() == 2);
         let is_one = count == 1 || change.more == More::Structure && printed.len() == at_frame.count();
         let is_right = may_be_none || is_named && is_one;
         if !is_right {

@@ -167,7 +167,7 @@ impl ConnectionStatesAndCredits {
             let until = state.ended_at.unwrap_or(now);
             let [used, _] = &state.credits_in_use;
             credits.hold_credits(used, until);
-            credits.hold_limit(used.exhausted_since, until);
+            credits.hold_limit(used.exhausted_since, used.uncounted_since(), until);
         }
         let sessions = self.sessions.sessions_of(tally.name.number);
         let slots = sessions.iter().filter_map(|session| Some((session.id, self.slots.of_session(&session.id, now)?)));
@@ -319,6 +319,21 @@ mod tests {
             assert_eq!((row.in_use(), row.grants(), row.time_at_limit()), (Some(16), grants, time));
             assert_eq!(row.credits.map(|credits| credits.most_in_flight()), Some((16, lowered)));
         }
+    }
+
+    /// RFC 8166 section 3.3.1: a grant of 0 is not permitted; a client sends at most one call under it, and 16 hang.
+    #[test]
+    fn hung_calls_exceed_zero_grant() {
+        let row = changed_connection("cases/all-credits-hang.pcap.gz", |bytes, _| {
+            if bytes.len() > 66 && bytes[26..30] == [10, 0, 0, 2] && bytes[42] == 4 {
+                bytes[62..66].fill(0);
+            }
+        });
+        let credits = row.credits.as_ref().unwrap();
+        assert_eq!((row.in_use(), credits.most_in_flight()), (Some(16), (16, 1)));
+        assert!(matches!(row.time_at_limit(), TimeAtLimit::Ns(ns) if ns > 15_000), "{:?}", row.time_at_limit());
+        // Since the first of the 16, 15 ms before the last.
+        assert!(credits.exhausted_since < Some(Timestamp(1_003_014_999_999)), "{:?}", credits.exhausted_since);
     }
 
     /// RFC 8166 section 3.3.1: a call takes its credit until the reply, and its slot (RFC 8881 section 2.10.6.1), also

@@ -140,7 +140,9 @@ impl CreditSeries {
         if let Some(step) = self.steps.step_at(call.time) {
             let requested = call.rpcrdma.and_then(|header| header.calls_in_flight_credits()).unwrap_or(0);
             step.requested = step.requested.max(requested);
-            step.add_in_flight(transaction.credit_use.in_flight, transaction.credit_use.granted.unwrap_or(0));
+            // A grant of 0 permits one call: RFC 8166 section 3.3.1.
+            let limit = transaction.credit_use.granted.map_or(0, |granted| granted.max(1));
+            step.add_in_flight(transaction.credit_use.in_flight, limit);
         }
         self.hold_credits(&transaction.credit_use.before_call, call.end_time);
         let Some(reply) = &transaction.reply else { return };
@@ -183,14 +185,20 @@ impl CreditSeries {
     /// Counts credits in use until `now`.
     pub(super) fn hold_credits(&mut self, used: &CreditsInUse, now: Timestamp) {
         if let Some(since) = used.since {
-            self.hold(used.in_flight, used.granted, since, now);
+            self.hold(used.in_flight, used.limit, since, now);
         }
     }
 
-    /// Counts the time until `now` during which calls without a reply use up the limit.
-    pub(super) fn hold_limit(&mut self, exhausted_since: Option<Timestamp>, now: Timestamp) {
+    /// Counts the time from `uncounted_since` until `now` during which calls without a reply use up the limit; they do so
+    /// since `exhausted_since`.
+    pub(super) fn hold_limit(
+        &mut self,
+        exhausted_since: Option<Timestamp>,
+        uncounted_since: Option<Timestamp>,
+        now: Timestamp,
+    ) {
         self.exhausted_since = exhausted_since;
-        if let Some(since) = exhausted_since {
+        if let Some(since) = uncounted_since {
             self.at_limit(since, now.max(since));
         }
     }

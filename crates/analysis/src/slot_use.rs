@@ -168,7 +168,7 @@ impl SlotUse {
         if series.most_in_flight().0 == 0 {
             return None;
         }
-        series.hold_limit(exhausted_since, now);
+        series.hold_limit(exhausted_since, exhausted_since, now);
         Some(series)
     }
 }

@@ -1,8 +1,8 @@
-//! READs and WRITEs of NFSv3 and NFSv4.
+//! READs and WRITEs of NFSv2, NFSv3 and NFSv4.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{Args, Results};
-use nfsrdma_dissectors::nfs::{Procedure, v3};
+use nfsrdma_dissectors::nfs::{Procedure, v2, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 
 use crate::compound_operations_view::CompoundOperationIterator;
@@ -48,6 +48,21 @@ impl SuccessfulReadWrite {
         }
     }
 
+    /// Returns the READ of NFSv2, if it succeeded; the results of a WRITE do not have its length.
+    fn of_version2(procedure: v2::Procedure, mut arguments: Cursor<'_>, mut results: Cursor<'_>) -> Option<Self> {
+        if procedure != v2::Procedure::READ {
+            return None;
+        }
+        let call = v2::Args::decode(procedure, &mut arguments, &mut NullFieldObserver).ok()?;
+        let reply = v2::Results::decode(procedure, &mut results, &mut NullFieldObserver).ok()?;
+        match (call, reply) {
+            (v2::Args::READ(args), v2::Results::READ(result)) => {
+                result.ok().map(|ok| Self::read(args.count, ok.data.length()))
+            }
+            _ => None,
+        }
+    }
+
     /// Iterates over the successful READs and WRITEs of a COMPOUND.
     pub(crate) fn of_compound(operations: &CompoundOperationIterator<'_>) -> impl Iterator<Item = Self> {
         operations.pairs().filter_map(|pair| match pair {
@@ -69,6 +84,9 @@ impl SuccessfulReadWrite {
         match (arguments, results) {
             (Some((Procedure::V3(procedure), arguments)), Some((_, results))) => {
                 Self::of_version3(procedure, arguments, results).into_iter().collect()
+            }
+            (Some((Procedure::V2(procedure), arguments)), Some((_, results))) => {
+                Self::of_version2(procedure, arguments, results).into_iter().collect()
             }
             _ => Self::of_compound(operations).collect(),
         }

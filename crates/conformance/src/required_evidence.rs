@@ -5,6 +5,9 @@
 pub enum RequiredCaptureEvidence {
     /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
     SetUp,
+    /// The set-up of the connection, or a grant of credits in a Reply before the calls in flight: the connection was idle
+    /// since, as far as it was captured.
+    Grant,
     /// Both the Call and the Reply.
     BothMessages,
     /// Complete chunk lists in the messages that are judged.
@@ -30,6 +33,7 @@ impl RequiredCaptureEvidence {
     pub fn description(self) -> &'static str {
         match self {
             Self::SetUp => "the set-up of the connection",
+            Self::Grant => "the set-up of the connection, or a grant before the calls in flight",
             Self::BothMessages => "call and reply",
             Self::ChunkLists => "complete chunk lists",
             Self::NoLoss => "no packet loss before the reply",

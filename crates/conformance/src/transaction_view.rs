@@ -372,8 +372,11 @@ impl<'t> ConformanceTransaction<'t> {
         let is_whole = records().all(|record| record.gaps.is_empty() && record.bytes.len() >= record.length);
         // Only SEQUENCE and CB_SEQUENCE name a session.
         let has_session = self.slot.is_some() || self.operations.sequence.is_none();
+        let has_set_up = self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut);
+        let has_grant = has_set_up || self.transaction.credit_use.has_grant_when_idle;
         RequiredCaptureEvidenceSet::default()
-            .with(RequiredCaptureEvidence::SetUp, self.transaction.set_up.as_ref().is_some_and(|set_up| !set_up.is_cut))
+            .with(RequiredCaptureEvidence::SetUp, has_set_up)
+            .with(RequiredCaptureEvidence::Grant, has_grant)
             .with(RequiredCaptureEvidence::BothMessages, self.call().is_some() && self.reply().is_some())
             .with(RequiredCaptureEvidence::ChunkLists, has_lists)
             .with(RequiredCaptureEvidence::NoLoss, self.transaction.credit_use.is_exact)

@@ -6,6 +6,7 @@ mod decoded_compound;
 mod needed_reads;
 mod procedure_or_main_operation;
 mod reencoding;
+mod result_limits;
 mod rpc_message_trailer;
 
 use std::borrow::Cow;
@@ -23,12 +24,14 @@ use super::read_list::{self, MessageTail, PositionChunks, ReadList};
 use super::transaction::{CapturedMessage, MissingPart, Transaction, TransactionFault};
 use call_header::{CallBodyDecodeParameters, PartialCallHeader};
 use compound_results::CallOperations;
+use result_limits::{ResultLimit, ResultLimits};
 
 pub(crate) use needed_reads::NeededReads;
 
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};
 pub use reencoding::{OriginalAndReencodedBytes, OriginalAndReencodedMessage};
+pub use result_limits::{AttributeSet, ReadPlusLengthUnknownError, first_gap, is_less_stable, session_fault};
 
 /// Program, procedure and result of a Transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,6 +66,9 @@ pub struct RpcSummary {
     /// `true` if the Reply contradicts its Call: the XID of the RPC message behind that of RPC over RDMA, or the results
     /// of a COMPOUND or CB_COMPOUND; or if those contradict their status.
     pub has_contradiction: bool,
+    /// `true` if the results are those of the Call, but not valid: more data or attributes than it asked for, a lower
+    /// stability, larger values of a session, contents of READ_PLUS with a gap, a copy offload stateid without a seqid.
+    pub has_invalid_result: bool,
 }
 
 impl RpcSummary {
@@ -147,9 +153,18 @@ impl RpcSummary {
     pub fn fault(&self, transaction: &Transaction) -> Option<TransactionFault> {
         match transaction.refused_message() {
             Some(_) => Some(TransactionFault::Refused),
-            None => self.has_wrong_result(transaction).then_some(TransactionFault::WrongResult),
+            None => { self.has_wrong_result(transaction) || self.has_invalid_result || returns_too_much(transaction) }
+                .then_some(TransactionFault::WrongResult),
         }
     }
+}
+
+/// Returns `true` if the header of the Reply returns more bytes in a segment than the Call offered. RFC 8166 section
+/// 3.4.6.
+fn returns_too_much(transaction: &Transaction) -> bool {
+    let mut chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
+    let is_exceeded = |segment: &ChunkSegment| segment.returned_length.is_some_and(|length| length > segment.length);
+    chunks.any(|chunk| chunk.segments.iter().any(is_exceeded))
 }
 
 /// Status of an RPC, or of RPC-over-RDMA below it.
@@ -465,6 +480,7 @@ impl<'a> TransactionMessages<'a> {
         summary: &mut RpcSummary,
     ) -> Result<(), XdrError> {
         if matches!(operations, CallOperations::Unknown) {
+            summary.has_invalid_result = self.has_invalid_procedure_result(call, cursor);
             return self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullFieldObserver);
         }
         let Some(body) = open_payload(call.payload, &mut cursor, &mut NullFieldObserver)? else {
@@ -475,12 +491,26 @@ impl<'a> TransactionMessages<'a> {
                 &mut NullFieldObserver,
             );
         };
-        let (end, mut has_contradiction) = compound_results::read(operations, body, self.compound.get());
-        has_contradiction |= operations.is_truncated() && compound_results::has_other_result(self.compound());
+        let (end, mut faults) = compound_results::read(operations, body, self.compound.get());
+        faults.has_contradiction |= operations.is_truncated() && compound_results::has_other_result(self.compound());
+        faults.has_invalid |= operations.needs_arguments() && result_limits::has_invalid_result(self.compound());
+        summary.has_invalid_result = faults.has_invalid;
         // What was decoded of a malformed Call is uncertain.
-        summary.has_contradiction = has_contradiction && summary.call_error.is_none_or(|error| error.is_cut());
+        summary.has_contradiction = faults.has_contradiction && summary.call_error.is_none_or(|error| error.is_cut());
         end?;
         rpc_message_trailer::read_protection(call.payload, &mut cursor, &mut NullFieldObserver)
+    }
+
+    /// Returns `true` if the results of a procedure without operations are not valid for its arguments. The cursor is
+    /// behind the RPC header of the Reply.
+    fn has_invalid_procedure_result(&self, call: CallBodyDecodeParameters, mut results: Cursor<'a>) -> bool {
+        let limited = call.described_procedure().filter(|procedure| result_limits::is_limited(*procedure));
+        let (Some(procedure), Some((_, Some(mut arguments)))) = (limited, self.call_header()) else { return false };
+        let open = |cursor: &mut Cursor<'a>| open_payload(call.payload, cursor, &mut NullFieldObserver).ok().flatten();
+        match (open(&mut arguments), open(&mut results)) {
+            (Some(arguments), Some(results)) => result_limits::is_procedure_invalid(procedure, arguments, results),
+            _ => false,
+        }
     }
 
     /// Returns the main operation of a COMPOUND whose Call was cut, from its Reply.
@@ -523,18 +553,26 @@ impl<'a> TransactionMessages<'a> {
         };
         let (minor_version, operation, decoded, stop) = if procedure == Some(Procedure::Compound) {
             let call = v4::CompoundCall::decode(&mut body, &mut NullFieldObserver)?;
+            let mut limits = ResultLimits::default();
+            let mut add = |index, arguments: &v4::Args<'_>| limits.add(index, ResultLimit::of(arguments));
             let (main_operation, all) = match self.compound.get().and_then(|compound| compound.call.as_ref()) {
-                Some(decoded) => (decoded.main_operation(), decoded.summary(|_| None)),
-                None => call.main_operation_and_summary(),
+                Some(decoded) => {
+                    (0..).zip(&decoded.operations).for_each(|(index, arguments)| add(index, arguments));
+                    (decoded.main_operation(), decoded.summary(|_| None))
+                }
+                None => call.main_operation_and_summary(add),
             };
-            *operations = CallOperations::Fore(all, body);
+            *operations = CallOperations::Fore(all, body, limits);
             let [operation, decoded] =
                 [main_operation.operation, main_operation.decoded].map(|number| number.map(MainOperation::Operation));
             (call.head.minorversion, operation, decoded, main_operation.stop)
         } else {
             let call = v4::CbCompoundCall::decode(&mut body, &mut NullFieldObserver)?;
-            let (main_operation, all) = call.main_operation_and_summary();
-            *operations = CallOperations::Back(all, body);
+            let mut limits = ResultLimits::default();
+            let (main_operation, all) = call.main_operation_and_summary(|index, arguments| {
+                limits.add(index, ResultLimit::of_callback(arguments));
+            });
+            *operations = CallOperations::Back(all, body, limits);
             let [operation, decoded] =
                 [main_operation.operation, main_operation.decoded].map(|number| number.map(MainOperation::Callback));
             (call.head.minorversion, operation, decoded, main_operation.stop)

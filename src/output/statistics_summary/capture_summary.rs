@@ -26,6 +26,8 @@ pub struct CaptureSummary<'a> {
     pub shown: Option<OutputLineUnit>,
     /// View whose lines a display filter selects, if there is one.
     pub filtered: Option<OutputLineUnit>,
+    /// Lines after which reading stopped before the end of the input (option -c).
+    pub stopped_after: Option<u64>,
     /// `true` if JSON has each time also in ISO 8601 under its own key.
     pub has_iso: bool,
     /// Characters of the text.

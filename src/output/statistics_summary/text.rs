@@ -118,6 +118,9 @@ fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
         let _ = write!(text, ". {finding}: {}.", describe_frames(summary));
     } else {
         push_transactions(statistics, summary.flow.stats().unknown_rpc_frames(), &mut text);
+        if let Some(lines) = summary.stopped_after.filter(|_| statistics.incomplete() > 0) {
+            let _ = write!(text, " Reading stopped at -c {lines}: messages behind it were not read.");
+        }
     }
     text
 }

@@ -79,7 +79,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: the last two replies granted one credit, and a second call follows before the reply of the first: \"2 \
             calls in flight, 1 granted\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoGap],
+        needs: &[RequiredCaptureEvidence::Grant, RequiredCaptureEvidence::NoGap],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && !message.is_reverse())?;
             judge_granted(message, "call")
@@ -94,7 +94,7 @@ pub(crate) const RULES: &[Rule] = &[
             Example: the client granted one credit for callbacks, and the server sends CB_RECALL twice at once: \"2 reverse \
             calls in flight, 1 granted\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reverse],
-        needs: &[RequiredCaptureEvidence::SetUp, RequiredCaptureEvidence::NoGap],
+        needs: &[RequiredCaptureEvidence::Grant, RequiredCaptureEvidence::NoGap],
         check: RuleCheck::Message(|message| {
             message.version1().filter(|_| message.is_call() && message.is_reverse())?;
             judge_granted(message, "reverse call")

@@ -1,39 +1,20 @@
 //! NFS: RFC 8881, RFC 7862, RFC 8267.
 
 use nfsrdma_dissectors::enumerator_names;
-use nfsrdma_dissectors::nfs::v4::{Attributes, ReadPlusContent, ReadPlusRes4, StableHow4};
+use nfsrdma_dissectors::nfs::v4::{
+    Attributes, BitNames, Bitmap4, CbArgs, CbOperation, CbResults, Operation, StableHow4,
+};
+use nfsrdma_flow::transaction_message_decoding::{AttributeSet, ReadPlusLengthUnknownError, first_gap, is_less_stable};
 use nfsrdma_nfs_model::{Again, v4};
 
 use super::prelude::*;
-use crate::compound_operations_view::is_in_minor_version;
+use crate::compound_operations_view::{CompoundOrCallbackOpcode, is_in_minor_version};
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
     let meaning = v4::meaning(operation.number());
     meaning.is_some_and(|meaning| matches!(meaning.again, Again::Fails(_) | Again::Differs))
 }
-
-/// Returns the first gap or overlap between two contents: the end of one, and the offset of the next.
-fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, ReadPlusLengthUnknownError> {
-    let mut end = None;
-    for content in results.rpr_contents.iter() {
-        let (offset, length) = match content {
-            ReadPlusContent::Data(data) => (data.d_offset, u64::from(data.d_data.0.length())),
-            ReadPlusContent::Hole(hole) => (hole.di_offset, hole.di_length),
-            ReadPlusContent::Other(_) => return Err(ReadPlusLengthUnknownError),
-        };
-        if let Some(end) = end
-            && end != offset
-        {
-            return Ok(Some((end, offset)));
-        }
-        end = Some(offset.saturating_add(length));
-    }
-    Ok(None)
-}
-
-/// A content of READ_PLUS whose length is unknown.
-struct ReadPlusLengthUnknownError;
 
 /// Returns the seqids of the copy offload stateids with the side that sent each.
 fn offload_stateids(
@@ -54,6 +35,40 @@ fn offload_stateids(
 /// Returns `true` if the Call is not decoded to its end although it was captured: what was decoded of it is uncertain.
 fn has_malformed_call(transaction: &ConformanceTransaction<'_>) -> bool {
     transaction.summary.decode_error(transaction.transaction, RpcMessageKind::Call).is_some()
+}
+
+/// An operation with the attributes that it asked for, and those that one of its results has.
+type ReturnedAttributes = (CompoundOrCallbackOpcode, AttributeSet, AttributeSet);
+
+/// Iterates over the sets of attributes in the results of GETATTR, READDIR and CB_GETATTR.
+fn returned_attributes(transaction: &ConformanceTransaction<'_>) -> impl Iterator<Item = ReturnedAttributes> {
+    let operations = transaction.operations;
+    let fore = operations.pairs().filter_map(|pair| {
+        let (number, asked, masks) = match pair {
+            (Args::GETATTR(args), Some(Results::GETATTR(result))) => {
+                let mask = result.ok()?.obj_attributes.mask;
+                (Operation::GETATTR, args.attr_request, (Some(mask), None))
+            }
+            (Args::READDIR(args), Some(Results::READDIR(result))) => {
+                let entries = result.ok()?.reply.entries.iter().map(|entry| entry.attrs.mask);
+                (Operation::READDIR, args.attr_request, (None, Some(entries)))
+            }
+            _ => return None,
+        };
+        let masks = masks.0.into_iter().chain(masks.1.into_iter().flatten());
+        Some(masks.map(move |mask: Bitmap4<'_>| (CompoundOrCallbackOpcode::Fore(number), asked, mask)))
+    });
+    let callbacks = operations.callback_arguments.iter().zip(operations.callback_results);
+    let back = callbacks.filter_map(|pair| match pair {
+        (CbArgs::CB_GETATTR(args), CbResults::CB_GETATTR(result)) => {
+            let number = CompoundOrCallbackOpcode::Back(CbOperation::CB_GETATTR);
+            Some((number, args.attr_request, result.ok()?.obj_attributes.mask))
+        }
+        _ => None,
+    });
+    fore.flatten()
+        .chain(back)
+        .map(|(number, asked, returned)| (number, AttributeSet::new(&asked), AttributeSet::new(&returned)))
 }
 
 /// Returns `None` for a Transaction without a COMPOUND whose results are known.
@@ -196,6 +211,25 @@ pub(crate) const RULES: &[Rule] = &[
         ..Rule::DEFAULT
     },
     Rule {
+        id: "nfs/unrequested-attrs",
+        section: "RFC 7530 section 16.7.4, RFC 8881 sections 18.7.3, 18.23.3 and 20.1.3",
+        requirement: "GETATTR, READDIR and CB_GETATTR return no attributes but those that the call requests.",
+        explanation: "The reply belongs to another call, or the client decodes values that it did not expect: many clients \
+            return an I/O error. The status of the transaction is \"wrong result\". A server may answer a call that breaks \
+            nfs/false-retry in this way. Example: a client requests the type of a file, and gets its size, too: \"GETATTR \
+            returned size, which the call does not request\".",
+        subjects: &[RequiredMessageProperty::Compound],
+        check: RuleCheck::Transaction(|transaction| {
+            let verdict = RuleVerdict::of_items(returned_attributes(transaction), |(number, asked, returned)| {
+                let attribute = asked.first_other(returned)?;
+                let name = Attributes::name(attribute).map_or_else(|| format!("attribute {attribute}"), str::to_owned);
+                Some(format!("{number} returned {name}, which the call does not request"))
+            })?;
+            super::sessions::unless_false_retry(transaction, verdict.at_field(field_names::NFS_ATTR_MASK))
+        }),
+        ..Rule::DEFAULT
+    },
+    Rule {
         id: "nfs/reserved-op",
         section: "RFC 8881 section 17, RFC 7862 section 14.2, RFC 8178 section 4.4.2",
         requirement: "A server refuses operations that are not of the minor version of the COMPOUND.",
@@ -220,7 +254,7 @@ pub(crate) const RULES: &[Rule] = &[
     },
     Rule {
         id: "nfs/read-count",
-        section: "RFC 1813 section 3.3.6, RFC 7530 section 16.23, RFC 8881 section 18.22",
+        section: "RFC 1094 section 2.2.7, RFC 1813 section 3.3.6, RFC 7530 section 16.23, RFC 8881 section 18.22",
         requirement: "READ returns no more bytes than its count.",
         explanation: "The client's buffer, or its Write chunk, has room for the count alone. Example: a client requests 7 \
             bytes, and the server rounds up to words: \"8 bytes read, count 7\".",
@@ -273,7 +307,8 @@ pub(crate) const RULES: &[Rule] = &[
             let is_defined = |access: &&SuccessfulReadWrite| StableHow4(access.stability[0]).name().is_some();
             let writes = transaction.file_accesses().iter().filter(|access| access.is_write).filter(is_defined);
             RuleVerdict::of_items(writes, |SuccessfulReadWrite { stability: [requested, committed], .. }| {
-                (committed < requested).then(|| format!("committed {committed}, stable {requested}"))
+                is_less_stable(StableHow4(*requested), StableHow4(*committed))
+                    .then(|| format!("committed {committed}, stable {requested}"))
             })
         }),
         ..Rule::DEFAULT

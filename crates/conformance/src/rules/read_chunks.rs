@@ -1,5 +1,6 @@
 //! Read chunks: RFC 8166 sections 3.4.3 to 3.4.5 and 3.5.3.
 
+use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_flow::read_list::{PositionChunks, ReadList};
 use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
 
@@ -391,10 +392,12 @@ pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "rpcrdma/read-missing",
         severity: Severity::Warning,
-        section: "RFC 8166 sections 3.4.5 and 3.4.5.1",
+        section: "RFC 8166 sections 3.4.5, 3.4.5.1 and 3.5.3",
         requirement: "A Responder that executes a call has read the data items in its Read chunks, or the call, to the end.",
         explanation: "The Responder reports success without the data: it invents it, or the data went another way. It needs \
-            neither roundup nor the data that a WRITE reports as not written, nor a chunk that no argument is for. Look for RDMA Reads that the capture lacks. \
+            neither roundup nor the data that a WRITE reports as not written, nor a chunk that no argument is for. A long call \
+            that was accepted and not read is an error: the server cannot know what it executed. Look for RDMA Reads that \
+            the capture lacks. \
             Example: a server reports success for a WRITE whose data it never fetched: \"4096 bytes at Position 80 not read\".",
         subjects: &[RequiredMessageProperty::ReadChunks],
         needs: &[
@@ -407,12 +410,23 @@ pub(crate) const RULES: &[Rule] = &[
             call.version1()?;
             let chunks = &view.transaction.read_chunks;
             chunks.iter().find(|chunk| chunk.offered_bytes() > 0)?;
+            let summary = view.summary;
+            let is_accepted = matches!(summary.rpc_status, Some(RpcStatus::Rpc(status)) if status.is_success());
+            let is_executed = summary.status.is_some_and(|status| status.is_ok);
+            // A server may decode a COMPOUND up to the operation that fails. For callbacks, see nfs/cb-chunks-refused.
+            let is_compound = summary.described_procedure().is_some_and(Procedure::is_compound);
+            let needs_call =
+                is_executed || (is_accepted && !is_compound && view.transaction.direction == CallDirection::Forward);
             // A Call that was sent again may offer other memory.
-            if !view.summary.status.is_some_and(|status| status.is_ok) || call.record.copies > 1 {
+            if !needs_call || call.record.copies > 1 {
                 return None;
             }
             let reads = ReadList::new(chunks);
-            let mut usable = reads.positions().filter(|chunks| !is_unusable(view, *chunks)).peekable();
+            let mut usable = reads
+                .positions()
+                .filter(|chunks| if chunks.position() == Some(0) { needs_call } else { is_executed })
+                .filter(|chunks| !is_unusable(view, *chunks))
+                .peekable();
             usable.peek()?;
             Some(match usable.find_map(|chunks| Some((unread_bytes(view, chunks)?, chunks.position()))) {
                 None => RuleVerdict::Kept,
@@ -422,7 +436,10 @@ pub(crate) const RULES: &[Rule] = &[
                     let position = position.unwrap_or_default();
                     let prefix = if unread < needed { format!("{unread} of ") } else { String::new() };
                     let needed = CountWithNoun(needed, "byte");
+                    // Without the call, its status is unknown, too: the server has accepted a call that it did not read.
+                    let severity = if summary.status.is_some() { Severity::Warning } else { Severity::Error };
                     RuleVerdict::broken(format!("{prefix}{needed} at Position {position} not read"))
+                        .with_severity(severity)
                 }
             })
         }),

@@ -1,7 +1,7 @@
 //! Limits of the channels of a session: RFC 8881 sections 2.10.6.4 and 18.36.
 
 use nfsrdma_dissectors::nfs::field_labels;
-use nfsrdma_dissectors::nfs::v4::{ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags};
+use nfsrdma_flow::transaction_message_decoding::session_fault;
 
 use super::prelude::*;
 use super::sessions::{SessionSlotCall, by_requester};
@@ -86,50 +86,6 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
     Some(RuleVerdict::from_fault(excess.map(text)))
 }
 
-/// Returns the first attribute of a channel that the server may not have changed in this way.
-fn changed_attribute(
-    requested: &ChannelAttrs4<'_>,
-    granted: &ChannelAttrs4<'_>,
-    is_back_channel: bool,
-) -> Option<String> {
-    let channel = if is_back_channel { "back" } else { "fore" };
-    let ird = |attributes: &ChannelAttrs4<'_>| attributes.ca_rdma_ird.iter().next();
-    let may_decrease = [
-        (field_labels::CA_HEADERPADSIZE, requested.ca_headerpadsize, granted.ca_headerpadsize),
-        (field_labels::CA_MAXREQUESTSIZE, requested.ca_maxrequestsize, granted.ca_maxrequestsize),
-        (field_labels::CA_MAXRESPONSESIZE, requested.ca_maxresponsesize, granted.ca_maxresponsesize),
-        (
-            field_labels::CA_MAXRESPONSESIZE_CACHED,
-            requested.ca_maxresponsesize_cached,
-            granted.ca_maxresponsesize_cached,
-        ),
-        (field_labels::CA_RDMA_IRD, ird(requested).unwrap_or(u32::MAX), ird(granted).unwrap_or(0)),
-    ];
-    let is_fixed = [
-        (field_labels::CA_MAXOPERATIONS, requested.ca_maxoperations, granted.ca_maxoperations),
-        (field_labels::CA_MAXREQUESTS, requested.ca_maxrequests, granted.ca_maxrequests),
-    ];
-    let increased = may_decrease.into_iter().find(|(_, requested, granted)| granted > requested);
-    let changed = is_fixed.into_iter().find(|(_, requested, granted)| is_back_channel && granted != requested);
-    increased.or(changed).map(|(name, requested, granted)| {
-        format!("{name} of the {channel} channel: {requested} offered, {granted} returned")
-    })
-}
-
-fn wrong_attribute(args: &CreateSession4Args<'_>, created: &CreateSession4Resok<'_>) -> Option<String> {
-    let added = created.csr_flags.0 & !args.csa_flags.0;
-    let forbidden = CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_BACK_CHAN.0
-        | CreateSessionFlags::CREATE_SESSION4_FLAG_CONN_RDMA.0;
-    if added & forbidden != 0 {
-        return Some(format!("csr_flags 0x{:x}, csa_flags 0x{:x}", created.csr_flags.0, args.csa_flags.0));
-    }
-    if created.csr_sequence != args.csa_sequence {
-        return Some(format!("csr_sequence {}, csa_sequence {}", created.csr_sequence, args.csa_sequence));
-    }
-    changed_attribute(&args.csa_fore_chan_attrs, &created.csr_fore_chan_attrs, false)
-        .or_else(|| changed_attribute(&args.csa_back_chan_attrs, &created.csr_back_chan_attrs, true))
-}
-
 pub(crate) const RULES: &[Rule] = &[
     Rule {
         id: "nfs/too-big",
@@ -166,7 +122,7 @@ pub(crate) const RULES: &[Rule] = &[
                 _ => None,
             });
             let (args, created) = pairs.next()?;
-            Some(RuleVerdict::from_fault(wrong_attribute(args, created)))
+            Some(RuleVerdict::from_fault(session_fault(args, created)))
         }),
         ..Rule::DEFAULT
     },

@@ -2,9 +2,9 @@
 
 use crate::callbacks::{cb_null, open_backchannel, reverse};
 use crate::exchange::{Exchange, data, rpc_call, rpc_reply};
-use crate::fabric::Side;
+use crate::fabric::{Kind, Side};
 use crate::scene::{Private, Scene};
-use crate::{BOTH, Pair};
+use crate::{BOTH, Pair, broken_rules, findings};
 
 /// Sends two exchanges that grant this many credits: the larger of the last two grants counts.
 pub(crate) fn grant(scene: &mut Scene, credits: u32) {
@@ -164,3 +164,30 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
 ];
+
+/// RFC 8166 section 3.3.1: without the set-up, the calls alone prove the violation if a grant was captured before them
+/// and no reply is missing. Without a grant, the connection may be older than the capture (section 3.3.3).
+#[test]
+fn credits_without_set_up_need_grant() {
+    for (has_grant, is_reply_lost) in [(true, false), (false, false), (true, true)] {
+        let mut scene = Scene::with_private_data(Kind::Roce, [Some(Private::USUAL); 2]);
+        scene.fabric.frames.clear();
+        if has_grant {
+            let mut first = Exchange::getattr3(scene.xid());
+            first.reply.credits = 1;
+            scene.exchange(&first);
+        }
+        let calls = [(); 4].map(|()| Exchange::getattr3(scene.xid()));
+        calls.iter().for_each(|exchange| scene.call(exchange));
+        if is_reply_lost {
+            scene.reply(&calls[0]);
+            scene.fabric.frames.pop();
+            scene.reply(&calls[3]);
+        }
+        scene.disconnect();
+        let broken = broken_rules(&findings(&scene.fabric.frames), "");
+        let is_judged = has_grant && !is_reply_lost;
+        assert_eq!(broken.contains("rpcrdma/credit-exceeded"), is_judged, "{has_grant} {is_reply_lost}: {broken:?}");
+        assert!(!broken.contains("rpcrdma/first-call"), "{broken:?}");
+    }
+}

@@ -26,6 +26,7 @@ mod repeated_calls;
 mod rpc;
 mod scene;
 mod sessions;
+mod statuses;
 mod tolerances;
 mod transport;
 mod two_connections;

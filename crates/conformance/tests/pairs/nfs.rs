@@ -1,5 +1,6 @@
 //! Pairs of the rules in `rules/nfs.rs`.
 
+use crate::callbacks::{open_backchannel, reverse};
 use crate::exchange::{Compound, Exchange, Operation, STATEID, rpc_call, rpc_reply};
 use crate::{BOTH, Pair};
 
@@ -83,6 +84,42 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
+        rule: "nfs/unrequested-attrs",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // GETATTR of the type, answered with the type, and the size of 8 bytes. RFC 8881 section 18.7.
+            let result: &[u32] = if broken { &[1, 0x12, 12, 1, 0, 8] } else { &[1, 2, 4, 1] };
+            let getattr = Operation::new(9, &[1, 2], result);
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), getattr]));
+        },
+    },
+    Pair {
+        rule: "nfs/unrequested-attrs",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // READDIR without attributes: the second of two entries has a type. RFC 8881 section 18.23.
+            let arguments = [0, 0, 0, 0, 512, 4096, u32::from(!broken), 2];
+            let arguments = if broken { &arguments[..7] } else { &arguments };
+            let entry = |cookie, attributes: &[u32]| [&[1, 0, cookie, 1, 0x6100_0000], attributes].concat();
+            let result = [&[7, 7][..], &entry(3, &[0, 0]), &entry(4, &[1, 2, 4, 1]), &[0, 1]].concat();
+            let readdir = Operation::new(26, arguments, &result);
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), readdir]));
+        },
+    },
+    Pair {
+        rule: "nfs/unrequested-attrs",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // CB_GETATTR of the change attribute, answered with the size. RFC 8881 section 20.1.
+            open_backchannel(scene);
+            let mask = if broken { 0x10 } else { 8 };
+            let getattr = Operation::new(3, &[4, 7, 1, 8], &[1, mask, 8, 0, 9]);
+            let compound = Compound::new(1, &[Operation::cb_sequence(0, 1), getattr]);
+            let xid = scene.xid();
+            reverse(scene, &compound.callback(xid));
+        },
+    },
+    Pair {
         rule: "nfs/reserved-op",
         kinds: BOTH,
         conversation: |scene, broken| {
@@ -98,6 +135,18 @@ pub(crate) const PAIRS: &[Pair] = &[
         conversation: |scene, broken| {
             let count = if broken { 7 } else { 8 };
             scene.compound(&Compound::new(0, &[Operation::putrootfh(), read(count)]));
+        },
+    },
+    Pair {
+        rule: "nfs/read-count",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // NFSv2: 8 bytes of data behind 17 words of attributes. RFC 1094 section 2.2.7.
+            let xid = scene.xid();
+            let (mut call, mut reply) = (rpc_call(xid, 100_003, 2, 6), rpc_reply(xid));
+            call.words(&[7; 8]).words(&[0, if broken { 7 } else { 8 }, 0]);
+            reply.words(&[0]).words(&[1; 17]).words(&[8, 1, 2]);
+            scene.exchange(&Exchange::new(xid, call, reply));
         },
     },
     Pair {
@@ -162,6 +211,18 @@ pub(crate) const PAIRS: &[Pair] = &[
             stateid[0] = u32::from(!broken);
             let status = Operation::new(67, &stateid, &[0, 0, 0]);
             scene.compound(&Compound::new(2, &[Operation::sequence(0, 1), Operation::putrootfh(), status]));
+        },
+    },
+    Pair {
+        rule: "nfs/copy-stateid",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // The stateid that COPY returns. RFC 7862 section 15.2.
+            let mut returned = STATEID;
+            returned[0] = u32::from(!broken);
+            let arguments = [&STATEID[..], &STATEID, &[0, 0, 0, 0, 0, 8, 1, 0, 0]].concat();
+            let copy = Operation::new(60, &arguments, &[&[1][..], &returned, &[0, 0, 0, 7, 7, 1, 0]].concat());
+            scene.compound(&Compound::new(2, &[Operation::sequence(0, 1), Operation::putrootfh(), copy]));
         },
     },
     Pair {

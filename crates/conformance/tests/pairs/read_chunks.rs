@@ -181,6 +181,30 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.exchange(&exchange);
         },
     },
+    // A Long Call: without it, the procedure is unknown. RFC 8166 section 3.5.3.
+    Pair {
+        rule: "rpcrdma/read-missing",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::getattr3(scene.xid()).long_call();
+            if broken {
+                exchange.fetched.clear();
+            }
+            scene.exchange(&exchange);
+        },
+    },
+    // NFS3ERR_BADHANDLE of a filehandle that was not read.
+    Pair {
+        rule: "rpcrdma/read-missing",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::getattr3(scene.xid()).long_call();
+            if broken {
+                exchange.fetched[0].1.truncate(40);
+            }
+            scene.exchange(&exchange);
+        },
+    },
     // A second chunk, for which there is no data item: the server need not read it.
     Pair {
         rule: "rpcrdma/read-missing",

@@ -17,7 +17,7 @@ const NAK_REMOTE_ACCESS: u8 = 0x62;
 const NAK_REMOTE_OPERATIONAL: u8 = 0x63;
 
 /// Returns what keeps each incomplete Transaction from being complete, by its XID.
-fn missing(frames: &[Vec<u8>]) -> Vec<(u32, String)> {
+pub(crate) fn missing(frames: &[Vec<u8>]) -> Vec<(u32, String)> {
     let mut flow = Flow::new(FlowLimits::default());
     for (at, bytes) in frames.iter().enumerate() {
         let number = at as u64 + 1;

@@ -166,13 +166,13 @@ impl ConnectionRpcState {
             let (losses, gaps, time) = (self.losses, self.gaps(), context.packet_meta.time);
             let credits = &mut self.credits[context.sender];
             if in_flight <= 1 {
-                (credits.losses_when_idle, credits.gaps_when_idle) = (losses, gaps);
+                credits.record_idle(losses, gaps);
             }
             let before_call = credits.in_use;
             credits.set_in_flight(in_flight, time);
             credits.call_count += 1;
             let (losses_when_idle, granted) = (credits.losses_when_idle, credits.limit());
-            let gaps_when_idle = credits.gaps_when_idle;
+            let (gaps_when_idle, has_grant_when_idle) = (credits.gaps_when_idle, credits.has_grant_when_idle);
             let call_number = credits.call_count;
             if let Some(entry) = context.transaction_table.get_mut(key) {
                 (entry.losses_when_idle, entry.gaps_when_idle) = (losses_when_idle, gaps_when_idle);
@@ -182,6 +182,7 @@ impl ConnectionRpcState {
                     peer_in_flight,
                     call_number,
                     granted,
+                    has_grant_when_idle,
                     losses,
                     losses_before: losses,
                     may_follow_reply,
@@ -297,7 +298,7 @@ impl ConnectionRpcState {
             }
             return key;
         }
-        let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits()).unwrap_or(0);
+        let granted = reply.rpcrdma.and_then(|words| words.calls_in_flight_credits());
         let call_time = transaction.call.as_ref().map(|call| call.time);
         transaction.has_suspected_access |= call_time.is_some_and(|sent| self.suspects.may_concern(sent));
         let refused = self.last_unseen_refusal(requester);
@@ -311,9 +312,7 @@ impl ConnectionRpcState {
         let now = context.packet_meta.time;
         let credits = &mut self.credits[requester];
         transaction.credit_use.before_reply = credits.in_use;
-        if let Some(since) = credits.in_use.exhausted_since.take() {
-            transaction.credit_use.at_limit_ns = now.nanoseconds_since(since).unwrap_or(0);
-        }
+        transaction.credit_use.at_limit_ns = credits.count_exhausted(now);
         match summary {
             Some(summary) => summary.set_reply(transaction, reply),
             None => transaction.reply = Some(reply),
@@ -328,7 +327,9 @@ impl ConnectionRpcState {
         }
         context.transaction_table.close(key, *context.packet_meta);
         let credits = &mut self.credits[requester];
-        credits.record_grant(granted);
+        if let Some(granted) = granted {
+            credits.record_grant(granted);
+        }
         credits.set_in_flight(context.transaction_table.open_on(context.connection, requester), now);
         self.expect_reads(context.transaction_table, key, context.limits.keep_file_data);
         key

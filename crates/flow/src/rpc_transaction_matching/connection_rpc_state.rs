@@ -275,9 +275,9 @@ impl ConnectionRpcState {
         let credits = &self.credits[requester];
         let is_version_1 = self.dialect.is_some_and(|dialect| dialect != Dialect::Version2);
         is_version_1
-            && self.has_set_up
+            && (self.has_set_up || credits.has_grant_when_idle)
             && credits.gaps_when_idle == self.gaps()
-            && credits.in_use.in_flight > credits.limit().unwrap_or(1)
+            && credits.in_use.in_flight > credits.limit().unwrap_or(1).max(1)
     }
 
     /// Returns the number of times that messages were found missing from the capture.

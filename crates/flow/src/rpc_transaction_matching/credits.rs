@@ -5,12 +5,14 @@ use nfsrdma_dissectors::captured_frame::Timestamp;
 /// Credits of one side for its Calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequesterCreditState {
-    /// Grant in the last Reply; 0 before the first.
+    /// Grant in the last Reply that had one; 0 before the first.
     granted_credits: u32,
     /// Grant in the Reply before it.
     previous_grant: Option<u32>,
-    /// `true` after the first Reply.
+    /// `true` after the first of them.
     has_grant: bool,
+    /// `true` if a Reply was captured before no Call was in flight for the last time.
+    pub(super) has_grant_when_idle: bool,
     pub(super) call_count: u64,
     /// Number of losses of the conversation when no Call was in flight for the last time.
     pub(super) losses_when_idle: u64,
@@ -27,20 +29,29 @@ pub struct CreditsInUse {
     pub in_flight: u32,
     /// Time of the last call or reply.
     pub since: Option<Timestamp>,
-    /// Grant of the last reply; `None` before the first.
-    pub granted: Option<u32>,
+    /// Calls that the last grant permits: one for a grant of 0, which no Responder may send (RFC 8166 section 3.3.1).
+    /// `None` before the first.
+    pub limit: Option<u32>,
     /// Since when as many calls have no reply as were granted.
     pub exhausted_since: Option<Timestamp>,
+    /// Until when this time is in `CallCreditUse::at_limit_ns` of replies.
+    pub counted_until: Timestamp,
 }
 
 impl CreditsInUse {
+    /// Returns since when all credits are in use, without the time that is counted in replies.
+    pub fn uncounted_since(&self) -> Option<Timestamp> {
+        self.exhausted_since.map(|since| since.max(self.counted_until))
+    }
+
     /// Adds those of another part of the same connection.
     pub(super) fn merge(self, other: Self) -> Self {
         Self {
             in_flight: self.in_flight + other.in_flight,
             since: self.since.max(other.since),
-            granted: self.granted.or(other.granted),
+            limit: self.limit.or(other.limit),
             exhausted_since: self.exhausted_since.or(other.exhausted_since),
+            counted_until: self.counted_until.max(other.counted_until),
         }
     }
 }
@@ -51,20 +62,35 @@ impl RequesterCreditState {
         (self.granted_credits, self.has_grant) = (granted_credits, true);
     }
 
+    /// Records a Call with which no other one is in flight.
+    pub(super) fn record_idle(&mut self, losses: u64, gaps: u64) {
+        (self.losses_when_idle, self.gaps_when_idle) = (losses, gaps);
+        self.has_grant_when_idle = self.has_grant;
+    }
+
     /// Returns the larger of the last two grants; `None` before the first.
     pub(super) fn limit(&self) -> Option<u32> {
         self.has_grant.then(|| self.granted_credits.max(self.previous_grant.unwrap_or(0)))
     }
 
+    /// Counts the time until a Reply during which all credits were in use, and returns it in nanoseconds.
+    pub(super) fn count_exhausted(&mut self, now: Timestamp) -> u64 {
+        let since = self.in_use.uncounted_since();
+        self.in_use.counted_until = now;
+        since.and_then(|since| now.nanoseconds_since(since)).unwrap_or(0)
+    }
+
     /// Updates the number of Calls in flight.
     pub(super) fn set_in_flight(&mut self, in_flight: u32, time: Timestamp) {
-        let exhausted_since = self.in_use.exhausted_since.take();
-        let is_exhausted = self.granted_credits > 0 && in_flight >= self.granted_credits;
+        let limit = self.has_grant.then_some(self.granted_credits.max(1));
+        let is_exhausted = limit.is_some_and(|limit| in_flight >= limit);
+        let since = self.in_use.exhausted_since;
         self.in_use = CreditsInUse {
             in_flight,
             since: Some(time),
-            granted: self.has_grant.then_some(self.granted_credits),
-            exhausted_since: is_exhausted.then(|| exhausted_since.unwrap_or(time)),
+            limit,
+            exhausted_since: is_exhausted.then(|| since.unwrap_or(time)),
+            ..self.in_use
         };
     }
 }
@@ -101,5 +127,36 @@ impl Version2SendCredits {
             send_limit: other.send_limit.or(self.send_limit),
             min_remaining: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8166 section 3.3.1: all credits are in use from the fourth call on, although the grant falls from 4 to 2.
+    #[test]
+    fn lowered_grant_keeps_exhaustion() {
+        let mut credits = RequesterCreditState::default();
+        credits.record_grant(4);
+        credits.set_in_flight(4, Timestamp(10));
+        assert_eq!(credits.count_exhausted(Timestamp(30)), 20);
+        credits.record_grant(2);
+        credits.set_in_flight(3, Timestamp(30));
+        assert_eq!(credits.in_use.exhausted_since, Some(Timestamp(10)));
+        assert_eq!(credits.in_use.uncounted_since(), Some(Timestamp(30)));
+        assert_eq!(credits.count_exhausted(Timestamp(35)), 5);
+        credits.set_in_flight(1, Timestamp(35));
+        assert_eq!((credits.in_use.exhausted_since, credits.count_exhausted(Timestamp(40))), (None, 0));
+    }
+
+    /// RFC 8166 section 3.3.1: a grant of 0 would be a deadlock; a client may send one call.
+    #[test]
+    fn zero_grant_permits_one_call() {
+        let mut credits = RequesterCreditState::default();
+        credits.record_grant(16);
+        credits.record_grant(0);
+        credits.set_in_flight(1, Timestamp(10));
+        assert_eq!((credits.in_use.limit, credits.in_use.exhausted_since), (Some(1), Some(Timestamp(10))));
     }
 }

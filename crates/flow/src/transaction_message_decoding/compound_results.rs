@@ -7,15 +7,16 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 
 use super::decoded_compound::DecodedCompound;
+use super::result_limits::{LimitedResults, ResultLimits};
 
 /// Operations of a Call, with a cursor at the first.
 pub(super) enum CallOperations<'a> {
     /// No COMPOUND, or one that cannot be located.
     Unknown,
     /// COMPOUND.
-    Fore(OperationSummary<Operation>, Cursor<'a>),
+    Fore(OperationSummary<Operation>, Cursor<'a>, ResultLimits),
     /// CB_COMPOUND.
-    Back(OperationSummary<CbOperation>, Cursor<'a>),
+    Back(OperationSummary<CbOperation>, Cursor<'a>, ResultLimits),
 }
 
 /// Results of a COMPOUND that were decoded: the first of them, and the position behind the last or the cause of an early
@@ -26,47 +27,70 @@ type DecodedResults<'a, N> = (OperationSummary<N>, Result<Option<Cursor<'a>>, Xd
 /// and 20.9.
 const ECHOED_BYTES: usize = 24;
 
-/// Decodes the results at the cursor to their end, unless they are in `decoded`. Returns `true` beside the outcome if they
-/// are not those of the operations, or contradict their status.
+/// Faults of the results of a COMPOUND or CB_COMPOUND.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ResultFaults {
+    /// `true` if they are not those of the operations, or contradict their status.
+    pub(super) has_contradiction: bool,
+    /// `true` if a result is not valid for its operation.
+    pub(super) has_invalid: bool,
+}
+
+/// Decodes the results at the cursor to their end, unless they are in `decoded`. Returns their faults beside the outcome.
 pub(super) fn read<'a>(
     operations: &CallOperations<'a>,
     results: Cursor<'a>,
     decoded: Option<&DecodedCompound<'a>>,
-) -> (Result<(), XdrError>, bool) {
-    let mut has_contradiction = false;
+) -> (Result<(), XdrError>, ResultFaults) {
+    let mut faults = ResultFaults::default();
+    let has_contradiction = &mut faults.has_contradiction;
     let end = match operations {
         CallOperations::Unknown => Ok(()),
-        CallOperations::Fore(operations, arguments) => {
+        CallOperations::Fore(operations, arguments, limits) => {
+            let mut limited = LimitedResults::new(limits);
             let decoded = decoded.and_then(|compound| compound.reply.as_ref());
-            let decoded = decoded.map(|reply| (reply.summary(|result| Some(result.status())), reply.end().map(Some)));
-            compare::<v4::Results<'a>>(
+            let decoded = decoded.map(|reply| {
+                (0..).zip(&reply.operations).for_each(|(index, result)| limited.see(index, result));
+                (reply.summary(|result| Some(result.status())), reply.end().map(Some))
+            });
+            let end = compare::<v4::Results<'a>>(
                 (operations, *arguments, results),
                 (Operation::SEQUENCE, Operation::ILLEGAL),
                 decoded,
-                &mut has_contradiction,
-            )
+                |index, result| limited.see(index, result),
+                has_contradiction,
+            );
+            faults.has_invalid = limited.has_invalid;
+            end
         }
-        CallOperations::Back(operations, arguments) => compare::<v4::CbResults<'a>>(
-            (operations, *arguments, results),
-            (CbOperation::CB_SEQUENCE, CbOperation::CB_ILLEGAL),
-            None,
-            &mut has_contradiction,
-        ),
+        CallOperations::Back(operations, arguments, limits) => {
+            let mut limited = LimitedResults::new(limits);
+            let end = compare::<v4::CbResults<'a>>(
+                (operations, *arguments, results),
+                (CbOperation::CB_SEQUENCE, CbOperation::CB_ILLEGAL),
+                None,
+                |index, result| limited.see_callback(index, result),
+                has_contradiction,
+            );
+            faults.has_invalid = limited.has_invalid;
+            end
+        }
     };
-    (end, has_contradiction)
+    (end, faults)
 }
 
 /// Compares results with the operations of their Call. `sequence` and `illegal` are the numbers of SEQUENCE and of the result
-/// of an operation that does not exist.
+/// of an operation that does not exist. `see` receives each result that is not in `decoded`, with its index.
 fn compare<'a, B: OperationBody<'a> + 'a>(
     (operations, arguments, mut results): (&OperationSummary<B::OperationNumber>, Cursor<'a>, Cursor<'a>),
     (sequence, illegal): (B::OperationNumber, B::OperationNumber),
     decoded: Option<DecodedResults<'a, B::OperationNumber>>,
+    see: impl FnMut(u32, &B),
     has_contradiction: &mut bool,
 ) -> Result<(), XdrError> {
     let reply = Compound::<'a, CompoundReplyHead<'a>, B>::decode(&mut results, &mut NullFieldObserver)?;
     let status = reply.head.status;
-    let (summary, end) = decoded.unwrap_or_else(|| reply.result_summary());
+    let (summary, end) = decoded.unwrap_or_else(|| reply.result_summary(see));
     let highest = if status == Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH { 0 } else { operations.count };
     let is_other = |(operation, result): (B::OperationNumber, _)| {
         operation != result && result != illegal && B::field(result).is_some()
@@ -102,7 +126,12 @@ fn has_other_sequence(mut arguments: Cursor<'_>, mut results: Cursor<'_>) -> boo
 impl CallOperations<'_> {
     /// Returns `true` if there are more operations than the summary has.
     pub(super) fn is_truncated(&self) -> bool {
-        matches!(self, Self::Fore(operations, _) if operations.is_truncated())
+        matches!(self, Self::Fore(operations, ..) if operations.is_truncated())
+    }
+
+    /// Returns `true` if results must be compared with the decoded arguments.
+    pub(super) fn needs_arguments(&self) -> bool {
+        matches!(self, Self::Fore(.., limits) | Self::Back(.., limits) if limits.needs_arguments())
     }
 }
 

@@ -362,18 +362,26 @@ impl<N: Copy> OperationSummary<N> {
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the operation that names the COMPOUND.
     pub fn main_operation(&self) -> CompoundMainOperation<B::OperationNumber> {
-        self.main_operation_and_summary().0
+        self.main_operation_and_summary(|_, _| {}).0
     }
 
-    /// Returns the operation that names the COMPOUND, and its first operations.
+    /// Returns the operation that names the COMPOUND, and its first operations. `see` receives each operation with its
+    /// index.
     pub fn main_operation_and_summary(
         &self,
+        mut see: impl FnMut(u32, &B),
     ) -> (CompoundMainOperation<B::OperationNumber>, OperationSummary<B::OperationNumber>) {
         let mut search = MainOperationSearch::NEW;
         let mut summary = OperationSummary::new(self.count);
         let mut operations = self.operations();
         let mut stop = None;
-        while let Some(number) = operations.read_next(&mut NullFieldObserver, |body| body.number()) {
+        loop {
+            let index = self.count - operations.remaining();
+            let read = |body: B| {
+                see(index, &body);
+                body.number()
+            };
+            let Some(number) = operations.read_next(&mut NullFieldObserver, read) else { break };
             match number {
                 Ok(number) => {
                     search.add::<B>(number);
@@ -389,8 +397,11 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     }
 
     /// Decodes the results of a Reply. Returns the first of them, and the position behind the last or the cause of an
-    /// early end.
-    pub fn result_summary(&self) -> (OperationSummary<B::OperationNumber>, Result<Option<Cursor<'a>>, XdrError>) {
+    /// early end. `see` receives each result with its index.
+    pub fn result_summary(
+        &self,
+        mut see: impl FnMut(u32, &B),
+    ) -> (OperationSummary<B::OperationNumber>, Result<Option<Cursor<'a>>, XdrError>) {
         let mut summary = OperationSummary::new(self.count);
         let mut operations = self.operations();
         loop {
@@ -399,7 +410,12 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
                 cursor.word().ok()?;
                 cursor.word().ok().map(Nfsstat4)
             });
-            match operations.read_next(&mut NullFieldObserver, |body| body.number()) {
+            let index = self.count - operations.remaining();
+            let read = |body: B| {
+                see(index, &body);
+                body.number()
+            };
+            match operations.read_next(&mut NullFieldObserver, read) {
                 Some(Ok(number)) => summary.add_result(number, status),
                 Some(Err(stop)) => {
                     if let Some(number) = stop.operation {
