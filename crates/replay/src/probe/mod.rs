@@ -117,6 +117,11 @@ impl ProbeFailure {
 }
 
 impl ProbeFailure {
+    /// Returns `true` if the server or this program broke the protocol.
+    fn is_violation(&self) -> bool {
+        self.blame.is_some_and(|blame| blame != TransportErrorResponsibility::Unreachable)
+    }
+
     /// Returns what the failure of this version concerns: NULL is a procedure of all minor versions.
     pub fn concerned_version(&self, version: NfsVersion) -> String {
         match version {
@@ -143,7 +148,8 @@ impl ServerProbeReport {
     }
 
     /// Returns a line for each version whose probe makes the whole fail: the requested one without results, one whose
-    /// calls were not answered or only with a delay, and all if none has results.
+    /// calls were not answered or only with a delay, one where the server or this program broke the protocol, and all if
+    /// none has results.
     pub fn failed_versions(&self, requested: Option<NfsVersion>) -> Vec<String> {
         let v3 = self.v3.iter().map(|result| (NfsVersion::V3, result.as_ref().err()));
         let v4 = self.v4.iter().map(|(minor, result)| (NfsVersion::V4(*minor), result.as_ref().err()));
@@ -153,7 +159,8 @@ impl ServerProbeReport {
         }
         let has_results = results.iter().any(|(_, failure)| failure.is_none());
         let failed = results.into_iter().filter_map(|(version, failure)| Some((version, failure?)));
-        let failed = failed.filter(|(_, failure)| requested.is_some() || !has_results || !failure.is_answer);
+        let failed = failed
+            .filter(|(_, failure)| requested.is_some() || !has_results || !failure.is_answer || failure.is_violation());
         let mut lines: Vec<_> =
             failed.map(|(version, failure)| format!("{}: {failure}", failure.concerned_version(version))).collect();
         lines.dedup();

@@ -259,7 +259,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             if let Some(live) = handle.as_deref().filter(|_| may_be_removed) {
                 match self.files.status(live) {
                     Ok(_) => {}
-                    Err(FileServerClientError::Refused(..)) => handle = None,
+                    Err(error @ FileServerClientError::Refused(..)) if error.blame().is_none() => handle = None,
                     Err(error) => return Err(error),
                 }
             }
@@ -402,7 +402,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         match self.files.status(&handle) {
             Ok(status) => self.check_object(ObjectAtPath { id, path }, Ok((handle, status))),
             // The step that was not compared removed it.
-            Err(error @ FileServerClientError::Refused(..)) if !error.blames_client() => Ok(()),
+            Err(error @ FileServerClientError::Refused(..)) if error.blame().is_none() => Ok(()),
             Err(error) => Err(error),
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
+use nfsrdma_nfs_model::v4::statuses;
 use nfsrdma_rpc::{ReceivedMessageDiscardReason, TransportErrorResponsibility};
 
 use super::final_tree_check::FinalTreeCheckReport;
@@ -15,7 +16,7 @@ use super::issue_delay_histogram::IssueDelayHistogram;
 use super::recovery;
 use super::step_outcome::FinalStepState;
 use super::trace_recording::RunRecordingTotals;
-use crate::nfs4::remedy::{blames_client, can_have, is_server_failure};
+use crate::nfs4::remedy::{blames_client, is_server_failure};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::FileUserAndGroup;
 pub use steps::{
@@ -136,10 +137,9 @@ impl ReplayProtocolErrors {
     /// Adds the status of one of the run's own calls that failed, if the server has failed or broken the protocol, or
     /// says that this program has. `what` names the call.
     pub(super) fn add_own_status(&mut self, what: &str, (minor, operation): (u32, Operation), status: Nfsstat4) {
-        if blames_client(status) && !can_have(minor, Some(operation), status) {
-            self.count_violation(format!(
-                "{status} to {what}, which cannot have it (RFC 7530 section 13.4, RFC 8881 section 15.4)"
-            ));
+        if !statuses::is_valid(minor, Some(operation), status) {
+            let section = statuses::section(minor, Some(operation));
+            self.count_violation(format!("{status} to {what}, which cannot have it ({section})"));
         } else if blames_client(status) && self.violations.is_empty() {
             self.add_own(format!("{what}: {status}"));
         } else if is_server_failure(status) {
@@ -320,6 +320,17 @@ impl ReplayReport {
 mod tests {
     use super::*;
     use crate::run::step_outcome::StepOutcome;
+
+    /// RFC 8881 section 15.2.
+    #[test]
+    fn impossible_status_is_violation_by_server() {
+        let mut protocol = ReplayProtocolErrors::default();
+        protocol.add_own_status("OPEN", (1, Operation::OPEN), Nfsstat4::NFS4ERR_ACCESS);
+        assert_eq!(protocol, ReplayProtocolErrors::default());
+        protocol.add_own_status("EXCHANGE_ID", (1, Operation::EXCHANGE_ID), Nfsstat4::NFS4ERR_BAD_COOKIE);
+        let text = "NFS4ERR_BAD_COOKIE to EXCHANGE_ID, which cannot have it (RFC 8881 section 15.2)";
+        assert_eq!(protocol.violations.keys().collect::<Vec<_>>(), [text]);
+    }
 
     /// `--sec skip` of a capture with one NULL and 663 signed calls.
     #[test]
