@@ -15,7 +15,7 @@ use nfsrdma_dissectors::xdr::{Encoder, Opaque, Text, Void, XdrArray};
 use nfsrdma_nfs_model::types::Types;
 
 use super::inference::TreeInferenceStepInput;
-use super::inferred_object::InferredObjectId;
+use super::inferred_object::{InferredObjectId, name_hash};
 use super::inferred_tree::InferredTree;
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::{
@@ -386,4 +386,20 @@ fn nfsv3_failures_prove_types() {
     let read_failure = |status| Results3::READ(StatusUnion::Fail(status, Read3Resfail { file_attributes: None }));
     assert_eq!(infer_failure(read(), read_failure(Nfsstat3::NFS3ERR_ISDIR), 6), TraceFileType::DIRECTORY);
     assert_eq!(infer_failure(read(), read_failure(Nfsstat3::NFS3ERR_INVAL), 6), TraceFileType::FIFO);
+}
+
+/// What only calls in flight made uncertain is told from the rest.
+#[test]
+fn effects_in_flight_are_told_apart() {
+    let (mut tree, file) = tree_with_file(InferredTree::with_current_state());
+    let directory = tree.find_by_handle(1).unwrap();
+    let mark = |tree: &mut InferredTree, is_in_flight| {
+        tree.set_in_flight(is_in_flight);
+        tree.mark_name_uncertain(1, (0, 2), name_hash(b"f"), true);
+        tree.set_in_flight(false);
+        (tree.is_name_uncertain(directory, b"f"), tree.is_name_in_flight(directory, b"f"), tree.is_in_flight(file))
+    };
+    assert_eq!(mark(&mut tree, true), (true, true, true));
+    assert_eq!(mark(&mut tree, false), (true, false, false));
+    assert_eq!(mark(&mut tree, true), (true, false, false));
 }
