@@ -588,6 +588,31 @@ mod tests {
         assert_eq!((report.versions.as_slice(), report.failed_versions(None)), (&[3][..], vec![]));
     }
 
+    /// A server with NFSv3, MOUNT and NFSv4, whose COMPOUNDs have this status and no results.
+    fn v4_server<const STATUS: u32>(call: [u32; 3]) -> Vec<u32> {
+        match call {
+            [100_003, 4, 0] => vec![0],
+            [100_003, 4, 1] => vec![0, STATUS, 0, 0],
+            call => v3_server::<1>(call),
+        }
+    }
+
+    /// RFC 8881 section 16.2.4: results of NFSv3 make up for a refusal in NFSv4 (NFS4ERR_MINOR_VERS_MISMATCH), but not
+    /// for NFS4ERR_NOTEMPTY, which a COMPOUND without results cannot have, and NFS4ERR_BADXDR.
+    #[test]
+    fn violation_in_one_version_fails_probe() {
+        let report = probe_port(serve(v4_server::<10_021>), "").unwrap();
+        assert_eq!((report.versions.as_slice(), report.failed_versions(None)), (&[3, 4][..], vec![]));
+        for (port, blame) in [
+            (serve(v4_server::<66>), TransportErrorResponsibility::Server),
+            (serve(v4_server::<10_036>), TransportErrorResponsibility::Program),
+        ] {
+            let report = probe_port(port, "").unwrap();
+            assert!(matches!(report.v3, Some(Ok(_))), "{:?}", report.v3);
+            assert_eq!((report.failed_versions(None).len(), report.blame()), (3, blame), "{report:?}");
+        }
+    }
+
     /// RFC 5531 section 9: PROC_UNAVAIL 3.
     #[test]
     fn probe_without_any_version_fails() {
