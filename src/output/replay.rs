@@ -132,7 +132,14 @@ impl Report for PrintableReplayReport<'_> {
             )?;
             if tree_check.left_out > 0 {
                 let (count, paths) = (PluralCount(tree_check.left_out, "object"), unchecked_paths(tree_check));
-                let text = escape::display_line(format_args!("not checked: {count}{paths}"));
+                let reason = match tree_check.in_flight {
+                    0 => String::new(),
+                    count if count == tree_check.left_out => {
+                        " (a call was in flight when the capture ended)".to_owned()
+                    }
+                    count => format!(" ({count} by calls in flight when the capture ended)"),
+                };
+                let text = escape::display_line(format_args!("not checked: {count}{paths}{reason}"));
                 writeln!(to, "                {text}")?;
             }
             if tree_check.tolerated > 0 {
@@ -318,6 +325,7 @@ impl Report for PrintableReplayReport<'_> {
             }),
             refused: &report.refused,
             missing_calls: report.missing_calls,
+            calls_in_flight: report.calls_in_flight,
             dropped_values: report.dropped_values,
             recorded_steps: report.recording.as_ref().and_then(|recording| recording.as_ref().ok()).map(|recording| recording.steps),
             own_faults: &report.protocol.own,
@@ -342,6 +350,7 @@ impl Report for PrintableReplayReport<'_> {
                     bytes: tree_check.bytes,
                     written_bytes: tree_check.written_bytes,
                     left_out: tree_check.left_out,
+                    in_flight: tree_check.in_flight,
                     differing: tree_check.differing,
                     failed: tree_check.failed.as_deref(),
                     mismatches: mismatch_objects(&tree_check.mismatches),

@@ -1,6 +1,7 @@
 //! Replay report with the texts that its formats share.
 
 use nfsrdma_analysis::comparison::difference::Difference;
+use nfsrdma_analysis::comparison::identity_map::UNLIKE_IN_FRAME;
 use nfsrdma_replay::run::FinalStepState;
 use nfsrdma_replay::run::final_tree_check::FinalTreeCheckReport;
 use nfsrdma_replay::run::options::ReplayPace;
@@ -120,7 +121,14 @@ pub(super) fn difference_text(difference: &Difference) -> String {
     let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
     let path = if difference.path.is_empty() { difference.kind.word() } else { &difference.path };
     let times = if difference.count > 1 { format!(" ({} times)", difference.count) } else { String::new() };
-    format!("{path}: recorded {}, live {}{times}", value(&difference.a.value), value(&difference.b.value))
+    let (a, b) = (value(&difference.a.value), value(&difference.b.value));
+    match (a.split_once(UNLIKE_IN_FRAME), b.split_once(UNLIKE_IN_FRAME)) {
+        (Some((a, frame)), Some((b, other))) => {
+            let frames = if frame == other { format!("frame {frame}") } else { format!("frames {frame} and {other}") };
+            format!("{path}: recorded {a} is live {b}, unlike in {frames}{times}")
+        }
+        _ => format!("{path}: recorded {a}, live {b}{times}"),
+    }
 }
 
 /// Returns the operation of a mismatched step, with its file or directory if known.
@@ -204,4 +212,38 @@ pub(super) fn synthesized_text(synthesized: SynthesizedStateCounts) -> String {
         [(synthesized.clients, "client"), (synthesized.opens, "open")].into_iter().filter(|(count, _)| *count > 0);
     let counts: Vec<_> = counts.map(|(count, noun)| PluralCount(count, noun).to_string()).collect();
     format!("{}, from before the capture", counts.join(" and "))
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_analysis::comparison::difference::{DifferenceKind, DifferenceSideValue};
+
+    use super::*;
+
+    /// Both values of a pair that another frame contradicts, in one sentence.
+    #[test]
+    fn contradicted_pair_is_one_sentence() {
+        let side = |value: &str| DifferenceSideValue { location: None, frame: None, value: Some(value.to_owned()) };
+        let text = |a: &str, b: &str| {
+            difference_text(&Difference {
+                kind: DifferenceKind::Identity,
+                operation: "NFS 4.2 WRITE".to_owned(),
+                path: "WRITE.writeverf".to_owned(),
+                section: 0,
+                field: "nfs.verifier4",
+                count: 1,
+                a: side(a),
+                b: side(b),
+            })
+        };
+        assert_eq!(
+            text("verifier 0x1, unlike in frame 2656", "verifier 0x2, unlike in frame 2656"),
+            "WRITE.writeverf: recorded verifier 0x1 is live verifier 0x2, unlike in frame 2656"
+        );
+        assert_eq!(
+            text("verifier 0x1, unlike in frame 7", "verifier 0x2, unlike in frame 9"),
+            "WRITE.writeverf: recorded verifier 0x1 is live verifier 0x2, unlike in frames 7 and 9"
+        );
+        assert_eq!(text("1", "2"), "WRITE.writeverf: recorded 1, live 2");
+    }
 }

@@ -251,6 +251,9 @@ impl CrossCaptureIdentityMap {
     }
 }
 
+/// Text between a value and the frame where it is paired otherwise.
+pub const UNLIKE_IN_FRAME: &str = ", unlike in frame ";
+
 /// Returns the difference for names that are paired otherwise elsewhere, `earlier_frames` these frames.
 fn difference(link: IdentityPairOccurrences, earlier_frames: [Option<FrameNumber>; 2]) -> Difference {
     let FirstOccurrenceOfIdentifierPair { operation, section, path, identity, places, frames, values } = *link.first;
@@ -258,7 +261,7 @@ fn difference(link: IdentityPairOccurrences, earlier_frames: [Option<FrameNumber
         let [value, suffix] = [
             values.get(at).map(ComparedFieldValue::display_text).unwrap_or_default(),
             match earlier_frames.get(at) {
-                Some(Some(frame)) => format!(", unlike in frame {frame}"),
+                Some(Some(frame)) => format!("{UNLIKE_IN_FRAME}{frame}"),
                 _ => String::new(),
             },
         ];

@@ -344,7 +344,7 @@ fn object<W: Write + Seek>(
             number,
             existence: node.existence,
             step: node.step,
-            file_type: node.file_type,
+            file_type: node.initial_type(),
             names: XdrArray::from(&names[..]),
             handles: XdrArray::from(&node.handles[..]),
             server: node.server,

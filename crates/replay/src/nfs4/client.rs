@@ -294,7 +294,7 @@ impl Client {
         if has_seqid && advances_seqid(status) {
             self.seqid = self.seqid.wrapping_add(1);
         }
-        let remedy = remedy(operation, status);
+        let remedy = remedy(self.minor, operation, status);
         match remedy {
             Remedy::Nothing => return Reaction::Failed,
             Remedy::Ignore => {

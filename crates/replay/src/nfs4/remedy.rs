@@ -1,6 +1,7 @@
 //! Remedies for a status, on the client's side. RFC 7530 section 13, RFC 8881 section 15.1.
 
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
+use nfsrdma_nfs_model::v4::statuses::is_valid;
 
 /// Reaction of a client to a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +24,17 @@ pub(crate) enum Remedy {
     LowerMinorVersion,
 }
 
-/// Returns the remedy for a status of an operation; `None` for one of a COMPOUND without results.
-pub(crate) fn remedy(operation: Option<Operation>, status: Nfsstat4) -> Remedy {
+/// Returns the remedy for a status of an operation; `None` for one of a COMPOUND without results. A status that the
+/// operation cannot have has none, but delays, and the minor version, which concerns the COMPOUND.
+pub(crate) fn remedy(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> Remedy {
+    match remedy_of_status(operation, status) {
+        remedy @ (Remedy::Wait | Remedy::LowerMinorVersion) => remedy,
+        remedy if can_have(minor, operation, status) => remedy,
+        _ => Remedy::Nothing,
+    }
+}
+
+fn remedy_of_status(operation: Option<Operation>, status: Nfsstat4) -> Remedy {
     match (operation, status) {
         (_, Nfsstat4::NFS4ERR_DELAY | Nfsstat4::NFS4ERR_GRACE) => Remedy::Wait,
         (_, Nfsstat4::NFS4ERR_RETRY_UNCACHED_REP) => Remedy::Resend,
@@ -70,6 +80,21 @@ pub(crate) fn advances_seqid(status: Nfsstat4) -> bool {
     )
 }
 
+/// Returns `true` if an operation, or a COMPOUND without results, can have a status. The status of a COMPOUND in another
+/// minor version may be that of its first operation, too, with which the version is tried. Servers, Linux among them,
+/// refuse a client to which nothing is exported at the operation that sets the filehandle; the RFCs have no status for
+/// that.
+pub(crate) fn can_have(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> bool {
+    let is_usual = match operation {
+        Some(Operation::EXCHANGE_ID | Operation::SETCLIENTID) => status == Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH,
+        Some(Operation::PUTFH | Operation::PUTPUBFH | Operation::PUTROOTFH) => {
+            matches!(status, Nfsstat4::NFS4ERR_ACCESS | Nfsstat4::NFS4ERR_PERM)
+        }
+        _ => false,
+    };
+    is_usual || is_valid(minor, operation, status)
+}
+
 /// Returns `true` if the server did not refuse an operation, but failed. RFC 1813 section 2.6, RFC 8881 sections 15.1.1.6
 /// and 15.1.4.6.
 pub(crate) fn is_server_failure(status: Nfsstat4) -> bool {
@@ -90,78 +115,6 @@ pub(crate) fn blames_client(status: Nfsstat4) -> bool {
     )
 }
 
-/// Returns `true` if a status says whether a name exists.
-pub(crate) fn concerns_name(status: Nfsstat4) -> bool {
-    matches!(status, Nfsstat4::NFS4ERR_EXIST | Nfsstat4::NFS4ERR_NOENT)
-}
-
-/// Returns `true` if an operation, or a COMPOUND without results, can have a status that
-/// [blames the client](blames_client) or [concerns a name](concerns_name) in this minor version. If not, the server is
-/// wrong. RFC 7530 section 13.4, RFC 8881 section 15.4, RFC 8276 section 8.4.5.
-pub(crate) fn can_have(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> bool {
-    let Some(operation) = operation else { return status == Nfsstat4::NFS4ERR_BADXDR };
-    let is_in_session = minor > 0;
-    match status {
-        Nfsstat4::NFS4ERR_BAD_SEQID => {
-            !is_in_session
-                && matches!(
-                    operation,
-                    Operation::CLOSE
-                        | Operation::LOCK
-                        | Operation::LOCKU
-                        | Operation::OPEN
-                        | Operation::OPEN_CONFIRM
-                        | Operation::OPEN_DOWNGRADE
-                )
-        }
-        Nfsstat4::NFS4ERR_EXIST => matches!(
-            operation,
-            Operation::CREATE
-                | Operation::LINK
-                | Operation::OPEN
-                | Operation::REMOVEXATTR
-                | Operation::RENAME
-                | Operation::SETXATTR
-        ),
-        Nfsstat4::NFS4ERR_NOENT => matches!(
-            operation,
-            Operation::BACKCHANNEL_CTL
-                | Operation::CREATE_SESSION
-                | Operation::EXCHANGE_ID
-                | Operation::GETDEVICEINFO
-                | Operation::LINK
-                | Operation::LOOKUP
-                | Operation::LOOKUPP
-                | Operation::OPEN
-                | Operation::OPENATTR
-                | Operation::REMOVE
-                | Operation::RENAME
-                | Operation::SECINFO
-                | Operation::SECINFO_NO_NAME
-        ),
-        // An operation without arguments has no XDR that could be bad.
-        Nfsstat4::NFS4ERR_BADXDR => !matches!(
-            operation,
-            Operation::GETFH
-                | Operation::LOOKUPP
-                | Operation::PUTPUBFH
-                | Operation::PUTROOTFH
-                | Operation::READLINK
-                | Operation::RESTOREFH
-                | Operation::SAVEFH
-        ),
-        _ if !is_in_session => false,
-        Nfsstat4::NFS4ERR_BADSESSION => {
-            matches!(operation, Operation::BIND_CONN_TO_SESSION | Operation::DESTROY_SESSION | Operation::SEQUENCE)
-        }
-        Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION => {
-            matches!(operation, Operation::DESTROY_SESSION | Operation::SEQUENCE)
-        }
-        Nfsstat4::NFS4ERR_SEQ_MISORDERED => matches!(operation, Operation::CREATE_SESSION | Operation::SEQUENCE),
-        _ => operation == Operation::SEQUENCE,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -178,7 +131,7 @@ mod tests {
     /// RFC 7530 section 13.4, RFC 8881 section 15.4.
     #[test]
     fn statuses_belong_to_operations_and_versions() {
-        let blames = |minor, operation, status| can_have(minor, Some(operation), status);
+        let blames = |minor, operation, status| is_valid(minor, Some(operation), status);
         for minor in [0, 1, 2] {
             assert!(blames(minor, Operation::OPEN, Nfsstat4::NFS4ERR_BADXDR));
             assert!(!blames(minor, Operation::GETFH, Nfsstat4::NFS4ERR_BADXDR));
@@ -186,7 +139,7 @@ mod tests {
             assert!(!blames(minor, Operation::EXCHANGE_ID, Nfsstat4::NFS4ERR_BAD_SEQID));
             assert_eq!(blames(minor, Operation::SEQUENCE, Nfsstat4::NFS4ERR_BADSLOT), minor > 0);
             assert!(!blames(minor, Operation::READ, Nfsstat4::NFS4ERR_BADSESSION));
-            assert!(can_have(minor, None, Nfsstat4::NFS4ERR_BADXDR));
+            assert!(is_valid(minor, None, Nfsstat4::NFS4ERR_BADXDR));
             assert!(blames(minor, Operation::LOOKUP, Nfsstat4::NFS4ERR_NOENT));
             assert!(!blames(minor, Operation::PUTFH, Nfsstat4::NFS4ERR_NOENT));
             assert!(blames(minor, Operation::CREATE, Nfsstat4::NFS4ERR_EXIST));
@@ -198,11 +151,20 @@ mod tests {
 
     #[test]
     fn remedy_depends_on_operation() {
-        let misordered = |operation| remedy(Some(operation), Nfsstat4::NFS4ERR_SEQ_MISORDERED);
+        let misordered = |operation| remedy(1, Some(operation), Nfsstat4::NFS4ERR_SEQ_MISORDERED);
         assert_eq!(misordered(Operation::SEQUENCE), Remedy::NewSession);
         assert_eq!(misordered(Operation::CREATE_SESSION), Remedy::NewClient);
-        let complete = |operation| remedy(Some(operation), Nfsstat4::NFS4ERR_COMPLETE_ALREADY);
+        let complete = |operation| remedy(1, Some(operation), Nfsstat4::NFS4ERR_COMPLETE_ALREADY);
         assert_eq!(complete(Operation::RECLAIM_COMPLETE), Remedy::Ignore);
         assert_eq!(complete(Operation::LOOKUP), Remedy::Nothing);
+    }
+
+    /// RFC 8881 section 15.2: a status that an operation cannot have proves a fault of the server.
+    #[test]
+    fn impossible_status_has_no_remedy() {
+        let of = |operation, status| remedy(1, Some(operation), status);
+        assert_eq!(of(Operation::EXCHANGE_ID, Nfsstat4::NFS4ERR_STALE_CLIENTID), Remedy::Nothing);
+        assert_eq!(of(Operation::CREATE_SESSION, Nfsstat4::NFS4ERR_STALE_CLIENTID), Remedy::NewClient);
+        assert_eq!(of(Operation::PUTFH, Nfsstat4::NFS4ERR_GRACE), Remedy::Wait);
     }
 }

@@ -117,6 +117,11 @@ impl ProbeFailure {
 }
 
 impl ProbeFailure {
+    /// Returns `true` if the server or this program broke the protocol.
+    fn is_violation(&self) -> bool {
+        self.blame.is_some_and(|blame| blame != TransportErrorResponsibility::Unreachable)
+    }
+
     /// Returns what the failure of this version concerns: NULL is a procedure of all minor versions.
     pub fn concerned_version(&self, version: NfsVersion) -> String {
         match version {
@@ -143,7 +148,8 @@ impl ServerProbeReport {
     }
 
     /// Returns a line for each version whose probe makes the whole fail: the requested one without results, one whose
-    /// calls were not answered or only with a delay, and all if none has results.
+    /// calls were not answered or only with a delay, one where the server or this program broke the protocol, and all if
+    /// none has results.
     pub fn failed_versions(&self, requested: Option<NfsVersion>) -> Vec<String> {
         let v3 = self.v3.iter().map(|result| (NfsVersion::V3, result.as_ref().err()));
         let v4 = self.v4.iter().map(|(minor, result)| (NfsVersion::V4(*minor), result.as_ref().err()));
@@ -153,7 +159,8 @@ impl ServerProbeReport {
         }
         let has_results = results.iter().any(|(_, failure)| failure.is_none());
         let failed = results.into_iter().filter_map(|(version, failure)| Some((version, failure?)));
-        let failed = failed.filter(|(_, failure)| requested.is_some() || !has_results || !failure.is_answer);
+        let failed = failed
+            .filter(|(_, failure)| requested.is_some() || !has_results || !failure.is_answer || failure.is_violation());
         let mut lines: Vec<_> =
             failed.map(|(version, failure)| format!("{}: {failure}", failure.concerned_version(version))).collect();
         lines.dedup();
@@ -579,6 +586,31 @@ mod tests {
         let port = serve(v3_server::<1>);
         let report = probe_port(port, "").unwrap();
         assert_eq!((report.versions.as_slice(), report.failed_versions(None)), (&[3][..], vec![]));
+    }
+
+    /// A server with NFSv3, MOUNT and NFSv4, whose COMPOUNDs have this status and no results.
+    fn v4_server<const STATUS: u32>(call: [u32; 3]) -> Vec<u32> {
+        match call {
+            [100_003, 4, 0] => vec![0],
+            [100_003, 4, 1] => vec![0, STATUS, 0, 0],
+            call => v3_server::<1>(call),
+        }
+    }
+
+    /// RFC 8881 section 16.2.4: results of NFSv3 make up for a refusal in NFSv4 (NFS4ERR_MINOR_VERS_MISMATCH), but not
+    /// for NFS4ERR_NOTEMPTY, which a COMPOUND without results cannot have, and NFS4ERR_BADXDR.
+    #[test]
+    fn violation_in_one_version_fails_probe() {
+        let report = probe_port(serve(v4_server::<10_021>), "").unwrap();
+        assert_eq!((report.versions.as_slice(), report.failed_versions(None)), (&[3, 4][..], vec![]));
+        for (port, blame) in [
+            (serve(v4_server::<66>), TransportErrorResponsibility::Server),
+            (serve(v4_server::<10_036>), TransportErrorResponsibility::Program),
+        ] {
+            let report = probe_port(port, "").unwrap();
+            assert!(matches!(report.v3, Some(Ok(_))), "{:?}", report.v3);
+            assert_eq!((report.failed_versions(None).len(), report.blame()), (3, blame), "{report:?}");
+        }
     }
 
     /// RFC 5531 section 9: PROC_UNAVAIL 3.

@@ -267,6 +267,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.destroy_contexts(transport);
         self.apply_late_differences(true);
         self.report.missing_calls = self.verification.missing_calls(self.contents).count();
+        self.report.calls_in_flight = self.verification.calls_in_flight;
         self.name_late_mismatches(&mut parts)?;
         if let (Some(reason), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
             // The tree check would only time out again.

@@ -99,6 +99,7 @@ impl ExpectedFinalTree {
         parts: &CallOperationsAndFiles,
         (outcome, fidelity): (&StepOutcome, ExecutedStepFidelity),
         (is_racing, was_resent, executed_count): (bool, bool, usize),
+        is_in_flight: bool,
         contents: &mut ReplayTraceReader<R>,
     ) {
         let frames = [step.origin.call_frame, step.origin.reply_frame];
@@ -158,7 +159,9 @@ impl ExpectedFinalTree {
             let is_lost = !was_resent && *outcome == StepOutcome::Substituted(PlanReason::ReplyLost.code());
             let changes_data = parts.effects.get(executed_count).is_some_and(|effect| !effect.changes_names());
             let count = if is_lost { executed_count + usize::from(changes_data) } else { usize::MAX };
-            return self.mark_effects_uncertain(step, parts, count);
+            self.tree.set_in_flight(is_in_flight && !was_resent);
+            self.mark_effects_uncertain(step, parts, count);
+            return self.tree.set_in_flight(false);
         }
         if !parts.operations.is_empty() && parts.operations.iter().all(has_no_effect) {
             return;

@@ -57,6 +57,8 @@ pub struct FinalTreeCheckReport {
     /// Number of names and objects that could not be checked: they or their directory are uncertain or unknown, or the
     /// server does not accept them.
     pub left_out: u64,
+    /// Number of those that are uncertain only because of calls in flight when the capture ended.
+    pub in_flight: u64,
     /// Paths of the first of these, as far as they are known.
     pub left_out_paths: Vec<String>,
     /// Number of attributes that differ from the last values in Replies as a rule tolerates, and of names that the
@@ -73,6 +75,13 @@ pub struct FinalTreeCheckReport {
 }
 
 impl FinalTreeCheckReport {
+    /// Returns the number of names and objects that were not checked, without those of calls in flight when the capture
+    /// ended: no run can check these. If they are more than what was checked, they count.
+    pub(super) fn unverified(&self) -> u64 {
+        let is_proof = self.in_flight <= self.names + self.objects;
+        self.left_out.saturating_sub(if is_proof { self.in_flight } else { 0 })
+    }
+
     /// Returns the checked fraction (0 to 1) of names and objects or of bytes, whichever is lower; 1 if there was
     /// nothing to check.
     pub fn coverage(&self) -> f64 {
@@ -80,7 +89,7 @@ impl FinalTreeCheckReport {
             if total == 0 { 1.0 } else { checked.min(total) as f64 / total as f64 }
         };
         let compared = self.names + self.objects;
-        fraction(compared, compared + self.left_out).min(fraction(self.bytes, self.written_bytes))
+        fraction(compared, compared + self.unverified()).min(fraction(self.bytes, self.written_bytes))
     }
 }
 
@@ -127,6 +136,7 @@ impl ExpectedFinalTree {
             contents,
             first_names: FxHashMap::default(),
             fileids: FxHashMap::default(),
+            in_flight: FxHashSet::default(),
         };
         if let Err(problem) = checker.check_names() {
             report.blame = problem.blame();
@@ -195,6 +205,8 @@ struct FinalTreeChecker<'a, R> {
     first_names: FxHashMap<InferredObjectId, CurrentNameBinding<'a>>,
     /// Fileid of each checked object, if the server returned it.
     fileids: FxHashMap<InferredObjectId, Option<u128>>,
+    /// Objects that calls in flight when the capture ended make uncertain.
+    in_flight: FxHashSet<InferredObjectId>,
 }
 
 impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
@@ -259,7 +271,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             if let Some(live) = handle.as_deref().filter(|_| may_be_removed) {
                 match self.files.status(live) {
                     Ok(_) => {}
-                    Err(FileServerClientError::Refused(..)) => handle = None,
+                    Err(error @ FileServerClientError::Refused(..)) if error.blame().is_none() => handle = None,
                     Err(error) => return Err(error),
                 }
             }
@@ -305,6 +317,10 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
                 self.check_object(ObjectAtPath { id, path: NAMELESS_OBJECT }, lookup_result)?;
             }
         }
+        // What these contain is uncertain, too.
+        let unread = self.in_flight.iter().filter(|id| !self.fileids.contains_key(id));
+        let unread_bytes: u64 = unread.map(|id| tree.known_bytes(*id)).sum();
+        self.report.written_bytes = self.report.written_bytes.saturating_sub(unread_bytes);
         Ok(())
     }
 
@@ -336,7 +352,15 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
             let is_uncertain = binding.object.is_some() != last.object.is_some()
                 || objects.iter().any(|id| tree.is_name_uncertain(*id, binding.name));
             if is_uncertain {
+                let mut uncertain = objects.iter().filter(|id| tree.is_name_uncertain(**id, binding.name)).peekable();
+                let is_in_flight = binding.object.is_some() == last.object.is_some()
+                    && uncertain.peek().is_some()
+                    && uncertain.all(|id| tree.is_name_in_flight(*id, binding.name));
                 self.leave_out(1, path);
+                if is_in_flight {
+                    self.report.in_flight += 1;
+                    self.in_flight.extend(bindings.iter().filter_map(|binding| binding.object));
+                }
                 self.check_by_filehandle(bindings, path)?;
                 continue;
             }
@@ -402,7 +426,7 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         match self.files.status(&handle) {
             Ok(status) => self.check_object(ObjectAtPath { id, path }, Ok((handle, status))),
             // The step that was not compared removed it.
-            Err(error @ FileServerClientError::Refused(..)) if !error.blames_client() => Ok(()),
+            Err(error @ FileServerClientError::Refused(..)) if error.blame().is_none() => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -521,6 +545,10 @@ impl<'a, R: Read + Seek> FinalTreeChecker<'a, R> {
         let Some(node) = tree.nodes().get(object.id.0 as usize) else { return Ok(()) };
         if tree.is_uncertain(object.id) {
             self.leave_out(1, object.path);
+            if tree.is_in_flight(object.id) {
+                self.report.in_flight += 1;
+                self.in_flight.insert(object.id);
+            }
             return Ok(());
         }
         let is_left_out = matches!(&lookup_result, Err(FileServerClientError::Refused(_, status))

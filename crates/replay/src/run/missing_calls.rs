@@ -121,6 +121,20 @@ pub struct MissingCalls {
     count: u64,
     /// The first step that may depend on one.
     first_step: u64,
+    /// Frame of the last call that shows that the earlier ones of its slot, or of its connection without a session, are
+    /// not in flight any more.
+    last_answered: FxHashMap<Line, u64>,
+}
+
+/// Server, and session and slot, or connection: each has one reply, or replies in about the order of the calls.
+type Line = (u32, Option<(u32, u32)>, u64);
+
+fn line(step: &TraceStep<'_>) -> Line {
+    let caller = &step.caller;
+    match caller.session {
+        NONE => (caller.server, None, caller.connection),
+        session => (caller.server, Some((session, caller.slot)), 0),
+    }
 }
 
 impl MissingCalls {
@@ -141,6 +155,15 @@ impl MissingCalls {
                 return;
             }
             let connection = (caller.server, caller.connection);
+            let line = line(step);
+            // A slot is used again only after its reply.
+            if !step.reply.is_empty() || line.1.is_some() {
+                let frame = step.origin.call_frame - u64::from(step.reply.is_empty());
+                if missing.last_answered.len() < MAX_COUNTERS || missing.last_answered.contains_key(&line) {
+                    let last = missing.last_answered.entry(line).or_default();
+                    *last = frame.max(*last);
+                }
+            }
             if step.call.completeness != MessageCaptureCompleteness::WHOLE {
                 // Calls in flight when the capture began are part of what was before it.
                 let xid = xid(step);
@@ -215,6 +238,13 @@ impl MissingCalls {
         *first = first_ns.min(*first);
         let last = self.last_ns.entry(server).or_default();
         *last = last_ns.max(*last);
+    }
+
+    /// Returns `true` if a call was in flight when the capture ended: its reply was not captured, and its client neither
+    /// used its slot again nor, without a session, got a reply to a later call on its connection.
+    pub(super) fn is_in_flight_at_end(&self, step: &TraceStep<'_>) -> bool {
+        let last = || self.last_answered.get(&line(step)).copied().unwrap_or(u64::MAX);
+        step.reply.is_empty() && step.call.is_complete() && step.origin.call_frame > last()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -7,8 +7,9 @@ use nfsrdma_dissectors::nfs::v4::{
 use nfsrdma_dissectors::nfs::{Procedure, StatusUnion};
 use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_nfs_model::v4::statuses;
 
-use crate::nfs4::remedy::{blames_client, can_have};
+use crate::nfs4::remedy::blames_client;
 use crate::seed::file_server_client::SessionLimits;
 
 /// Maximum number of operations of a COMPOUND that are read.
@@ -222,11 +223,17 @@ impl ReplyStatusesAndSessionGrants {
     }
 
     /// Returns the status with which the server says that this program broke the protocol, of these operations in
-    /// this minor version, and `true` if its operation can have it.
-    pub(super) fn client_error(&self, minor: u32, operations: &[Operation]) -> Option<(&'static str, bool)> {
+    /// this minor version, and the section that says that its operation cannot have it, if it cannot.
+    pub(super) fn client_error(
+        &self,
+        minor: u32,
+        operations: &[Operation],
+    ) -> Option<(&'static str, Option<&'static str>)> {
         let at = self.statuses.iter().position(|status| blames_client(Nfsstat4(*status)))?;
         let status = Nfsstat4(*self.statuses.get(at)?);
-        Some((status.name()?, can_have(minor, operations.get(at).copied(), status)))
+        let operation = operations.get(at).copied();
+        let section = (!statuses::is_valid(minor, operation, status)).then(|| statuses::section(minor, operation));
+        Some((status.name()?, section))
     }
 }
 

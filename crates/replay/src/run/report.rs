@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nfsrdma_analysis::comparison::record_comparison::ComparedFieldAndByteCounts;
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
+use nfsrdma_nfs_model::v4::statuses;
 use nfsrdma_rpc::{ReceivedMessageDiscardReason, TransportErrorResponsibility};
 
 use super::final_tree_check::FinalTreeCheckReport;
@@ -15,7 +16,7 @@ use super::issue_delay_histogram::IssueDelayHistogram;
 use super::recovery;
 use super::step_outcome::FinalStepState;
 use super::trace_recording::RunRecordingTotals;
-use crate::nfs4::remedy::{blames_client, can_have, is_server_failure};
+use crate::nfs4::remedy::{blames_client, is_server_failure};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::FileUserAndGroup;
 pub use steps::{
@@ -136,10 +137,9 @@ impl ReplayProtocolErrors {
     /// Adds the status of one of the run's own calls that failed, if the server has failed or broken the protocol, or
     /// says that this program has. `what` names the call.
     pub(super) fn add_own_status(&mut self, what: &str, (minor, operation): (u32, Operation), status: Nfsstat4) {
-        if blames_client(status) && !can_have(minor, Some(operation), status) {
-            self.count_violation(format!(
-                "{status} to {what}, which cannot have it (RFC 7530 section 13.4, RFC 8881 section 15.4)"
-            ));
+        if !statuses::is_valid(minor, Some(operation), status) {
+            let section = statuses::section(minor, Some(operation));
+            self.count_violation(format!("{status} to {what}, which cannot have it ({section})"));
         } else if blames_client(status) && self.violations.is_empty() {
             self.add_own(format!("{what}: {status}"));
         } else if is_server_failure(status) {
@@ -220,6 +220,8 @@ pub struct ReplayReport {
     pub refused: Vec<String>,
     /// Number of calls that are missing from the capture, at least.
     pub missing_calls: u64,
+    /// Number of replayed calls that were in flight when the capture ended: no replay can compare their replies.
+    pub calls_in_flight: u64,
     /// Number of values dropped because of a limit.
     pub dropped_values: u64,
     /// Duration of the run.
@@ -266,8 +268,9 @@ impl ReplayReport {
         states.agreeing().saturating_sub(uncompared.sum())
     }
 
-    /// Returns the number of steps to be replayed: all but those that need not be sent. A call that `--sec skip` left out
-    /// proves nothing, and counts.
+    /// Returns the number of steps to be replayed and compared: all but those that need not be sent, and those in flight
+    /// when the capture ended, unless these are more than the compared ones. A call that `--sec skip` left out proves
+    /// nothing, and counts.
     pub fn chosen(&self) -> u64 {
         let code = PlanReason::SecuredSkipped.code();
         let is_left_out = |(state, reason): &(FinalStepState, String)| {
@@ -275,7 +278,8 @@ impl ReplayReport {
         };
         let left_out: u64 =
             self.steps.reasons.iter().filter(|(key, _)| is_left_out(key)).map(|(_, count)| count.steps).sum();
-        self.steps.total.saturating_sub(self.steps.states.skipped.saturating_sub(left_out))
+        let chosen = self.steps.total.saturating_sub(self.steps.states.skipped.saturating_sub(left_out));
+        if self.calls_in_flight > self.replayed() { chosen } else { chosen.saturating_sub(self.calls_in_flight) }
     }
 
     /// Returns the number of mismatches.
@@ -302,9 +306,9 @@ impl ReplayReport {
             return Some(ReplayCoverageShortfall::CheckFailed(error.clone()));
         }
         let percent = check.coverage() * 100.0;
-        let FinalTreeCheckReport { names, objects, left_out, bytes, written_bytes, .. } = *check;
+        let FinalTreeCheckReport { names, objects, bytes, written_bytes, .. } = *check;
         (percent < min_coverage).then_some(ReplayCoverageShortfall::Files {
-            looked: [names + objects, names + objects + left_out],
+            looked: [names + objects, names + objects + check.unverified()],
             bytes: [bytes, written_bytes],
             min_coverage,
         })
@@ -320,6 +324,40 @@ impl ReplayReport {
 mod tests {
     use super::*;
     use crate::run::step_outcome::StepOutcome;
+
+    /// No replay can check what a call in flight when the capture ended changed. Nothing checked is no proof.
+    #[test]
+    fn calls_in_flight_need_no_coverage() {
+        let shortfall = |check: FinalTreeCheckReport| {
+            let mut report = ReplayReport { calls_in_flight: 1, tree_check: Some(check), ..ReplayReport::default() };
+            report.steps.count(StepIdWithFrames::default(), "NFS 4 NULL", StepOutcome::Matched);
+            let lost = StepOutcome::Substituted(PlanReason::ReplyLost.code());
+            report.steps.count(StepIdWithFrames::default(), "NFS 4.2 REMOVE", lost.clone());
+            assert_eq!((report.replayed(), report.chosen()), (1, 1));
+            let shortfall = report.shortfall(90.0);
+            report.steps.count(StepIdWithFrames::default(), "NFS 4.2 REMOVE", lost);
+            report.calls_in_flight = 2;
+            assert_eq!((report.replayed(), report.chosen()), (1, 3), "more in flight than compared");
+            shortfall
+        };
+        let check = FinalTreeCheckReport { names: 2, objects: 2, left_out: 1, in_flight: 1, ..Default::default() };
+        assert_eq!(shortfall(check.clone()), None);
+        let uncertain = FinalTreeCheckReport { in_flight: 0, ..check.clone() };
+        assert!(matches!(shortfall(uncertain), Some(ReplayCoverageShortfall::Files { looked: [4, 5], .. })));
+        let unchecked = FinalTreeCheckReport { names: 0, objects: 0, ..check };
+        assert!(matches!(shortfall(unchecked), Some(ReplayCoverageShortfall::Files { looked: [0, 1], .. })));
+    }
+
+    /// RFC 8881 section 15.2.
+    #[test]
+    fn impossible_status_is_violation_by_server() {
+        let mut protocol = ReplayProtocolErrors::default();
+        protocol.add_own_status("OPEN", (1, Operation::OPEN), Nfsstat4::NFS4ERR_ACCESS);
+        assert_eq!(protocol, ReplayProtocolErrors::default());
+        protocol.add_own_status("EXCHANGE_ID", (1, Operation::EXCHANGE_ID), Nfsstat4::NFS4ERR_BAD_COOKIE);
+        let text = "NFS4ERR_BAD_COOKIE to EXCHANGE_ID, which cannot have it (RFC 8881 section 15.2)";
+        assert_eq!(protocol.violations.keys().collect::<Vec<_>>(), [text]);
+    }
 
     /// `--sec skip` of a capture with one NULL and 663 signed calls.
     #[test]

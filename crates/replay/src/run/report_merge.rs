@@ -58,6 +58,7 @@ impl ReplayReport {
             (&mut self.synthesized.clients, other.synthesized.clients),
             (&mut self.synthesized.opens, other.synthesized.opens),
             (&mut self.dropped_values, other.dropped_values),
+            (&mut self.calls_in_flight, other.calls_in_flight),
         ]);
         add_counts(&mut self.callbacks.by_operation, &other.callbacks.by_operation);
         add_counts(&mut self.protocol.violations, &other.protocol.violations);
@@ -98,6 +99,7 @@ impl FinalTreeCheckReport {
             (&mut self.bytes, other.bytes),
             (&mut self.written_bytes, other.written_bytes),
             (&mut self.left_out, other.left_out),
+            (&mut self.in_flight, other.in_flight),
             (&mut self.tolerated, other.tolerated),
             (&mut self.differing, other.differing),
         ]);

@@ -4,10 +4,11 @@ use std::fmt;
 
 use nfsrdma_dissectors::nfs::v3::{Nfsstat3, Procedure};
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
+use nfsrdma_nfs_model::v4::statuses;
 use nfsrdma_rpc::TransportErrorResponsibility;
 use nfsrdma_rpc::synchronous_client::RpcCallError;
 
-use crate::nfs4::remedy::{blames_client, can_have, concerns_name, is_server_failure};
+use crate::nfs4::remedy::{blames_client, can_have, is_server_failure};
 use crate::trace::file_format::TraceFileType;
 
 /// A live filehandle.
@@ -31,7 +32,7 @@ impl fmt::Display for FileServerClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(operation, reason) if reason.blames_server() => {
-                write!(f, "the server broke the protocol: see its log ({operation}: {reason})")
+                write!(f, "the server broke the protocol: {operation}: {reason}; see its log")
             }
             Self::Refused(operation, reason) => match reason.status().map(advice_for_status) {
                 Some(Some(advice)) => write!(f, "{advice} ({operation}: {reason})"),
@@ -84,7 +85,6 @@ impl FileServerClientError {
     /// Returns the status with which the server refused the operation, if the operation can have it.
     pub(crate) fn status(&self) -> Option<Nfsstat4> {
         match self {
-            Self::Refused(_, NfsOperationFailure::Impossible(..)) => None,
             Self::Refused(_, reason) => reason.status(),
             Self::Busy(..) | Self::Call(_) => None,
         }
@@ -104,9 +104,8 @@ pub enum NfsOperationFailure {
     V3(Nfsstat3),
     /// Status of an NFSv4 operation.
     V4(Nfsstat4),
-    /// Status that would blame this program, or say that a name exists or not, but that the operation cannot have in
-    /// this minor version of NFSv4.
-    Impossible(u32, Nfsstat4),
+    /// Status that the operation cannot have, and the section that says so.
+    Impossible(Nfsstat4, &'static str),
     /// Status that no version of NFS defines.
     Undefined(u32),
     /// Results without error that are of no use, in words.
@@ -133,9 +132,9 @@ impl NfsOperationFailure {
         if status.name().is_none() {
             return Self::Undefined(status.0);
         }
-        match (blames_client(status) || concerns_name(status)) && !can_have(minor, operation, status) {
-            true => Self::Impossible(minor, status),
-            false => Self::V4(status),
+        match can_have(minor, operation, status) {
+            true => Self::V4(status),
+            false => Self::Impossible(status, statuses::section(minor, operation)),
         }
     }
 
@@ -154,13 +153,13 @@ impl NfsOperationFailure {
         matches!(self, Self::V4(status) if blames_client(*status))
     }
 
-    /// Returns the status as one of NFSv4. A status of NFSv3 has the number of the status of NFSv4 with its meaning.
+    /// Returns the status as one of NFSv4, if the operation can have it. A status of NFSv3 has the number of the status of NFSv4 with its meaning.
     /// RFC 1813 section 2.6, RFC 8881 section 15.1.
     pub fn status(&self) -> Option<Nfsstat4> {
         match self {
             Self::V3(status) => Some(Nfsstat4(status.0)),
-            Self::V4(status) | Self::Impossible(_, status) => Some(*status),
-            Self::Undefined(_) | Self::UnusableResults(_) | Self::WrongResults(_) => None,
+            Self::V4(status) => Some(*status),
+            Self::Impossible(..) | Self::Undefined(_) | Self::UnusableResults(_) | Self::WrongResults(_) => None,
         }
     }
 
@@ -207,7 +206,13 @@ impl fmt::Display for NfsOperationFailure {
             Self::V3(status) => status.fmt(f),
             Self::V4(status) => status.fmt(f),
             Self::Undefined(status) => write!(f, "status {status}, which is not defined"),
-            Self::Impossible(minor, status) => write!(f, "{status}, which it cannot have in NFSv4.{minor}"),
+            Self::Impossible(status, section) => {
+                write!(f, "{status}, which it cannot have ({section})")?;
+                // A server that means what it says can be helped.
+                advice_for_status(*status)
+                    .filter(|_| !blames_client(*status))
+                    .map_or(Ok(()), |advice| write!(f, "; {advice}"))
+            }
             Self::UnusableResults(description) => f.write_str(description),
             Self::WrongResults(description) => f.write_str(description),
         }
@@ -563,7 +568,7 @@ mod tests {
         assert_eq!(listed, MAX_LISTED_NAMES);
     }
 
-    /// RFC 5531 section 9, RFC 7530 section 13.4, RFC 8881 section 15.4.
+    /// RFC 5531 section 9, RFC 8881 section 15.2.
     #[test]
     fn failure_tells_party_at_fault() {
         use TransportErrorResponsibility::{Program, Server, Unreachable};
@@ -571,7 +576,9 @@ mod tests {
         let status = |status| refused(NfsOperationFailure::of_v4(2, Some(Operation::PUTFH), status));
         let rpc = |stat| FileServerClientError::Call(RpcCallError::Rpc(RpcReplyStatus::Accepted(stat)));
         let cases = [
-            (status(Nfsstat4::NFS4ERR_ACCESS), None),
+            (refused(NfsOperationFailure::of_v4(2, Some(Operation::LOOKUP), Nfsstat4::NFS4ERR_ACCESS)), None),
+            (status(Nfsstat4::NFS4ERR_WRONGSEC), None),
+            (status(Nfsstat4::NFS4ERR_ACCESS), Some(Server)),
             (status(Nfsstat4::NFS4ERR_BADXDR), Some(Program)),
             (status(Nfsstat4::NFS4ERR_NOENT), Some(Server)),
             (status(Nfsstat4(4711)), Some(Server)),
@@ -589,6 +596,10 @@ mod tests {
             assert_eq!(error.blame(), blame, "{error}");
         }
         assert!(rpc(AcceptStat::GARBAGE_ARGS).to_string().contains("report it"));
+        let of_putfh = status(Nfsstat4::NFS4ERR_ACCESS).to_string();
+        let said =
+            "the server broke the protocol: LOOKUP: NFS4ERR_ACCESS, which it cannot have (RFC 8881 section 15.2)";
+        assert!(of_putfh.starts_with(said) && of_putfh.contains("permission denied"), "{of_putfh}");
         let absent = status(Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH).to_string();
         assert!(!absent.contains("vers="), "the URL may name no version: {absent}");
     }

@@ -1,9 +1,11 @@
 //! Infers facts about files from a step.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc::RpcMsg;
 use nfsrdma_dissectors::xdr::{Cursor, Text};
+use nfsrdma_nfs_model::types::{Objects, Proof, Types};
 use rustc_hash::FxHashMap;
 
 use super::inferred_object::{ChangedAttributeFlags, InferredObjectId};
@@ -165,8 +167,30 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
     }
 
     pub(super) fn child(&mut self, parent: InferredObjectId, name: Text<'_>, handle: u32) -> Option<InferredObjectId> {
-        self.tree.set_type(parent, TraceFileType::DIRECTORY);
         self.tree.resolve_name(parent, name.0, handle, self.facts.id)
+    }
+
+    /// Records what the status of an operation proves about the types of its objects, and of the object of `name`.
+    pub(super) fn prove_types(
+        &mut self,
+        objects: Objects,
+        status: Nfsstat4,
+        [current, saved]: [Option<InferredObjectId>; 2],
+        name: Option<&[u8]>,
+    ) {
+        let is_success = status == Nfsstat4::NFS4_OK;
+        let Proof { current: of_current, saved: of_saved, named } = objects.proof(status);
+        for (id, types) in [(current, of_current), (saved, of_saved)] {
+            if let Some(id) = id.filter(|_| types != Types::ANY) {
+                self.tree.prove_types(id, types, is_success);
+            }
+        }
+        // What succeeds makes or removes the name.
+        let (Some(parent), Some(name), false) = (current, name, is_success || named == Types::ANY) else { return };
+        let is_directory = self.tree.node(parent).is_some_and(|node| node.initial_type() == TraceFileType::DIRECTORY);
+        if is_directory && let Some(id) = self.tree.resolve_name(parent, name, NONE, self.facts.id) {
+            self.tree.prove_types(id, named, is_success);
+        }
     }
 
     /// Records attributes from a Reply.
@@ -218,6 +242,8 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
     ) {
         let now = self.facts.id;
         if let Some(size) = size {
+            // RFC 8881 section 18.30.3: only a file has a size that can be set.
+            self.tree.prove_types(id, Types::FILE, true);
             self.tree.record_resize(id, size, now);
         }
         if changed != ChangedAttributeFlags::default() {
@@ -246,7 +272,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
 
     pub(super) fn record_write(&mut self, id: InferredObjectId, operation: u32, offset: u64, count: u32) {
         self.record_changer(id);
-        self.tree.set_type(id, TraceFileType::FILE);
         let end = offset.saturating_add(count.into());
         self.tree.record_write(id, offset, end, self.facts.id);
         let mut payloads = self.facts.call.payloads.iter();
@@ -256,7 +281,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
 
     /// Records data that a Reply returned. `is_end` is `None` if it does not tell whether the file ends there.
     pub(super) fn read(&mut self, id: InferredObjectId, operation: u32, offset: u64, is_end: Option<bool>) {
-        self.tree.set_type(id, TraceFileType::FILE);
         let mut payloads = self.facts.reply.payloads.iter().enumerate();
         let payload = payloads.find(|(_, payload)| payload.operation == operation);
         let Some((at, payload)) = payload else { return };
@@ -282,7 +306,6 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
     }
 
     pub(super) fn link(&mut self, id: InferredObjectId, text: Option<&[u8]>) {
-        self.tree.set_type(id, TraceFileType::LINK);
         let Some(text) = text else { return };
         if self.tree.reserve_memory(text.len())
             && let Some(node) = self.tree.node(id)

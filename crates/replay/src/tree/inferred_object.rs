@@ -1,5 +1,6 @@
 //! Inferred objects: files, directories and links, with their facts and names.
 
+use nfsrdma_nfs_model::types::Types;
 use twox_hash::XxHash3_128;
 
 use super::byte_ranges::ReplayByteRangeSet;
@@ -31,8 +32,10 @@ pub struct InferredObject {
     pub existence: TraceObjectOrigin,
     /// Step that creates the object; 0 if none does.
     pub step: u64,
-    /// The type of the object.
+    /// The type of the object, if it is proven.
     pub file_type: TraceFileType,
+    /// What proves the type.
+    pub(super) types: TypeEvidence,
     /// The names of the object.
     pub names: Vec<InferredObjectName>,
     /// The variables of the filehandles of the object.
@@ -68,6 +71,56 @@ pub struct InferredObject {
     pub(super) changed: ChangedAttributeFlags,
     /// Ranges of the content that were read or written.
     pub(super) content: ReplayByteRangeSet,
+}
+
+/// What the steps prove about the type of an object: an attribute or an argument more than a success, and that more than
+/// a failure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TypeEvidence {
+    /// `true` if an attribute or an argument is the type.
+    pub(super) is_captured: bool,
+    /// Types with which all operations have succeeded.
+    pub(super) by_success: Types,
+    /// Types with which all operations have failed as they did.
+    pub(super) by_failure: Types,
+}
+
+impl TypeEvidence {
+    /// Adds what an operation proves. What contradicts earlier evidence of its strength is left out.
+    pub(super) fn add(&mut self, types: Types, is_success: bool) {
+        let existing = if is_success { &mut self.by_success } else { &mut self.by_failure };
+        *existing = existing.and(types).unwrap_or(*existing);
+    }
+
+    /// Returns the types that the object can have.
+    fn possible(self) -> Types {
+        self.by_success.and(self.by_failure).unwrap_or(self.by_success)
+    }
+
+    /// Returns the type that successes prove, or [`TraceFileType::UNKNOWN`].
+    pub(super) fn proven(self) -> TraceFileType {
+        match self.by_success {
+            Types::FILE => TraceFileType::FILE,
+            Types::DIRECTORY => TraceFileType::DIRECTORY,
+            Types::LINK => TraceFileType::LINK,
+            _ => TraceFileType::UNKNOWN,
+        }
+    }
+}
+
+impl InferredObject {
+    /// Returns the type with which the object is created before the first step: the proven one, or one with which the
+    /// steps have the captured statuses.
+    pub fn initial_type(&self) -> TraceFileType {
+        match self.types.possible() {
+            _ if self.file_type != TraceFileType::UNKNOWN => self.file_type,
+            Types::ANY => TraceFileType::UNKNOWN,
+            types if types.has(Types::FILE) => TraceFileType::FILE,
+            types if types.has(Types::DIRECTORY) => TraceFileType::DIRECTORY,
+            types if types.has(Types::SPECIAL) => TraceFileType::FIFO,
+            _ => TraceFileType::LINK,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

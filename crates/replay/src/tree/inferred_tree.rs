@@ -1,5 +1,6 @@
 //! The tree of objects that was inferred so far, and the memory that it uses.
 
+use nfsrdma_nfs_model::types::Types;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::inferred_object::{InferredNameBinding, InferredObject, InferredObjectId, InferredObjectName};
@@ -222,11 +223,20 @@ impl InferredTree {
         self.by_handle.insert(variable, id);
     }
 
+    /// Records the type of an object, as an attribute or an argument has it.
     pub(super) fn set_type(&mut self, id: InferredObjectId, file_type: TraceFileType) {
-        if let Some(node) = self.node(id)
-            && node.file_type == TraceFileType::UNKNOWN
+        if let Some(node) = self.node(id).filter(|node| !node.types.is_captured)
+            && file_type != TraceFileType::UNKNOWN
         {
-            node.file_type = file_type;
+            (node.file_type, node.types.is_captured) = (file_type, true);
+        }
+    }
+
+    /// Records the types that an object can have if an operation succeeded or failed as it did.
+    pub(super) fn prove_types(&mut self, id: InferredObjectId, types: Types, is_success: bool) {
+        if let Some(node) = self.node(id).filter(|node| !node.types.is_captured) {
+            node.types.add(types, is_success);
+            node.file_type = node.types.proven();
         }
     }
 
@@ -383,7 +393,7 @@ impl InferredTree {
             (None, _) => self.find_or_add_by_handle(handle, server, now)?,
         };
         self.attach_handle_if_new(id, handle);
-        self.set_type(id, TraceFileType::DIRECTORY);
+        self.prove_types(id, Types::DIRECTORY, true);
         Some(id)
     }
 
@@ -397,7 +407,8 @@ impl InferredTree {
     fn merge(&mut self, named: InferredObjectId, handled: InferredObjectId) {
         let Some(from) = self.nodes.get_mut(named.0 as usize) else { return };
         let names = std::mem::take(&mut from.names);
-        let (file_type, mode, target) = (from.file_type, from.mode, std::mem::take(&mut from.target));
+        let (file_type, types) = (from.file_type, from.types);
+        let (mode, target) = (from.mode, std::mem::take(&mut from.target));
         let (existence, step) = (from.existence, from.step);
         let (owners, changer) = (from.owners.take(), from.changer);
         // The remaining node never existed.
@@ -413,7 +424,13 @@ impl InferredTree {
                 node.target = target;
             }
         }
-        self.set_type(handled, file_type);
+        match types.is_captured {
+            true => self.set_type(handled, file_type),
+            false => {
+                self.prove_types(handled, types.by_success, true);
+                self.prove_types(handled, types.by_failure, false);
+            }
+        }
     }
 
     /// Records that a name does not exist: it never did, or a step removed it.
@@ -453,7 +470,7 @@ impl InferredTree {
         &mut self,
         parent: InferredObjectId,
         name: &[u8],
-        file_type: TraceFileType,
+        types: Types,
         now: u64,
     ) -> Option<InferredObjectId> {
         if is_dots(name) {
@@ -462,7 +479,7 @@ impl InferredTree {
         let existing = self.binding(parent, name).and_then(InferredNameBinding::object);
         let id = existing.or_else(|| self.resolve_name(parent, name, NONE, now));
         if let Some(id) = id {
-            self.set_type(id, file_type);
+            self.prove_types(id, types, true);
         }
         self.bind(parent, name, InferredNameBinding::Unbound);
         id
@@ -474,7 +491,7 @@ impl InferredTree {
         if bound[0].is_some() && bound[0] == bound[1] {
             return;
         }
-        if let Some(id) = self.remove_name(from.0, from.1, TraceFileType::UNKNOWN, now) {
+        if let Some(id) = self.remove_name(from.0, from.1, Types::ANY, now) {
             self.bind(to.0, to.1, InferredNameBinding::Bound(id));
         }
     }
@@ -641,6 +658,7 @@ impl InferredTree {
     pub(crate) fn make_root(&mut self, id: InferredObjectId, path: &[u8]) {
         let Some(node) = self.node(id) else { return };
         (node.existence, node.file_type) = (TraceObjectOrigin::ROOT, TraceFileType::DIRECTORY);
+        node.types.is_captured = true;
         node.names.push(InferredObjectName { parent: None, name: path.into(), step: 0 });
         let server = node.server;
         if path == b"/"

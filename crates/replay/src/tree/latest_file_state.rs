@@ -28,6 +28,10 @@ pub(super) struct FileTreeAfterExecutedSteps {
     pub(super) dropped_names: u64,
     /// Names in each directory, by their hash, that a step may have created or removed.
     pub(super) uncertain_names: FxHashMap<InferredObjectId, FxHashSet<u64>>,
+    /// Those that are uncertain only because of calls in flight when the capture ends.
+    pub(super) names_in_flight: FxHashMap<InferredObjectId, FxHashSet<u64>>,
+    /// `true` while the effects of such a call are marked as uncertain.
+    pub(super) is_in_flight: bool,
     /// `true` if a step may have created or removed a name in an unknown directory.
     pub(super) has_unknown_changes: bool,
 }
@@ -47,6 +51,8 @@ pub struct LatestInferredFileState {
     pub frames: [u64; 2],
     /// `true` if a step left the object in an unknown state.
     pub(super) is_uncertain: bool,
+    /// `true` if only a call in flight when the capture ends did so.
+    pub(super) is_in_flight: bool,
     /// Number of written bytes whose extents exceeded the memory limit.
     pub(super) untracked_bytes: u64,
 }

@@ -4,7 +4,9 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::mount::v3 as mount3;
 use nfsrdma_dissectors::nfs::v3::{self, Args, Createhow3, Diropargs3, Fattr3, Procedure, Results};
+use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::xdr::{Cursor, Text};
+use nfsrdma_nfs_model::types::{Objects, Types};
 
 use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
 use super::inferred_object::{ChangedAttributeFlags, InferredObjectId};
@@ -29,7 +31,93 @@ fn is_directory_unchanged<S>(result: &StatusUnion<S, v3::Create3Resok<'_>, v3::D
     before.mtime == after.mtime && before.ctime == after.ctime
 }
 
+/// Filehandles of the current and of the saved object of a call, and the name in the first; see [`Objects`].
+type ObjectsOfCall<'a> = ([Option<&'a [u8]>; 2], Option<&'a [u8]>);
+
+fn objects_of_call<'a>(args: &Args<'a>) -> ObjectsOfCall<'a> {
+    let one = |handle: &'a [u8]| ([Some(handle), None], None);
+    let entry = |entry: &Diropargs3<'a>| ([Some(entry.dir.0), None], Some(entry.name.0));
+    match args {
+        Args::NULL(_) => ([None, None], None),
+        Args::GETATTR(args) => one(args.object.0),
+        Args::SETATTR(args) => one(args.object.0),
+        Args::LOOKUP(args) => entry(&args.what),
+        Args::ACCESS(args) => one(args.object.0),
+        Args::READLINK(args) => one(args.symlink.0),
+        Args::READ(args) => one(args.file.0),
+        Args::WRITE(args) => one(args.file.0),
+        Args::CREATE(args) => entry(&args.r#where),
+        Args::MKDIR(args) => entry(&args.r#where),
+        Args::SYMLINK(args) => entry(&args.r#where),
+        Args::MKNOD(args) => entry(&args.r#where),
+        Args::REMOVE(args) | Args::RMDIR(args) => entry(&args.object),
+        Args::RENAME(args) => ([Some(args.to.dir.0), Some(args.from.dir.0)], Some(args.to.name.0)),
+        Args::LINK(args) => ([Some(args.link.dir.0), Some(args.file.0)], Some(args.link.name.0)),
+        Args::READDIR(args) => one(args.dir.0),
+        Args::READDIRPLUS(args) => one(args.dir.0),
+        Args::FSSTAT(args) | Args::FSINFO(args) => one(args.fsroot.0),
+        Args::PATHCONF(args) => one(args.object.0),
+        Args::COMMIT(args) => one(args.file.0),
+    }
+}
+
+/// Returns the status of a reply, and the attributes of the current and the saved object in a failure.
+fn failure<'r>(result: &'r Results<'_>) -> Option<(v3::Nfsstat3, [Option<&'r Fattr3>; 2])> {
+    /// Returns the status, and the attributes that `of` finds in a failure.
+    fn of<'r, T, E>(
+        result: &'r StatusUnion<v3::Nfsstat3, T, E>,
+        of: impl FnOnce(&'r E) -> [Option<&'r Fattr3>; 2],
+    ) -> Option<(v3::Nfsstat3, [Option<&'r Fattr3>; 2])> {
+        match result {
+            StatusUnion::Ok(_) => Some((v3::Nfsstat3::NFS3_OK, [None; 2])),
+            StatusUnion::Fail(status, failure) => Some((*status, of(failure))),
+        }
+    }
+    match result {
+        Results::NULL(_) => None,
+        Results::GETATTR(result) => of(result, |_| [None; 2]),
+        Results::SETATTR(result) => of(result, |failure| [failure.obj_wcc.after.as_ref(), None]),
+        Results::LOOKUP(result) => of(result, |failure| [failure.dir_attributes.as_ref(), None]),
+        Results::ACCESS(result) => of(result, |failure| [failure.obj_attributes.as_ref(), None]),
+        Results::READLINK(result) => of(result, |failure| [failure.symlink_attributes.as_ref(), None]),
+        Results::READ(result) => of(result, |failure| [failure.file_attributes.as_ref(), None]),
+        Results::WRITE(result) => of(result, |failure| [failure.file_wcc.after.as_ref(), None]),
+        Results::CREATE(result) | Results::MKDIR(result) | Results::SYMLINK(result) | Results::MKNOD(result) => {
+            of(result, |failure| [failure.dir_wcc.after.as_ref(), None])
+        }
+        Results::REMOVE(result) | Results::RMDIR(result) => {
+            of(result, |failure| [failure.dir_wcc.after.as_ref(), None])
+        }
+        Results::RENAME(result) => {
+            of(result, |failure| [failure.todir_wcc.after.as_ref(), failure.fromdir_wcc.after.as_ref()])
+        }
+        Results::LINK(result) => {
+            of(result, |failure| [failure.linkdir_wcc.after.as_ref(), failure.file_attributes.as_ref()])
+        }
+        Results::READDIR(result) => of(result, |failure| [failure.dir_attributes.as_ref(), None]),
+        Results::READDIRPLUS(result) => of(result, |failure| [failure.dir_attributes.as_ref(), None]),
+        Results::FSSTAT(result) => of(result, |failure| [failure.obj_attributes.as_ref(), None]),
+        Results::FSINFO(result) => of(result, |failure| [failure.obj_attributes.as_ref(), None]),
+        Results::PATHCONF(result) => of(result, |failure| [failure.obj_attributes.as_ref(), None]),
+        Results::COMMIT(result) => of(result, |failure| [failure.file_wcc.after.as_ref(), None]),
+    }
+}
+
 impl TreeInferenceStepContext<'_, '_> {
+    /// Records the types that the status of a reply proves, and those in the attributes of a failure.
+    fn infer_nfs3_types(&mut self, procedure: Procedure, args: &Args<'_>, result: &Results<'_>) {
+        let Some((status, attributes)) = failure(result) else { return };
+        let Some(objects) = procedure.known().map(Objects::of_v3) else { return };
+        let (handles, name) = objects_of_call(args);
+        let ids = handles.map(|handle| self.object_of_handle(handle?));
+        for (id, attributes) in ids.into_iter().zip(attributes) {
+            if let (Some(id), Some(attributes)) = (id, attributes) {
+                self.tree.set_type(id, attributes.r#type.into());
+            }
+        }
+        self.prove_types(objects, Nfsstat4(status.0), ids, name);
+    }
+
     fn record_attributes(&mut self, id: Option<InferredObjectId>, attributes: Option<&Fattr3>) {
         if let (Some(id), Some(attributes)) = (id, attributes) {
             self.attributes(id, &decode_attributes(attributes));
@@ -48,6 +136,7 @@ impl TreeInferenceStepContext<'_, '_> {
         let Ok(args) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
         let Ok(result) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
         let now = self.facts.id;
+        self.infer_nfs3_types(procedure, &args, &result);
         match (args, result) {
             (Args::GETATTR(args), Results::GETATTR(StatusUnion::Ok(ok))) => {
                 let id = self.object_of_handle(args.object.0);
@@ -83,6 +172,9 @@ impl TreeInferenceStepContext<'_, '_> {
             (Args::ACCESS(args), Results::ACCESS(StatusUnion::Ok(ok))) => {
                 let id = self.object_of_handle(args.object.0);
                 self.record_attributes(id, ok.obj_attributes.as_ref());
+                if let Some(id) = id {
+                    self.tree.prove_types(id, Types::of_access(args.access.0, ok.access.0), false);
+                }
             }
             (Args::READLINK(args), Results::READLINK(StatusUnion::Ok(ok))) => {
                 if let Some(id) = self.object_of_handle(args.symlink.0) {
@@ -133,10 +225,10 @@ impl TreeInferenceStepContext<'_, '_> {
                 let _ = self.infer_creation(&args.r#where, &result, TraceFileType::UNKNOWN, false);
             }
             (Args::REMOVE(args), Results::REMOVE(StatusUnion::Ok(ok))) => {
-                self.infer_removal(&args.object, &ok.dir_wcc, TraceFileType::FILE);
+                self.infer_removal(&args.object, &ok.dir_wcc, Types::DIRECTORY.others());
             }
             (Args::RMDIR(args), Results::RMDIR(StatusUnion::Ok(ok))) => {
-                self.infer_removal(&args.object, &ok.dir_wcc, TraceFileType::DIRECTORY);
+                self.infer_removal(&args.object, &ok.dir_wcc, Types::DIRECTORY);
             }
             (Args::RENAME(args), Results::RENAME(StatusUnion::Ok(ok))) => {
                 if let (Some(from), Some(to)) =
@@ -161,7 +253,6 @@ impl TreeInferenceStepContext<'_, '_> {
             }
             (Args::READDIR(args), Results::READDIR(StatusUnion::Ok(ok))) => {
                 let Some(parent) = self.object_of_handle(args.dir.0) else { return };
-                self.tree.set_type(parent, TraceFileType::DIRECTORY);
                 self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
                 for entry in ok.reply.entries.iter() {
                     self.record_entry(parent, entry.name, NONE);
@@ -169,7 +260,6 @@ impl TreeInferenceStepContext<'_, '_> {
             }
             (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
                 let Some(parent) = self.object_of_handle(args.dir.0) else { return };
-                self.tree.set_type(parent, TraceFileType::DIRECTORY);
                 self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
                 for entry in ok.reply.entries.iter() {
                     let variable = entry.name_handle.map_or(NONE, |handle| self.variable(handle.0));
@@ -189,6 +279,7 @@ impl TreeInferenceStepContext<'_, '_> {
         let (place, file_type) = match &args {
             Args::LOOKUP(args) => {
                 if let Some(parent) = self.object_of_handle(args.what.dir.0) {
+                    self.tree.prove_types(parent, Types::DIRECTORY, true);
                     self.child(parent, args.what.name, handle);
                 }
                 return;
@@ -201,7 +292,7 @@ impl TreeInferenceStepContext<'_, '_> {
         };
         let now = self.facts.id;
         if let Some(parent) = self.object_of_handle(place.dir.0) {
-            self.tree.set_type(parent, TraceFileType::DIRECTORY);
+            self.tree.prove_types(parent, Types::DIRECTORY, true);
             let id = self.tree.create_name(parent, place.name.0, handle, file_type, false, now);
             if let (Some(id), Args::CREATE(args)) = (id, &args)
                 && let Createhow3::Unchecked(attributes) = &args.how
@@ -230,7 +321,6 @@ impl TreeInferenceStepContext<'_, '_> {
         was_there: bool,
     ) -> Option<InferredObjectId> {
         let parent = self.object_of_handle(entry.dir.0)?;
-        self.tree.set_type(parent, TraceFileType::DIRECTORY);
         match result {
             StatusUnion::Ok(ok) => {
                 let variable = ok.obj.as_ref().map_or(NONE, |handle| self.variable(handle.0));
@@ -249,13 +339,12 @@ impl TreeInferenceStepContext<'_, '_> {
         }
     }
 
-    fn infer_removal(&mut self, entry: &Diropargs3<'_>, changed: &v3::WccData, file_type: TraceFileType) {
+    fn infer_removal(&mut self, entry: &Diropargs3<'_>, changed: &v3::WccData, types: Types) {
         if let Some(parent) = self.object_of_handle(entry.dir.0) {
             let now = self.facts.id;
-            self.tree.set_type(parent, TraceFileType::DIRECTORY);
             self.record_changer(parent);
             self.record_attributes_after_change(parent, changed);
-            self.tree.remove_name(parent, entry.name.0, file_type, now);
+            self.tree.remove_name(parent, entry.name.0, types, now);
         }
     }
 

@@ -8,6 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{
     Results,
 };
 use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_nfs_model::types::{Objects, Types};
 
 use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
 use super::inferred_object::{ChangedAttributeFlags, InferredNameBinding, InferredObjectId};
@@ -39,6 +40,15 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
     (decoded, handle)
 }
 
+/// Returns the name that an OPEN opens in the current directory; `None` if it opens the current file.
+fn opened_name<'a>(claim: &OpenClaim4<'a>) -> Option<&'a [u8]> {
+    match claim {
+        OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => Some(name.0),
+        OpenClaim4::DelegateCur(claim) => Some(claim.file.0),
+        _ => None,
+    }
+}
+
 /// Returns `true` if an operation may change the current filehandle.
 fn changes_current_file(args: &Args<'_>) -> bool {
     matches!(
@@ -64,12 +74,33 @@ impl TreeInferenceStepContext<'_, '_> {
         let results = reply.operations().map_while(Result::ok);
         let operations: Vec<_> = call.operations().map_while(Result::ok).zip(results).collect();
         let handles = self.following_getfh_handles(&operations);
+        let minor = call.head.minorversion;
         for (at, ((args, result), handle)) in operations.iter().zip(handles).enumerate() {
+            self.infer_nfs4_types(minor, args, result.status(), [current, saved]);
             match (args, result.status()) {
                 (Args::SAVEFH(_), Nfsstat4::NFS4_OK) => saved = current,
                 (Args::RESTOREFH(_), Nfsstat4::NFS4_OK) => current = saved,
                 _ => self.operation((at as u32, handle), args, result, &mut current, saved),
             }
+        }
+    }
+
+    /// Records the types that the status of an operation proves.
+    fn infer_nfs4_types(
+        &mut self,
+        minor: u32,
+        args: &Args<'_>,
+        status: Nfsstat4,
+        [current, saved]: [Option<InferredObjectId>; 2],
+    ) {
+        let name = match args {
+            Args::OPEN(args) => opened_name(&args.claim),
+            Args::REMOVE(args) => Some(args.target.0),
+            _ => None,
+        };
+        if let Some(operation) = args.number().known() {
+            let objects = Objects::of_v4(minor, operation, name.is_some());
+            self.prove_types(objects, status, [current, saved], name);
         }
     }
 
@@ -96,13 +127,9 @@ impl TreeInferenceStepContext<'_, '_> {
                     });
                 }
                 Args::OPEN(args) => {
-                    let name = match &args.claim {
-                        OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => *name,
-                        OpenClaim4::DelegateCur(claim) => claim.file,
-                        _ => continue,
-                    };
+                    let Some(name) = opened_name(&args.claim) else { continue };
                     current = self.object_by_name(current, handle, |step, parent| {
-                        step.tree.create_name(parent, name.0, handle, TraceFileType::FILE, false, now)
+                        step.tree.create_name(parent, name, handle, TraceFileType::FILE, false, now)
                     });
                     if let (Some(id), Openflag4::Create(Createhow4::Unchecked(attributes))) = (current, &args.openhow)
                         && decode_attributes(attributes).0.size == Some(0)
@@ -159,7 +186,7 @@ impl TreeInferenceStepContext<'_, '_> {
     ) -> Option<InferredObjectId> {
         match directory {
             Some(parent) => {
-                self.tree.set_type(parent, TraceFileType::DIRECTORY);
+                self.tree.prove_types(parent, Types::DIRECTORY, true);
                 find(self, parent)
             }
             // The directory is unknown, but the filehandle may identify the file.
@@ -183,6 +210,12 @@ impl TreeInferenceStepContext<'_, '_> {
             (Args::PUTFH(args), ..) => *current = self.object_of_handle(args.object.0),
             (Args::PUTROOTFH(_), ..) if is_done => {
                 *current = self.tree.find_or_add_root(self.facts.server, b"/", now);
+            }
+            // Without its filehandle it is unknown: the directory may have been renamed.
+            (Args::LOOKUPP(_), _, directory) if is_done && handle != NONE => {
+                *current = self.object_by_name(directory, handle, |step, directory| {
+                    step.tree.resolve_name(directory, b"..", handle, now)
+                });
             }
             (Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_), ..) => *current = None,
             (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok)), object) => {
@@ -226,6 +259,15 @@ impl TreeInferenceStepContext<'_, '_> {
             (Args::CREATE(args), _, Some(parent)) if exists => drop(self.child(parent, args.objname, NONE)),
             (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(ok)), Some(id)) => {
                 self.attributes(id, &decode_attributes(&ok.obj_attributes).0);
+            }
+            (Args::ACCESS(args), Results::ACCESS(StatusUnion::Ok(ok)), Some(id)) => {
+                self.tree.prove_types(id, Types::of_access(args.access.0, ok.supported.0), false);
+            }
+            (Args::VERIFY(args), _, Some(id)) if is_done => {
+                self.attributes(id, &decode_attributes(&args.obj_attributes).0);
+            }
+            (Args::NVERIFY(args), _, Some(id)) if result.status() == Nfsstat4::NFS4ERR_SAME => {
+                self.attributes(id, &decode_attributes(&args.obj_attributes).0);
             }
             (Args::SETATTR(args), _, Some(id)) if is_done => {
                 let (attributes, _) = decode_attributes(&args.obj_attributes);
@@ -304,7 +346,7 @@ impl TreeInferenceStepContext<'_, '_> {
             }
             (Args::REMOVE(args), _, Some(parent)) if is_done => {
                 self.record_changer(parent);
-                self.tree.remove_name(parent, args.target.0, TraceFileType::UNKNOWN, now);
+                self.tree.remove_name(parent, args.target.0, Types::ANY, now);
             }
             (Args::RENAME(args), _, Some(to)) if is_done => {
                 if let Some(from) = saved {
@@ -320,7 +362,6 @@ impl TreeInferenceStepContext<'_, '_> {
                 }
             }
             (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(ok)), Some(parent)) => {
-                self.tree.set_type(parent, TraceFileType::DIRECTORY);
                 for entry in ok.reply.entries.iter() {
                     let (attributes, handle) = decode_attributes(&entry.attrs);
                     let variable = handle.map_or(NONE, |handle| self.variable(handle));
@@ -362,11 +403,7 @@ impl TreeInferenceStepContext<'_, '_> {
         handle: u32,
     ) {
         let now = self.facts.id;
-        let name = match &args.claim {
-            OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => *name,
-            OpenClaim4::DelegateCur(claim) => claim.file,
-            _ => return,
-        };
+        let Some(name) = opened_name(&args.claim) else { return };
         let (is_create, size) = match &args.openhow {
             Openflag4::Create(Createhow4::Unchecked(attributes)) => (true, decode_attributes(attributes).0.size),
             Openflag4::Create(_) => (true, None),
@@ -377,7 +414,7 @@ impl TreeInferenceStepContext<'_, '_> {
             if !was_there {
                 step.record_changer(parent);
             }
-            step.tree.create_name(parent, name.0, handle, TraceFileType::FILE, was_there, now)
+            step.tree.create_name(parent, name, handle, TraceFileType::FILE, was_there, now)
         });
         if let Some(id) = *current {
             self.tree.set_type(id, TraceFileType::FILE);

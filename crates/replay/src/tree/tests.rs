@@ -2,18 +2,20 @@
 
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::{
-    Args as Args3, Create3Args, Create3Resok, Createhow3, Diropargs3, Fattr3, Ftype3, Getattr3Args, Getattr3Resok,
-    Mode3, Nfstime3, ObjWcc, Results as Results3, Sattr3, SetAtime, SetMtime, Setattr3Args, Specdata3, WccData,
+    Args as Args3, Create3Args, Create3Resok, Createhow3, DirAttributes3Resfail, Diropargs3, Fattr3, Ftype3,
+    Getattr3Args, Getattr3Resok, Lookup3Args, Mode3, Nfsstat3, Nfstime3, ObjWcc, Read3Args, Read3Resfail,
+    Results as Results3, Sattr3, SetAtime, SetMtime, Setattr3Args, Specdata3, WccData,
 };
 use nfsrdma_dissectors::nfs::v4::{
     Allocate4Args, Args, Bitmap4, ChangeInfo4, CompoundCall, CompoundCallHead, CompoundReply, CompoundReplyHead,
-    Createhow4, Fattr4, Nfsstat4, ObjectFh4, Open4Args, Open4Resok, OpenClaim4, OpenDelegation4, OpenOwner4,
-    OpenRflags, Openflag4, Results, ShareAccess, ShareDeny, Stateid4,
+    Createhow4, Fattr4, Lookup4Args, Nfsstat4, ObjectFh4, Open4Args, Open4Resok, OpenClaim4, OpenDelegation4,
+    OpenOwner4, OpenRflags, Openflag4, Opentype4, Read4Args, Remove4Args, Results, ShareAccess, ShareDeny, Stateid4,
 };
 use nfsrdma_dissectors::xdr::{Encoder, Opaque, Text, Void, XdrArray};
+use nfsrdma_nfs_model::types::Types;
 
 use super::inference::TreeInferenceStepInput;
-use super::inferred_object::InferredObjectId;
+use super::inferred_object::{InferredObjectId, name_hash};
 use super::inferred_tree::InferredTree;
 use crate::trace::file_format::TraceFileType;
 use crate::trace::step::{
@@ -264,9 +266,140 @@ fn dots_are_names_of_no_entry() {
     assert_eq!((tree.find_by_handle(4), tree.nodes()[above.0 as usize].names.len()), (Some(above), 0));
     assert_eq!(tree.resolve_name(nameless, b"..", NONE, 3), None);
     tree.unbind_name(nameless, b"..");
-    tree.remove_name(nameless, b".", TraceFileType::DIRECTORY, 4);
+    tree.remove_name(nameless, b".", Types::DIRECTORY, 4);
     tree.rename((directory, b".."), (root, b"."), 4);
     let names: Vec<_> = tree.current_names().map(|binding| (binding.parent, binding.name.to_vec())).collect();
     assert_eq!(names, [(root, b"d".to_vec())]);
     assert_eq!(tree.nodes()[directory.0 as usize].names.len(), 1);
+}
+
+/// A tree with two objects of unknown type, those of [`DIRECTORY`] and [`FILE`].
+fn tree_of_unknown_types() -> InferredTree {
+    let mut tree = InferredTree::new(1 << 20);
+    for variable in [1, 2] {
+        tree.find_or_add_by_handle(variable, 0, 1).unwrap();
+    }
+    tree
+}
+
+fn initial_type(tree: &InferredTree, variable: u32) -> TraceFileType {
+    tree.nodes()[tree.find_by_handle(variable).unwrap().0 as usize].initial_type()
+}
+
+fn fail<T>(status: Nfsstat4) -> StatusUnion<Nfsstat4, T> {
+    StatusUnion::Fail(status, Void)
+}
+
+fn lookup(name: &'static [u8]) -> Args<'static> {
+    Args::LOOKUP(Lookup4Args { objname: Text(name) })
+}
+
+fn read() -> Args<'static> {
+    Args::READ(Read4Args { stateid: STATEID, offset: 0, count: 10 })
+}
+
+/// RFC 8881 sections 18.13.4, 18.14.4, 18.22.4, 18.24.4 and 18.25.4: without attributes, the statuses tell the type.
+#[test]
+fn statuses_prove_type_of_current_object() {
+    use TraceFileType as T;
+    let remove = || Args::REMOVE(Remove4Args { target: Text(b"n") });
+    let cases: Vec<(Args<'_>, Results<'_>, T)> = vec![
+        (lookup(b"n"), Results::LOOKUP(fail(Nfsstat4::NFS4ERR_NOENT)), T::DIRECTORY),
+        (lookup(b"n"), Results::LOOKUP(fail(Nfsstat4::NFS4ERR_NOTDIR)), T::FILE),
+        (lookup(b"n"), Results::LOOKUP(fail(Nfsstat4::NFS4ERR_SYMLINK)), T::LINK),
+        (lookup(b"n"), Results::LOOKUP(fail(Nfsstat4::NFS4ERR_ACCESS)), T::UNKNOWN),
+        (Args::LOOKUPP(Void), Results::LOOKUPP(StatusUnion::Ok(Void)), T::DIRECTORY),
+        (Args::LOOKUPP(Void), Results::LOOKUPP(fail(Nfsstat4::NFS4ERR_NOENT)), T::DIRECTORY),
+        (remove(), Results::REMOVE(fail(Nfsstat4::NFS4ERR_NOENT)), T::DIRECTORY),
+        (read(), Results::READ(fail(Nfsstat4::NFS4ERR_ISDIR)), T::DIRECTORY),
+        (read(), Results::READ(fail(Nfsstat4::NFS4ERR_WRONG_TYPE)), T::FIFO),
+        (Args::READLINK(Void), Results::READLINK(fail(Nfsstat4::NFS4ERR_WRONG_TYPE)), T::FILE),
+    ];
+    for (operation, result, expected) in cases {
+        let mut tree = tree_of_unknown_types();
+        infer_compound(&mut tree, DIRECTORY, operation.clone(), result.clone());
+        assert_eq!(initial_type(&tree, 1), expected, "{operation:?} {result:?}");
+    }
+}
+
+/// What fails may have another reason; what succeeds, and an attribute, cannot.
+#[test]
+fn stronger_type_evidence_wins() {
+    let not_there = || Results::LOOKUP(fail(Nfsstat4::NFS4ERR_NOENT));
+    let done = || Results::LOOKUPP(StatusUnion::Ok(Void));
+    let mut tree = tree_of_unknown_types();
+    infer_compound(&mut tree, FILE, lookup(b"n"), not_there());
+    assert_eq!(initial_type(&tree, 2), TraceFileType::DIRECTORY);
+    getattr_of_nfsv3(&mut tree, [500, 100]);
+    assert_eq!(initial_type(&tree, 2), TraceFileType::FILE);
+    infer_compound(&mut tree, FILE, Args::LOOKUPP(Void), done());
+    assert_eq!(initial_type(&tree, 2), TraceFileType::FILE);
+
+    let is_link = || Results::READ(fail(Nfsstat4::NFS4ERR_SYMLINK));
+    let mut tree = tree_of_unknown_types();
+    infer_compound(&mut tree, FILE, read(), is_link());
+    infer_compound(&mut tree, FILE, Args::LOOKUPP(Void), done());
+    infer_compound(&mut tree, FILE, read(), is_link());
+    assert_eq!(initial_type(&tree, 2), TraceFileType::DIRECTORY);
+}
+
+/// RFC 8881 section 18.16.4: the object of the name is a directory or a symbolic link.
+#[test]
+fn failed_open_proves_type_of_name() {
+    for (status, expected) in
+        [(Nfsstat4::NFS4ERR_ISDIR, TraceFileType::DIRECTORY), (Nfsstat4::NFS4ERR_SYMLINK, TraceFileType::LINK)]
+    {
+        let mut tree = tree_of_unknown_types();
+        let open = Args::OPEN(Open4Args {
+            seqid: 0,
+            share_access: ShareAccess::OPEN4_SHARE_ACCESS_READ,
+            share_deny: ShareDeny::OPEN4_SHARE_DENY_NONE,
+            owner: OpenOwner4 { clientid: 1, owner: Opaque(b"owner") },
+            openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+            claim: OpenClaim4::Null(Text(b"n")),
+        });
+        infer_compound(&mut tree, DIRECTORY, open, Results::OPEN(fail(status)));
+        let directory = tree.find_by_handle(1).unwrap();
+        let named = tree.bound_object(directory, b"n").unwrap();
+        assert_eq!(tree.nodes()[named.0 as usize].initial_type(), expected);
+        assert_eq!(initial_type(&tree, 1), TraceFileType::DIRECTORY);
+    }
+}
+
+/// RFC 1813 sections 3.3.3 and 3.3.6, and post_op_attr of a failure.
+#[test]
+fn nfsv3_failures_prove_types() {
+    let infer_failure = |args: Args3<'_>, result: Results3<'_>, number| {
+        let mut tree = tree_of_unknown_types();
+        let mut bodies = [Encoder::new(), Encoder::new()];
+        args.encode(&mut bodies[0]);
+        result.encode(&mut bodies[1]);
+        infer(&mut tree, (3, number), bodies);
+        initial_type(&tree, 1)
+    };
+    let lookup = || Args3::LOOKUP(Lookup3Args { what: Diropargs3 { dir: Opaque(DIRECTORY), name: Text(b"n") } });
+    let lookup_failure =
+        |status| Results3::LOOKUP(StatusUnion::Fail(status, DirAttributes3Resfail { dir_attributes: None }));
+    assert_eq!(infer_failure(lookup(), lookup_failure(Nfsstat3::NFS3ERR_NOENT), 3), TraceFileType::DIRECTORY);
+    assert_eq!(infer_failure(lookup(), lookup_failure(Nfsstat3::NFS3ERR_NOTDIR), 3), TraceFileType::FILE);
+    let read = || Args3::READ(Read3Args { file: Opaque(DIRECTORY), offset: 0, count: 10 });
+    let read_failure = |status| Results3::READ(StatusUnion::Fail(status, Read3Resfail { file_attributes: None }));
+    assert_eq!(infer_failure(read(), read_failure(Nfsstat3::NFS3ERR_ISDIR), 6), TraceFileType::DIRECTORY);
+    assert_eq!(infer_failure(read(), read_failure(Nfsstat3::NFS3ERR_INVAL), 6), TraceFileType::FIFO);
+}
+
+/// What only calls in flight made uncertain is told from the rest.
+#[test]
+fn effects_in_flight_are_told_apart() {
+    let (mut tree, file) = tree_with_file(InferredTree::with_current_state());
+    let directory = tree.find_by_handle(1).unwrap();
+    let mark = |tree: &mut InferredTree, is_in_flight| {
+        tree.set_in_flight(is_in_flight);
+        tree.mark_name_uncertain(1, (0, 2), name_hash(b"f"), true);
+        tree.set_in_flight(false);
+        (tree.is_name_uncertain(directory, b"f"), tree.is_name_in_flight(directory, b"f"), tree.is_in_flight(file))
+    };
+    assert_eq!(mark(&mut tree, true), (true, true, true));
+    assert_eq!(mark(&mut tree, false), (true, false, false));
+    assert_eq!(mark(&mut tree, true), (true, false, false));
 }

@@ -83,13 +83,40 @@ impl InferredTree {
             current.has_unknown_changes = true;
             return;
         }
-        current.uncertain_names.entry(directory).or_default().insert(name);
+        let is_first = current.uncertain_names.entry(directory).or_default().insert(name);
+        let names_in_flight = current.names_in_flight.entry(directory).or_default();
+        match current.is_in_flight {
+            true if is_first => drop(names_in_flight.insert(name)),
+            true => {}
+            false => drop(names_in_flight.remove(&name)),
+        }
         let bindings = current.names.get(&directory);
         let matching = bindings.into_iter().flatten().filter(|(bound_name, _)| name_hash(bound_name) == name);
         let bound = matching.filter_map(|(_, binding)| binding.object()).next();
         if let Some(id) = bound.filter(|_| may_change_object) {
-            current.files.entry(id).or_default().is_uncertain = true;
+            self.mark_object_uncertain(id);
         }
+    }
+
+    /// Records whether the effects that are marked as uncertain from now on are those of a call in flight when the
+    /// capture ends.
+    pub fn set_in_flight(&mut self, is_in_flight: bool) {
+        if let Some(current) = &mut self.current {
+            current.is_in_flight = is_in_flight;
+        }
+    }
+
+    /// Returns `true` if only calls in flight when the capture ends may have created or removed a name.
+    pub fn is_name_in_flight(&self, directory: InferredObjectId, name: &[u8]) -> bool {
+        let current = self.current.as_ref();
+        let names = current.and_then(|current| current.names_in_flight.get(&directory));
+        names.is_some_and(|names| names.contains(&name_hash(name)))
+    }
+
+    /// Returns `true` if only calls in flight when the capture ends make an object uncertain.
+    pub fn is_in_flight(&self, id: InferredObjectId) -> bool {
+        let file = self.current.as_ref().and_then(|current| current.files.get(&id));
+        file.is_some_and(|file| file.is_uncertain && file.is_in_flight)
     }
 
     /// Records that a step may have changed names in an unknown directory.
@@ -150,7 +177,9 @@ impl InferredTree {
     }
 
     pub(super) fn mark_object_uncertain(&mut self, id: InferredObjectId) {
+        let is_in_flight = self.current.as_ref().is_some_and(|current| current.is_in_flight);
         if let Some(file) = self.current_file(id) {
+            file.is_in_flight = is_in_flight && (!file.is_uncertain || file.is_in_flight);
             file.is_uncertain = true;
         }
     }
@@ -199,12 +228,15 @@ impl InferredTree {
         let mut existing: FxHashSet<InferredObjectId> =
             names.flat_map(FxHashMap::values).filter_map(|binding| binding.object()).collect();
         existing.extend(self.nameless_objects(is_nameless));
-        let files = self.current.iter().flat_map(|current| &current.files);
-        let bytes = |file: &LatestInferredFileState| {
-            let known_bytes: u64 = file.known_extents().map(|extent| extent.range.1 - extent.range.0).sum();
-            known_bytes + file.untracked_bytes
-        };
-        files.filter(|(id, _)| existing.contains(id)).map(|(_, file)| bytes(file)).sum()
+        existing.into_iter().map(|id| self.known_bytes(id)).sum()
+    }
+
+    /// Returns the number of bytes of known content of an object, and of its written bytes that exceeded the memory
+    /// limit.
+    pub fn known_bytes(&self, id: InferredObjectId) -> u64 {
+        let Some(file) = self.current.as_ref().and_then(|current| current.files.get(&id)) else { return 0 };
+        let known_bytes: u64 = file.known_extents().map(|extent| extent.range.1 - extent.range.0).sum();
+        known_bytes + file.untracked_bytes
     }
 
     /// Returns the objects without a name that have a filehandle for which `is_nameless` returns `true`: they were
@@ -247,6 +279,9 @@ impl InferredTree {
         let Some(current) = &mut self.current else { return };
         if let Some(uncertain) = current.uncertain_names.get_mut(&parent) {
             uncertain.remove(&name_hash(name));
+        }
+        if let Some(in_flight) = current.names_in_flight.get_mut(&parent) {
+            in_flight.remove(&name_hash(name));
         }
         if !has_space {
             current.dropped_names += 1;

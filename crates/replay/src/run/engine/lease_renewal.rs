@@ -155,12 +155,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             }
         }
         let operation = if renewal.slot.is_some() { Operation::SEQUENCE } else { Operation::RENEW };
-        if !status
-            .is_some_and(|status| matches!(remedy(Some(operation), status), Remedy::NewClient | Remedy::NewSession))
-        {
+        // SEQUENCE has the same statuses in all minor versions.
+        let minor = u32::from(renewal.slot.is_some());
+        if !status.is_some_and(|status| {
+            matches!(remedy(minor, Some(operation), status), Remedy::NewClient | Remedy::NewSession)
+        }) {
             if let Some(status) = status {
-                // SEQUENCE has the same statuses in all minor versions.
-                let minor = u32::from(renewal.slot.is_some());
                 self.report.protocol.add_own_status(&format!("{operation} for the lease"), (minor, failed), status);
             }
             return;

@@ -539,7 +539,8 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.call_builder.count_recovery_sequences(&mut reclaim, call, &reply);
         let status = reply.status();
         let is_first = call.has_sequence() && reclaim.session.is_some() && reply.statuses.len() == 1;
-        let remedy = remedy(Some(if is_first { Operation::SEQUENCE } else { call.operation() }), status);
+        let operation = if is_first { Operation::SEQUENCE } else { call.operation() };
+        let remedy = remedy(self.minor_version(reclaim.client), Some(operation), status);
         let opens = &self.call_builder.client_state.opens;
         let is_other_file = match (call, &reply.file) {
             (RecoveryCall::Open(open), Some(file)) => opens.get(&open).is_some_and(|open| open.file != *file),
@@ -621,8 +622,12 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
 
     /// Adds the status of a failed call of a recovery, if a side has failed or broken the protocol.
     fn add_own_status(&mut self, client: Clientid4, call: RecoveryCall, (operation, status): (Operation, Nfsstat4)) {
-        let minor = self.call_builder.client_state.clients.get(&client).map_or(0, |client| client.minor_version);
+        let minor = self.minor_version(client);
         self.report.protocol.add_own_status(call.name(), (minor, operation), status);
+    }
+
+    fn minor_version(&self, client: Clientid4) -> u32 {
+        self.call_builder.client_state.clients.get(&client).map_or(0, |client| client.minor_version)
     }
 
     /// Drops the state of a call that could not be reclaimed. Returns the reason if the recovery cannot continue.

@@ -431,11 +431,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_false_error = matches!(fault, Some(SEQ_MISORDERED))
             && entry.resend.count == 0
             && entry.call.counts.slot.is_some_and(|slot| self.call_builder.values.is_slot_certain(slot));
-        if let Some((fault, false)) = error.filter(|_| !has_recorded_fault) {
-            self.report.protocol.count_violation(format!(
-                "{fault} to {}, which cannot have it (RFC 7530 section 13.4, RFC 8881 section 15.4)",
-                entry.description.title()
-            ));
+        if let Some((fault, Some(section))) = error.filter(|_| !has_recorded_fault) {
+            let title = entry.description.title();
+            self.report.protocol.count_violation(format!("{fault} to {title}, which cannot have it ({section})"));
         } else if is_false_error && !has_recorded_fault {
             self.report.protocol.count_violation(format!(
                 "{SEQ_MISORDERED}, though the call was the next on its slot (RFC 8881 section 2.10.6.1)"

@@ -60,6 +60,8 @@ pub(super) struct LiveReplyVerificationState<'r> {
     trace_paths: Option<TracePaths>,
     /// Calls that are missing from the capture, searched for the first mismatch.
     pub(super) missing_calls: Option<MissingCalls>,
+    /// Number of replayed calls that were in flight when the capture ended.
+    pub(super) calls_in_flight: u64,
     pub(super) locks: LiveLockStateidChangeDetector,
     /// Differences of files from the capture caused by earlier steps, by the variable of the file.
     pub(super) divergent_files: FxHashMap<u32, FileDivergence>,
@@ -91,6 +93,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             expected_tree: Some(ExpectedFinalTree::new()),
             trace_paths: None,
             missing_calls: None,
+            calls_in_flight: 0,
             locks: LiveLockStateidChangeDetector::default(),
             divergent_files: FxHashMap::default(),
             unmodified_directories: seeded.parents_of_refused.clone(),
@@ -277,12 +280,15 @@ impl<'r> LiveReplyVerificationState<'r> {
         {
             self.clear_written_divergence(step, &entry.description);
         }
+        let is_in_flight = state == StepOutcome::Substituted(PlanReason::ReplyLost.code())
+            && self.missing_calls(contents).is_in_flight_at_end(step);
+        self.calls_in_flight += u64::from(is_in_flight);
         if let Some(tree) = &mut self.expected_tree {
             // The last status is that of the operation that failed, unless all succeeded.
             let failed_count = usize::from(!findings.outcome.is_success());
             let executed_count = findings.outcome.statuses.len().saturating_sub(failed_count);
             let circumstances = (entry.captured.overlaps_change, entry.resend.count > 0, executed_count);
-            tree.apply_step(step, &entry.description, (&state, fidelity), circumstances, contents);
+            tree.apply_step(step, &entry.description, (&state, fidelity), circumstances, is_in_flight, contents);
         }
         if let StepOutcome::Mismatched(differences) = &state
             && !self.options.strict

@@ -1,0 +1,293 @@
+//! What the status of an operation proves about the types of its objects. RFC 1813 section 3.3, RFC 7530 section 16, RFC
+//! 8881 section 18, RFC 7862 section 15.
+//!
+//! A row per procedure and operation has the objects that it works on; [`Objects::proof`] tells for all of them which
+//! types the objects can have with a status. Numbers of statuses are those of NFSv4: a status of NFSv3 has the number of
+//! the status of NFSv4 with its meaning.
+
+use nfsrdma_dissectors::nfs::v3::KnownProcedure;
+use nfsrdma_dissectors::nfs::v4::{KnownOperation, Nfsstat4};
+
+/// A set of types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Types(u8);
+
+impl Types {
+    /// All types: nothing is known.
+    pub const ANY: Self = Self(0b1111);
+    /// Regular files.
+    pub const FILE: Self = Self(0b0001);
+    /// Directories, those of named attributes included.
+    pub const DIRECTORY: Self = Self(0b0010);
+    /// Symbolic links.
+    pub const LINK: Self = Self(0b0100);
+    /// Devices, sockets and FIFOs.
+    pub const SPECIAL: Self = Self(0b1000);
+
+    /// Returns the types of an object for which ACCESS asked for these rights, and has these results: in NFSv4 the
+    /// supported rights, in NFSv3 those that are granted. A client asks for the rights of the type that it knows, and
+    /// those of another type have no meaning. RFC 1813 section 3.3.4, RFC 8881 section 18.1.3.
+    pub const fn of_access(asked: u32, results: u32) -> Self {
+        const LOOKUP: u32 = 0x02;
+        const EXECUTE: u32 = 0x20;
+        let of_asked = asked & (LOOKUP | EXECUTE);
+        match if of_asked == LOOKUP | EXECUTE { results & of_asked } else { of_asked } {
+            LOOKUP => Self::DIRECTORY,
+            EXECUTE => Self::DIRECTORY.others(),
+            _ => Self::ANY,
+        }
+    }
+
+    /// Returns all other types.
+    pub const fn others(self) -> Self {
+        Self(Self::ANY.0 & !self.0)
+    }
+
+    /// Returns the types that are in both sets; `None` if there are none.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Option<Self> {
+        match self.0 & other.0 {
+            0 => None,
+            common => Some(Self(common)),
+        }
+    }
+
+    /// Returns `true` if a type of `other` is in this set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        Self::ANY
+    }
+}
+
+/// Types that objects can have. The current object is that of the filehandle (in NFSv3 the one that is changed by LINK
+/// and the target of RENAME), the saved one that of the other filehandle, and the named one that of the name in the
+/// current one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// Types of the current object.
+    pub current: Types,
+    /// Types of the saved object.
+    pub saved: Types,
+    /// Types of the named object; other than [`Types::ANY`] only if it exists.
+    pub named: Types,
+}
+
+/// The objects that an operation works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objects {
+    /// None, or one of any type.
+    Any,
+    /// A directory, and perhaps a name in it.
+    Directory,
+    /// A directory, and a name in it that is removed: in NFSv4 that of an object of any type.
+    Removal,
+    /// A directory, and a name in it that is removed: that of an object other than a directory.
+    FileRemoval,
+    /// A directory, and a name in it that is removed: that of a directory.
+    DirectoryRemoval,
+    /// A directory, and the name of a file in it, or the file.
+    Open,
+    /// Two directories, and a name in each.
+    TwoDirectories,
+    /// A directory, a new name in it, and the object to get it.
+    NewName,
+    /// A regular file.
+    File,
+    /// A regular file, before NFSv4.1: NFS3ERR_INVAL and NFS4ERR_INVAL are about an object of another type.
+    FileOfRead,
+    /// Two regular files.
+    TwoFiles,
+    /// A symbolic link.
+    Link,
+}
+
+impl Objects {
+    /// Returns the objects of a procedure of NFSv3.
+    pub const fn of_v3(procedure: KnownProcedure) -> Self {
+        use KnownProcedure as P;
+        match procedure {
+            P::NULL | P::GETATTR | P::SETATTR | P::ACCESS | P::FSSTAT | P::FSINFO | P::PATHCONF => Self::Any,
+            P::LOOKUP | P::CREATE | P::MKDIR | P::SYMLINK | P::MKNOD | P::READDIR | P::READDIRPLUS => Self::Directory,
+            P::READLINK => Self::Link,
+            P::READ => Self::FileOfRead,
+            P::WRITE | P::COMMIT => Self::File,
+            P::REMOVE => Self::FileRemoval,
+            P::RMDIR => Self::DirectoryRemoval,
+            P::RENAME => Self::TwoDirectories,
+            P::LINK => Self::NewName,
+        }
+    }
+
+    /// Returns the objects of an operation of NFSv4. OPEN has a directory as its current object if `has_name`.
+    pub const fn of_v4(minor: u32, operation: KnownOperation, has_name: bool) -> Self {
+        use KnownOperation as O;
+        match operation {
+            O::OPEN if has_name => Self::Open,
+            O::READ if minor == 0 => Self::FileOfRead,
+            O::CREATE | O::LOOKUP | O::LOOKUPP | O::READDIR | O::SECINFO | O::GET_DIR_DELEGATION => Self::Directory,
+            O::REMOVE => Self::Removal,
+            O::RENAME => Self::TwoDirectories,
+            O::LINK => Self::NewName,
+            O::READLINK => Self::Link,
+            O::OPEN | O::OPEN_CONFIRM | O::OPEN_DOWNGRADE | O::CLOSE => Self::File,
+            O::COMMIT | O::READ | O::WRITE | O::LOCK | O::LOCKT | O::LOCKU => Self::File,
+            O::LAYOUTCOMMIT | O::LAYOUTGET | O::LAYOUTERROR | O::LAYOUTSTATS => Self::File,
+            O::ALLOCATE | O::DEALLOCATE | O::IO_ADVISE | O::READ_PLUS | O::SEEK | O::WRITE_SAME => Self::File,
+            O::COPY_NOTIFY | O::OFFLOAD_CANCEL | O::OFFLOAD_STATUS => Self::File,
+            O::COPY | O::CLONE => Self::TwoFiles,
+            // LAYOUTRETURN can be for a file system, a delegation for a directory, and SECINFO_NO_NAME for any object.
+            O::LAYOUTRETURN | O::DELEGPURGE | O::DELEGRETURN | O::WANT_DELEGATION | O::SECINFO_NO_NAME => Self::Any,
+            O::ACCESS | O::GETATTR | O::SETATTR | O::VERIFY | O::NVERIFY | O::OPENATTR => Self::Any,
+            O::GETXATTR | O::SETXATTR | O::LISTXATTRS | O::REMOVEXATTR => Self::Any,
+            O::GETFH | O::PUTFH | O::PUTPUBFH | O::PUTROOTFH | O::RESTOREFH | O::SAVEFH => Self::Any,
+            O::SETCLIENTID | O::SETCLIENTID_CONFIRM | O::RENEW | O::RELEASE_LOCKOWNER => Self::Any,
+            O::BACKCHANNEL_CTL | O::BIND_CONN_TO_SESSION | O::EXCHANGE_ID | O::CREATE_SESSION => Self::Any,
+            O::DESTROY_SESSION | O::DESTROY_CLIENTID | O::SEQUENCE | O::SET_SSV | O::RECLAIM_COMPLETE => Self::Any,
+            O::FREE_STATEID | O::TEST_STATEID | O::GETDEVICEINFO | O::GETDEVICELIST | O::ILLEGAL => Self::Any,
+        }
+    }
+
+    /// Returns the types that the objects can have if the operation has this status. A status that another check can
+    /// give, such as those of names and of access, proves nothing.
+    pub const fn proof(self, status: Nfsstat4) -> Proof {
+        use Nfsstat4 as S;
+        const ANY: Types = Types::ANY;
+        const DIRECTORY: Types = Types::DIRECTORY;
+        const NO_FILE: Types = Types(Types::LINK.0 | Types::SPECIAL.0);
+        const NO_DIRECTORY: Types = DIRECTORY.others();
+        const fn of(current: Types, saved: Types, named: Types) -> Proof {
+            Proof { current, saved, named }
+        }
+        match (self, status) {
+            (Self::Any, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, ANY),
+            (Self::Any, _) => of(ANY, ANY, ANY),
+            // What is in a directory: a name, an entry, none, or a cookie.
+            (Self::Directory, S::NFS4_OK | S::NFS4ERR_NOENT | S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, ANY),
+            (Self::Directory, S::NFS4ERR_TOOSMALL | S::NFS4ERR_BAD_COOKIE) => of(DIRECTORY, ANY, ANY),
+            (Self::Directory, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
+            (Self::Removal, S::NFS4_OK | S::NFS4ERR_NOENT | S::NFS4ERR_FILE_OPEN) => of(DIRECTORY, ANY, ANY),
+            (Self::FileRemoval, S::NFS4_OK) => of(DIRECTORY, ANY, NO_DIRECTORY),
+            (Self::FileRemoval | Self::DirectoryRemoval, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
+            (Self::Removal | Self::FileRemoval, S::NFS4ERR_NOTEMPTY | S::NFS4ERR_ISDIR) => {
+                of(DIRECTORY, ANY, DIRECTORY)
+            }
+            (Self::DirectoryRemoval, S::NFS4_OK | S::NFS4ERR_NOTEMPTY) => of(DIRECTORY, ANY, DIRECTORY),
+            // It may be about either.
+            (Self::DirectoryRemoval, S::NFS4ERR_NOTDIR) => of(ANY, ANY, NO_DIRECTORY),
+            (Self::Open, S::NFS4_OK | S::NFS4ERR_SHARE_DENIED) => of(DIRECTORY, ANY, Types::FILE),
+            (Self::Open, S::NFS4ERR_NOENT | S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, ANY),
+            (Self::Open, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
+            (Self::Open, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, Types::LINK),
+            (Self::Open, S::NFS4ERR_WRONG_TYPE) => of(DIRECTORY, ANY, Types::SPECIAL),
+            (Self::TwoDirectories, S::NFS4_OK | S::NFS4ERR_NOENT) => of(DIRECTORY, DIRECTORY, ANY),
+            (Self::TwoDirectories, S::NFS4ERR_EXIST | S::NFS4ERR_NOTEMPTY) => of(DIRECTORY, DIRECTORY, ANY),
+            // It may be about either directory, or about the objects of the names.
+            (Self::TwoDirectories, _) => of(ANY, ANY, ANY),
+            (Self::NewName, S::NFS4_OK) => of(DIRECTORY, NO_DIRECTORY, ANY),
+            (Self::NewName, S::NFS4ERR_EXIST | S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
+            (Self::NewName, S::NFS4ERR_ISDIR) => of(DIRECTORY, DIRECTORY, ANY),
+            (Self::Directory | Self::Removal | Self::FileRemoval | Self::Open | Self::NewName, S::NFS4ERR_NOTDIR) => {
+                of(NO_DIRECTORY, ANY, ANY)
+            }
+            (
+                Self::Directory | Self::Removal | Self::FileRemoval | Self::DirectoryRemoval | Self::NewName,
+                S::NFS4ERR_SYMLINK,
+            ) => of(Types::LINK, ANY, ANY),
+            (
+                Self::Directory
+                | Self::Removal
+                | Self::FileRemoval
+                | Self::DirectoryRemoval
+                | Self::Open
+                | Self::NewName,
+                _,
+            ) => of(ANY, ANY, ANY),
+            // What is in a file: bytes, holes, locks and opens.
+            (Self::File | Self::FileOfRead, S::NFS4_OK | S::NFS4ERR_DENIED | S::NFS4ERR_NXIO | S::NFS4ERR_OPENMODE) => {
+                of(Types::FILE, ANY, ANY)
+            }
+            (Self::File | Self::FileOfRead | Self::Link, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, ANY),
+            (Self::File | Self::FileOfRead, S::NFS4ERR_SYMLINK) => of(Types::LINK, ANY, ANY),
+            // A link and a directory have statuses of their own.
+            (Self::File | Self::FileOfRead, S::NFS4ERR_WRONG_TYPE) => of(Types::SPECIAL, ANY, ANY),
+            (Self::FileOfRead, S::NFS4ERR_INVAL) => of(NO_FILE, ANY, ANY),
+            (Self::File | Self::FileOfRead, _) => of(ANY, ANY, ANY),
+            (Self::TwoFiles, S::NFS4_OK) => of(Types::FILE, Types::FILE, ANY),
+            (Self::TwoFiles, _) => of(ANY, ANY, ANY),
+            (Self::Link, S::NFS4_OK) => of(Types::LINK, ANY, ANY),
+            // READLINK has no arguments that could be wrong.
+            (Self::Link, S::NFS4ERR_INVAL | S::NFS4ERR_WRONG_TYPE) => of(Types::LINK.others(), ANY, ANY),
+            (Self::Link, _) => of(ANY, ANY, ANY),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::nfs::v3::Procedure;
+    use nfsrdma_dissectors::nfs::v4::Operation;
+
+    use super::*;
+
+    fn current(operation: KnownOperation, status: Nfsstat4) -> Types {
+        Objects::of_v4(1, operation, true).proof(status).current
+    }
+
+    /// RFC 8881 sections 18.13.4, 18.14.4, 18.22.4 and 18.24.4.
+    #[test]
+    fn statuses_prove_types_of_current_object() {
+        use KnownOperation as O;
+        use Nfsstat4 as S;
+        for (operation, status, types) in [
+            (O::LOOKUPP, S::NFS4_OK, Types::DIRECTORY),
+            (O::LOOKUP, S::NFS4ERR_NOENT, Types::DIRECTORY),
+            (O::LOOKUP, S::NFS4ERR_NOTDIR, Types::DIRECTORY.others()),
+            (O::LOOKUP, S::NFS4ERR_SYMLINK, Types::LINK),
+            (O::LOOKUP, S::NFS4ERR_ACCESS, Types::ANY),
+            (O::REMOVE, S::NFS4ERR_NOENT, Types::DIRECTORY),
+            (O::READ, S::NFS4ERR_ISDIR, Types::DIRECTORY),
+            (O::READ, S::NFS4_OK, Types::FILE),
+            (O::READ, S::NFS4ERR_WRONG_TYPE, Types::SPECIAL),
+            (O::READLINK, S::NFS4_OK, Types::LINK),
+            (O::READLINK, S::NFS4ERR_INVAL, Types::LINK.others()),
+            (O::LOCK, S::NFS4ERR_DENIED, Types::FILE),
+            (O::OPEN, S::NFS4_OK, Types::DIRECTORY),
+            (O::GETATTR, S::NFS4_OK, Types::ANY),
+            (O::SETATTR, S::NFS4ERR_ISDIR, Types::DIRECTORY),
+        ] {
+            assert_eq!(current(operation, status), types, "{operation:?} {status}");
+        }
+        let named = |status| Objects::of_v4(1, O::OPEN, true).proof(status).named;
+        assert_eq!([named(S::NFS4ERR_SYMLINK), named(S::NFS4ERR_ISDIR)], [Types::LINK, Types::DIRECTORY]);
+        let read = [0, 1].map(|minor| Objects::of_v4(minor, O::READ, true).proof(S::NFS4ERR_INVAL).current);
+        assert_eq!((read[0].has(Types::FILE), read[1]), (false, Types::ANY));
+        assert_eq!(Objects::of_v4(1, O::LINK, true).proof(S::NFS4_OK).saved, Types::DIRECTORY.others());
+    }
+
+    #[test]
+    fn access_rights_belong_to_types() {
+        assert_eq!(Types::of_access(0x1f, 0), Types::DIRECTORY);
+        assert_eq!(Types::of_access(0x2d, 0x2d), Types::DIRECTORY.others());
+        assert_eq!(Types::of_access(0x3f, 0x1f), Types::DIRECTORY);
+        assert_eq!(Types::of_access(0x3f, 0x3f), Types::ANY);
+        assert_eq!(Types::of_access(0x3f, 0), Types::ANY);
+        assert_eq!(Types::of_access(0x01, 0x01), Types::ANY);
+    }
+
+    /// What succeeds proves as much as any failure, and no status proves two types for one object.
+    #[test]
+    fn success_proves_type_of_each_needed_object() {
+        let v3 = Procedure::ALL.iter().filter_map(|procedure| procedure.known()).map(Objects::of_v3);
+        let v4 = Operation::ALL.iter().filter_map(|operation| operation.known());
+        for objects in v3.chain(v4.map(|operation| Objects::of_v4(1, operation, true))) {
+            let success = objects.proof(Nfsstat4::NFS4_OK);
+            assert_eq!(success.current == Types::ANY, objects == Objects::Any, "{objects:?}");
+            assert_eq!(objects.proof(Nfsstat4::NFS4ERR_STALE), Proof::default(), "{objects:?}");
+        }
+    }
+}
