@@ -5,7 +5,7 @@ use crate::nfs::nlm::v3::NlmStats;
 use crate::nfs::nlm::v4::Nlm4Stats;
 use crate::nfs::nsm::SmRes;
 use crate::nfs::v3::{Ftype3, Nfsstat3, StableHow};
-use crate::nfs::v4::{CbOperation, NfsFtype4, Nfsstat4, OpenClaimType4, Operation};
+use crate::nfs::v4::{CbOperationNumber, NfsFtype4, Nfsstat4, OpenClaimType4, OperationNumber};
 use crate::rpc::{AcceptStat, ReplyStat};
 
 macro_rules! enumerator_names {
@@ -23,9 +23,9 @@ enumerator_names! {
     Nfsstat3: NFS3ERR_NOTSUPP, NFS3ERR_JUKEBOX;
     NfsFtype4: NF4DIR;
     OpenClaimType4: CLAIM_PREVIOUS;
-    Operation: ACCESS, COPY, DESTROY_CLIENTID, GETATTR, LOOKUP, OFFLOAD_CANCEL, OFFLOAD_STATUS, READ, READDIR,
+    OperationNumber: ACCESS, COPY, DESTROY_CLIENTID, GETATTR, LOOKUP, OFFLOAD_CANCEL, OFFLOAD_STATUS, READ, READDIR,
         READ_PLUS, SEQUENCE, SETATTR;
-    CbOperation: CB_ILLEGAL;
+    CbOperationNumber: CB_ILLEGAL;
     Nfsstat4: NFS4ERR_DELAY, NFS4ERR_GRACE, NFS4ERR_NOTSUPP, NFS4ERR_MINOR_VERS_MISMATCH, NFS4ERR_ATTRNOTSUPP,
         NFS4ERR_OP_ILLEGAL, NFS4ERR_CONN_NOT_BOUND_TO_SESSION, NFS4ERR_UNKNOWN_LAYOUTTYPE, NFS4ERR_SEQ_MISORDERED,
         NFS4ERR_CLIENTID_BUSY, NFS4ERR_UNION_NOTSUPP;

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use nfsrdma_analysis::names::OperationPaths;
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::v4::OperationNumber;
 use nfsrdma_dissectors::nfs::{Procedure, mount, nlm, rquota};
 use nfsrdma_dissectors::rpc::gss::{GssControlMessageKind, GssPayload};
 use nfsrdma_flow::transaction::RpcMessageKind;
@@ -80,7 +80,7 @@ impl InfoColumnFormatter {
                 }
                 if let Some(write_details) = details(summary) {
                     // A path is several LOOKUPs; of any other operation, only the first is shown.
-                    let is_repeated = summary.main_operation == Some(MainOperation::Operation(Operation::LOOKUP));
+                    let is_repeated = summary.main_operation == Some(MainOperation::Operation(OperationNumber::LOOKUP));
                     self.call.begin(name, is_repeated);
                     self.reply.begin(name, is_repeated);
                     // Fields decoded before an error are shown.
@@ -143,27 +143,29 @@ fn details(summary: &RpcSummary) -> Option<OperationDetailFunction> {
     match (summary.main_operation, summary.described_procedure()?) {
         (Some(MainOperation::Operation(operation)), _) => nfs::v4(operation.known()?),
         (Some(MainOperation::Callback(operation)), _) => nfs::callback(operation.known()?),
-        (None, Procedure::V2(procedure)) => nfs::v2(procedure.known()?),
-        (None, Procedure::V3(procedure)) => nfs::v3(procedure.known()?),
+        (None, Procedure::V2(procedure)) => nfs::v2(procedure),
+        (None, Procedure::V3(procedure)) => nfs::v3(procedure),
         // The other tables have some of these procedures, with the same numbers.
-        (None, Procedure::Mount1(mount::v1::Procedure(number)))
-        | (None, Procedure::Mount2(mount::v2::Procedure(number)))
-        | (None, Procedure::Mount3(mount::v3::Procedure(number))) => {
-            auxiliary::mount(mount::v2::Procedure(number).known()?)
+        (None, Procedure::Mount1(procedure)) => {
+            auxiliary::mount(mount::v2::ProcedureNumber(procedure.number().0).known()?)
         }
-        (None, Procedure::Nlm1(nlm::v1::Procedure(number)))
-        | (None, Procedure::Nlm3(nlm::v3::Procedure(number)))
-        | (None, Procedure::Nlm4(nlm::v4::Procedure(number))) => auxiliary::nlm(nlm::v4::Procedure(number).known()?),
-        (None, Procedure::Nsm(procedure)) => auxiliary::nsm(procedure.known()?),
-        (None, Procedure::Nfsacl2(procedure)) => auxiliary::nfsacl2(procedure.known()?),
-        (None, Procedure::Nfsacl3(procedure)) => auxiliary::nfsacl3(procedure.known()?),
-        (None, Procedure::Rquota1(rquota::v1::Procedure(number)))
-        | (None, Procedure::Rquota2(rquota::v2::Procedure(number))) => {
-            auxiliary::rquota(rquota::v2::Procedure(number).known()?)
+        (None, Procedure::Mount2(procedure)) => auxiliary::mount(procedure),
+        (None, Procedure::Mount3(procedure)) => {
+            auxiliary::mount(mount::v2::ProcedureNumber(procedure.number().0).known()?)
         }
-        (None, Procedure::Portmap2(procedure)) => auxiliary::portmap2(procedure.known()?),
-        (None, Procedure::Rpcbind3(procedure)) => auxiliary::rpcbind3(procedure.known()?),
-        (None, Procedure::Rpcbind4(procedure)) => auxiliary::rpcbind4(procedure.known()?),
+        (None, Procedure::Nlm1(procedure)) => auxiliary::nlm(nlm::v4::ProcedureNumber(procedure.number().0).known()?),
+        (None, Procedure::Nlm3(procedure)) => auxiliary::nlm(nlm::v4::ProcedureNumber(procedure.number().0).known()?),
+        (None, Procedure::Nlm4(procedure)) => auxiliary::nlm(procedure),
+        (None, Procedure::Nsm(procedure)) => auxiliary::nsm(procedure),
+        (None, Procedure::Nfsacl2(procedure)) => auxiliary::nfsacl2(procedure),
+        (None, Procedure::Nfsacl3(procedure)) => auxiliary::nfsacl3(procedure),
+        (None, Procedure::Rquota1(procedure)) => {
+            auxiliary::rquota(rquota::v2::ProcedureNumber(procedure.number().0).known()?)
+        }
+        (None, Procedure::Rquota2(procedure)) => auxiliary::rquota(procedure),
+        (None, Procedure::Portmap2(procedure)) => auxiliary::portmap2(procedure),
+        (None, Procedure::Rpcbind3(procedure)) => auxiliary::rpcbind3(procedure),
+        (None, Procedure::Rpcbind4(procedure)) => auxiliary::rpcbind4(procedure),
         (None, Procedure::Compound | Procedure::CbCompound | Procedure::Null) => None,
     }
 }

@@ -2,7 +2,7 @@
 //! without a reply count.
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
-use nfsrdma_dissectors::nfs::v4::Operation;
+use nfsrdma_dissectors::nfs::v4::OperationNumber;
 use nfsrdma_flow::transaction::{CallDirection, RpcMessageKind, Transaction};
 use nfsrdma_flow::transaction_message_decoding::MainOperation;
 use nfsrdma_flow::{Flow, FrameContentKind, TransactionSlabKey};
@@ -120,7 +120,7 @@ impl SlotUse {
         let used = self.calls.remove(&key);
         let (created, granted) = transaction.with_messages(|messages| {
             let summary = messages.summary();
-            let is_creation = summary.main_operation == Some(MainOperation::Operation(Operation::CREATE_SESSION));
+            let is_creation = summary.main_operation == Some(MainOperation::Operation(OperationNumber::CREATE_SESSION));
             let created = is_creation.then(|| call_session_slots::created_session(messages, &summary)).flatten();
             (created, used.as_ref().and_then(|_| call_session_slots::granted_slots(messages, &summary)))
         });

@@ -5,8 +5,8 @@ use std::hash::Hasher;
 use std::num::NonZeroU32;
 
 use nfsrdma_dissectors::nfs::v4::{
-    Args, CbArgs, CbOperation, CbResults, CompoundReplyHead, DecodedOperations, Nfsstat4, Operation, OperationBody,
-    Results,
+    Args, CbArgs, CbOperationNumber, CbResults, CompoundReplyHead, DecodedOperations, Nfsstat4, Operation,
+    OperationBody, OperationNumber, Results,
 };
 use nfsrdma_dissectors::rpc::{AcceptStat, RpcReplyStatus};
 use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
@@ -21,9 +21,9 @@ use crate::sequence_operation_fields::{SequenceArguments, SequenceResult, Sessio
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CompoundOrCallbackOpcode {
     /// nfs_opnum4.
-    Fore(Operation),
+    Fore(OperationNumber),
     /// nfs_cb_opnum4.
-    Back(CbOperation),
+    Back(CbOperationNumber),
 }
 
 impl CompoundOrCallbackOpcode {
@@ -36,7 +36,7 @@ impl CompoundOrCallbackOpcode {
 
     /// Returns `true` for the result of an operation that does not exist.
     pub(crate) fn is_illegal(self) -> bool {
-        matches!(self, Self::Fore(Operation::ILLEGAL) | Self::Back(CbOperation::CB_ILLEGAL))
+        matches!(self, Self::Fore(OperationNumber::ILLEGAL) | Self::Back(CbOperationNumber::CB_ILLEGAL))
     }
 }
 
@@ -64,10 +64,10 @@ impl OperationSet {
         set
     }
 
-    /// Adds an operation. Unknown operations with large numbers are in no set.
+    /// Adds an operation. ILLEGAL, whose number is too large, is in no set.
     #[must_use]
     const fn with(self, operation: Operation) -> Self {
-        match 1_u128.checked_shl(operation.0) {
+        match 1_u128.checked_shl(operation.number().0) {
             Some(bit) => Self(self.0 | bit),
             None => self,
         }
@@ -218,17 +218,16 @@ impl<'t> CompoundOperationIterator<'t> {
         let mut is_usual = begins_in_session == (self.minor_version > 0);
         let mut last = None;
         for (at, operation) in self.arguments.iter().enumerate() {
-            let number = operation.number();
-            self.set = self.set.with(number);
-            self.has_reserved |= !is_in_minor_version(number, self.minor_version);
+            self.set = self.set.with(operation.operation());
+            self.has_reserved |= !is_in_minor_version(operation.operation(), self.minor_version);
             is_usual &= at == 0 || !has_position(operation);
             if let Some(result) = self.results.get(at) {
                 is_usual &= last.is_none_or(|status| status == Nfsstat4::NFS4_OK);
-                is_usual &= result.number() == number;
+                is_usual &= result.operation() == operation.operation();
                 last = Some(result.status());
             }
         }
-        let results = self.results.iter().map(Results::number);
+        let results = self.results.iter().map(Results::operation);
         self.set = results.fold(self.set, OperationSet::with);
         self.is_usual = is_usual
             && last.is_some()
@@ -281,8 +280,8 @@ impl<'t> CompoundOperationIterator<'t> {
         let numbers = self.has_all_arguments.then(|| {
             let mut hasher = FxHasher::default();
             self.numbers().for_each(|number| match number {
-                CompoundOrCallbackOpcode::Fore(Operation(number)) => hasher.write_u32(number),
-                CompoundOrCallbackOpcode::Back(CbOperation(number)) => hasher.write_u32(number),
+                CompoundOrCallbackOpcode::Fore(OperationNumber(number)) => hasher.write_u32(number),
+                CompoundOrCallbackOpcode::Back(CbOperationNumber(number)) => hasher.write_u32(number),
             });
             NonZeroU32::MIN.saturating_add((hasher.finish() >> 32) as u32)
         });
@@ -355,6 +354,6 @@ pub(crate) fn is_in_minor_version(operation: Operation, minor_version: u32) -> b
         | Operation::SETCLIENTID_CONFIRM
         | Operation::RELEASE_LOCKOWNER => minor_version == 0,
         Operation::GETDEVICELIST => minor_version == 1,
-        _ => operation.first_minor_version().is_some_and(|first| first <= minor_version),
+        _ => operation.first_minor_version() <= minor_version,
     }
 }

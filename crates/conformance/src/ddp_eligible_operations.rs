@@ -22,7 +22,7 @@ impl ConformanceTransaction<'_> {
             return Some(procedure.has_eligible_items(RpcMessageKind::Call));
         }
         let mut operations = self.operations.arguments.iter();
-        let has_one = operations.any(|operation| Args::is_ddp_eligible(operation.number()));
+        let has_one = operations.any(|operation| Args::is_ddp_eligible(operation.operation()));
         (has_one || self.operations.has_all_arguments).then_some(has_one)
     }
 

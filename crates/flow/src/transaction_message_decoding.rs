@@ -514,7 +514,7 @@ impl<'a> TransactionMessages<'a> {
     }
 
     /// Returns the main operation of a COMPOUND whose Call was cut, from its Reply.
-    fn operation_of_reply(&self) -> Option<v4::Operation> {
+    fn operation_of_reply(&self) -> Option<v4::OperationNumber> {
         let (call, arguments) = self.call_header()?;
         let (status, mut results) = self.reply_header()?.ok()?;
         if !status.is_some_and(RpcReplyStatus::is_success) {

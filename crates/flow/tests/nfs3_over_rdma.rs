@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by panicking, in its helper functions too")]
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v3::{Args, Nfsstat3, Procedure, Results};
+use nfsrdma_dissectors::nfs::v3::{Args, Nfsstat3, Procedure, ProcedureNumber, Results};
 use nfsrdma_dissectors::rpc::{Program, RpcMsg};
 use nfsrdma_dissectors::rpcrdma::{RdmaProc, RpcRdma1Header, RpcRdmaEvidence, recognize};
 use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, Ddp, Encoder, Xdr};
@@ -53,7 +53,8 @@ fn a_write_call_is_read_with_its_data_in_a_read_chunk() {
     assert_eq!((message.xid, call.prog, call.vers), (header.rdma_xid, Program::NFS, 3));
     assert_eq!(call.cred.sys().unwrap().machinename.0, b"client");
 
-    let args = Args::decode(Procedure(call.proc), &mut cursor, &mut NullFieldObserver).unwrap();
+    let procedure = ProcedureNumber(call.proc).known().unwrap();
+    let args = Args::decode(procedure, &mut cursor, &mut NullFieldObserver).unwrap();
     let Args::WRITE(write) = &args else { panic!("{args:?}") };
     assert_eq!((write.count, write.data), (12_345, Ddp::Chunk { length: 12_345, bytes: None }));
     assert_eq!((cursor.remaining(), cursor.position()), (0, bytes.len()));

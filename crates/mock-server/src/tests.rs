@@ -48,11 +48,11 @@ fn call<T>(
     more: &SynchronousProcedureCall<'_>,
     read: impl FnOnce(&Results<'_>) -> T,
 ) -> Result<T, RpcCallError> {
-    let number = args.number();
+    let procedure = args.operation();
     line.call(
-        &SynchronousProcedureCall { program: Program::NFS, version: 3, number: number.0, ..*more },
+        &SynchronousProcedureCall { program: Program::NFS, version: 3, number: procedure.number().0, ..*more },
         |encoder| args.encode(encoder),
-        |cursor| Ok::<_, XdrError>(read(&Results::decode(number, cursor, &mut NullFieldObserver)?)),
+        |cursor| Ok::<_, XdrError>(read(&Results::decode(procedure, cursor, &mut NullFieldObserver)?)),
     )
 }
 
@@ -659,8 +659,8 @@ fn rfc1813_section_3_3_an_object_is_found_renamed_and_removed() {
     let mut line = line(&mut transport);
     let at = |name: &'static [u8]| Diropargs3 { dir: Opaque(&root), name: Text(name) };
     let status = |line: &mut RpcClient<'_>, args: Args<'_>| {
-        let procedure = Procedure::V3(args.number());
-        let call = SynchronousProcedureCall { number: args.number().0, ..plain(800) };
+        let procedure = Procedure::V3(args.operation());
+        let call = SynchronousProcedureCall { number: args.operation().number().0, ..plain(800) };
         let status = line.call(&call, |encoder| args.encode(encoder), |cursor| procedure.status(*cursor));
         Nfsstat3(status.unwrap().unwrap().number)
     };

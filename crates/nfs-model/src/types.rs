@@ -5,8 +5,8 @@
 //! types the objects can have with a status. Numbers of statuses are those of NFSv4: a status of NFSv3 has the number of
 //! the status of NFSv4 with its meaning.
 
-use nfsrdma_dissectors::nfs::v3::KnownProcedure;
-use nfsrdma_dissectors::nfs::v4::{KnownOperation, Nfsstat4};
+use nfsrdma_dissectors::nfs::v3::Procedure;
+use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 
 /// A set of types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,8 +108,8 @@ pub enum Objects {
 
 impl Objects {
     /// Returns the objects of a procedure of NFSv3.
-    pub const fn of_v3(procedure: KnownProcedure) -> Self {
-        use KnownProcedure as P;
+    pub const fn of_v3(procedure: Procedure) -> Self {
+        use Procedure as P;
         match procedure {
             P::NULL | P::GETATTR | P::SETATTR | P::ACCESS | P::FSSTAT | P::FSINFO | P::PATHCONF => Self::Any,
             P::LOOKUP | P::CREATE | P::MKDIR | P::SYMLINK | P::MKNOD | P::READDIR | P::READDIRPLUS => Self::Directory,
@@ -124,8 +124,8 @@ impl Objects {
     }
 
     /// Returns the objects of an operation of NFSv4. OPEN has a directory as its current object if `has_name`.
-    pub const fn of_v4(minor: u32, operation: KnownOperation, has_name: bool) -> Self {
-        use KnownOperation as O;
+    pub const fn of_v4(minor: u32, operation: Operation, has_name: bool) -> Self {
+        use Operation as O;
         match operation {
             O::OPEN if has_name => Self::Open,
             O::READ if minor == 0 => Self::FileOfRead,
@@ -234,15 +234,15 @@ mod tests {
 
     use super::*;
 
-    fn current(operation: KnownOperation, status: Nfsstat4) -> Types {
+    fn current(operation: Operation, status: Nfsstat4) -> Types {
         Objects::of_v4(1, operation, true).proof(status).current
     }
 
     /// RFC 8881 sections 18.13.4, 18.14.4, 18.22.4 and 18.24.4.
     #[test]
     fn statuses_prove_types_of_current_object() {
-        use KnownOperation as O;
         use Nfsstat4 as S;
+        use Operation as O;
         for (operation, status, types) in [
             (O::LOOKUPP, S::NFS4_OK, Types::DIRECTORY),
             (O::LOOKUP, S::NFS4ERR_NOENT, Types::DIRECTORY),
@@ -282,9 +282,9 @@ mod tests {
     /// What succeeds proves as much as any failure, and no status proves two types for one object.
     #[test]
     fn success_proves_type_of_each_needed_object() {
-        let v3 = Procedure::ALL.iter().filter_map(|procedure| procedure.known()).map(Objects::of_v3);
-        let v4 = Operation::ALL.iter().filter_map(|operation| operation.known());
-        for objects in v3.chain(v4.map(|operation| Objects::of_v4(1, operation, true))) {
+        let v3 = Procedure::ALL.iter().copied().map(Objects::of_v3);
+        let v4 = Operation::ALL.iter().map(|operation| Objects::of_v4(1, *operation, true));
+        for objects in v3.chain(v4) {
             let success = objects.proof(Nfsstat4::NFS4_OK);
             assert_eq!(success.current == Types::ANY, objects == Objects::Any, "{objects:?}");
             assert_eq!(objects.proof(Nfsstat4::NFS4ERR_STALE), Proof::default(), "{objects:?}");

@@ -1,17 +1,16 @@
 //! Procedures of NFSv3. RFC 1813 section 3.3.
 
-use nfsrdma_dissectors::nfs::v3::{KnownProcedure, Nfsstat3, Procedure};
+use nfsrdma_dissectors::nfs::v3::{Nfsstat3, Procedure};
 
 use crate::{Again, Meaning, Naming};
 
-/// Returns the meaning of a procedure; `None` if there is none with this number.
-pub const fn meaning(procedure: Procedure) -> Option<Meaning> {
-    use KnownProcedure as P;
+/// Returns the meaning of a procedure.
+pub const fn meaning(procedure: Procedure) -> Meaning {
+    use Procedure as P;
     const EXIST: Again = Again::Fails(Nfsstat3::NFS3ERR_EXIST.0);
     const NOENT: Again = Again::Fails(Nfsstat3::NFS3ERR_NOENT.0);
     // With a guard, which is the time before the first one (section 3.3.2).
     const NOT_SYNC: Again = Again::Fails(Nfsstat3::NFS3ERR_NOT_SYNC.0);
-    let Some(procedure) = procedure.known() else { return None };
     let (again, naming) = match procedure {
         P::NULL | P::GETATTR | P::LOOKUP | P::ACCESS | P::READLINK | P::READ => (Again::Reads, Naming::Kept),
         P::READDIR | P::READDIRPLUS | P::FSSTAT | P::FSINFO | P::PATHCONF => (Again::Reads, Naming::Kept),
@@ -21,7 +20,7 @@ pub const fn meaning(procedure: Procedure) -> Option<Meaning> {
         P::LINK => (EXIST, Naming::Replaces),
         P::REMOVE | P::RMDIR | P::RENAME => (NOENT, Naming::Replaces),
     };
-    Some(Meaning { again, naming })
+    Meaning { again, naming }
 }
 
 #[cfg(test)]
@@ -32,10 +31,9 @@ mod tests {
     #[test]
     fn name_changes_fail_again() {
         for procedure in Procedure::ALL {
-            let Meaning { again, naming } = meaning(*procedure).unwrap_or_else(|| panic!("{procedure}"));
+            let Meaning { again, naming } = meaning(*procedure);
             let fails = matches!(again, Again::Fails(_)) && *procedure != Procedure::SETATTR;
             assert_eq!(fails, naming != Naming::Kept, "{procedure}");
         }
-        assert_eq!(meaning(Procedure(22)), None);
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod statuses;
 
-use nfsrdma_dissectors::nfs::v4::{KnownOperation, Nfsstat4, Operation};
+use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 
 use crate::{Again, Naming};
 
@@ -36,7 +36,7 @@ pub enum Position {
 macro_rules! meanings {
     ($operation:expr; $($name:ident $again:ident $naming:ident $position:ident $support:ident;)*) => {
         match $operation {
-            $(KnownOperation::$name => Meaning {
+            $(Operation::$name => Meaning {
                 again: $again,
                 naming: Naming::$naming,
                 position: Position::$position,
@@ -46,17 +46,9 @@ macro_rules! meanings {
     };
 }
 
-/// Returns the meaning of an operation; `None` if there is none with this number.
-pub const fn meaning(operation: Operation) -> Option<Meaning> {
-    match operation.known() {
-        Some(operation) => Some(of(operation)),
-        None => None,
-    }
-}
-
-/// Returns the meaning of an operation of the table.
+/// Returns the meaning of an operation.
 #[allow(non_upper_case_globals, reason = "words of the table")]
-const fn of(operation: KnownOperation) -> Meaning {
+pub const fn meaning(operation: Operation) -> Meaning {
     const Reads: Again = Again::Reads;
     const Same: Again = Again::Same;
     const Differs: Again = Again::Differs;
@@ -153,8 +145,7 @@ mod tests {
     /// RFC 8881 section 2.10.2.1: what a client can send without a session sets up, binds or ends one.
     #[test]
     fn operations_without_session_are_of_sessions() {
-        let is_outside =
-            |operation: &&Operation| meaning(**operation).is_some_and(|m| m.position != Position::InSession);
+        let is_outside = |operation: &&Operation| meaning(**operation).position != Position::InSession;
         let names: Vec<_> = Operation::ALL.iter().filter(is_outside).map(ToString::to_string).collect();
         let expected = [
             "BIND_CONN_TO_SESSION",
@@ -170,15 +161,9 @@ mod tests {
     /// RFC 8881 section 17, table of operations: OPT. RFC 7862 section 14.2: all of NFSv4.2.
     #[test]
     fn optional_operations_are_those_of_tables() {
-        let is_optional = |operation: &&Operation| meaning(**operation).is_some_and(|m| !m.is_required);
+        let is_optional = |operation: &&Operation| !meaning(**operation).is_required;
         let optional: Vec<_> = Operation::ALL.iter().filter(is_optional).collect();
-        let of_later = optional.iter().filter(|operation| operation.first_minor_version() == Some(2)).count();
+        let of_later = optional.iter().filter(|operation| operation.first_minor_version() == 2).count();
         assert_eq!((optional.len(), of_later), (13 + 17 + 1, 17));
-    }
-
-    #[test]
-    fn unknown_number_has_no_meaning() {
-        assert_eq!(meaning(Operation(76)), None);
-        assert_eq!(meaning(Operation::REMOVE).map(|m| m.naming), Some(Naming::Replaces));
     }
 }

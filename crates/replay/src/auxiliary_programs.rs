@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::mount::DirpathArgs;
-use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, Procedure as MountProcedure};
+use nfsrdma_dissectors::nfs::mount::v3::{Args as Mount, ProcedureNumber as MountProcedureNumber};
 use nfsrdma_dissectors::nfs::nlm::v4 as nlm;
 use nfsrdma_dissectors::nfs::rpcbind::v2::{self, Mapping, Prot};
 use nfsrdma_dissectors::rpc::{self, Program, Xid};
@@ -129,7 +129,7 @@ pub fn query_port_mapper(
     let mapping = Mapping { prog: program, vers: version, prot: Prot::IPPROTO_TCP, port: 0 };
     let getport = v2::Procedure::GETPORT;
     let port = rpc_client.call(
-        &SynchronousProcedureCall::new(Program::PORTMAP, 2, getport.0, 4),
+        &SynchronousProcedureCall::new(Program::PORTMAP, 2, getport.number().0, 4),
         |encoder| v2::Args::GETPORT(mapping).encode(encoder),
         |cursor| match v2::Results::decode(getport, cursor, &mut NullFieldObserver)? {
             v2::Results::GETPORT(port) => Ok(port.port),
@@ -444,7 +444,7 @@ pub fn reroot_mount_path(message: &[u8], root: &str) -> Option<Vec<u8>> {
     let rpc_message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let call = rpc_message.call().filter(|call| (call.prog, call.vers) == (Program::MOUNT, 3))?;
     let header = message.get(..cursor.at())?;
-    let procedure = MountProcedure(call.proc);
+    let procedure = MountProcedureNumber(call.proc).known()?;
     let arguments = Mount::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()?;
     let (Mount::MNT(DirpathArgs { dirpath: Text(path) }) | Mount::UMNT(DirpathArgs { dirpath: Text(path) })) =
         arguments
@@ -471,7 +471,7 @@ pub fn replace_nlm_caller(message: &[u8], names: &mut NlmCallerNames) -> Option<
     let rpc_message = rpc::RpcMsg::decode(&mut cursor, &mut NullFieldObserver).ok()?;
     let call = rpc_message.call().filter(|call| (call.prog, call.vers) == (Program::NLM, 4))?;
     let header = message.get(..cursor.at())?;
-    let procedure = nlm::Procedure(call.proc);
+    let procedure = nlm::ProcedureNumber(call.proc).known()?;
     let mut args = nlm::Args::decode(procedure, &mut cursor, &mut NullFieldObserver).ok()?;
     let caller_name = match &mut args {
         nlm::Args::TEST(args) => &mut args.alock.caller_name,

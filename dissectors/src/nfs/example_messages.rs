@@ -91,7 +91,7 @@ macro_rules! holds {
             let mut observer = FieldOrderChecker::default();
             let decoded = $bodies::decode(procedure, &mut cursor, &mut observer).unwrap();
             assert_eq!((&decoded, cursor.remaining(), observer.depth), (expected, 0, 0));
-            assert_eq!(decoded.number(), procedure);
+            assert_eq!(decoded.operation(), procedure);
             for body in [&decoded, expected] {
                 let mut encoder = Encoder::new();
                 body.encode(&mut encoder);
@@ -117,29 +117,29 @@ pub(super) struct ProcedureTestMessages {
 /// Tests the procedure table of module `$room` against `calls` and `replies`: pairs of bytes and their decoded values.
 macro_rules! examples {
     ($room:path: $calls:expr, $replies:expr) => {
-        use $room::{Args, Procedure, Results};
+        use $room::{Args, Procedure, ProcedureNumber, Results};
 
         $crate::nfs::example_messages::holds!(arguments, Args);
         $crate::nfs::example_messages::holds!(results, Results);
 
         pub(in crate::nfs) fn examples() -> $crate::nfs::example_messages::ProcedureTestMessages {
             $crate::nfs::example_messages::ProcedureTestMessages {
-                calls: $calls.into_iter().map(|(bytes, args)| (Args::number(&args).0, bytes)).collect(),
-                replies: $replies.into_iter().map(|(bytes, results)| (Results::number(&results).0, bytes)).collect(),
+                calls: $calls.into_iter().map(|(bytes, args)| (args.operation().number().0, bytes)).collect(),
+                replies: $replies.into_iter().map(|(bytes, results)| (results.operation().number().0, bytes)).collect(),
             }
         }
 
         #[test]
         fn every_call_and_reply_has_the_expected_layout() {
-            $calls.iter().for_each(|(bytes, args)| arguments(args.number(), bytes, args));
-            $replies.iter().for_each(|(bytes, answer)| results(answer.number(), bytes, answer));
+            $calls.iter().for_each(|(bytes, args)| arguments(args.operation(), bytes, args));
+            $replies.iter().for_each(|(bytes, answer)| results(answer.operation(), bytes, answer));
         }
 
         #[test]
         fn no_procedure_is_without_an_example() {
             let examples = examples();
             for procedure in Procedure::ALL {
-                let has = |list: &[(u32, Vec<u8>)]| list.iter().any(|(number, _)| *number == procedure.0);
+                let has = |list: &[(u32, Vec<u8>)]| list.iter().any(|(number, _)| *number == procedure.number().0);
                 assert!(has(&examples.calls) && has(&examples.replies), "{procedure}");
             }
         }
@@ -152,7 +152,7 @@ macro_rules! examples {
                 use $crate::field::NullFieldObserver;
                 use $crate::nfs::example_messages::FieldOrderChecker;
                 use $crate::xdr::{Cursor, Encoder};
-                let procedure = Procedure(procedure);
+                let Some(procedure) = ProcedureNumber(procedure).known() else { return Ok(()) };
                 let words: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
                 for bytes in [&words[..], &more[..]] {
                     let start = Cursor::new(bytes).with_length(length.into());

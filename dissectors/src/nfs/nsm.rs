@@ -49,7 +49,7 @@ crate::xdr! { "statnotify";
 
 crate::operations! { "stat";
     /// The procedures. XNFS section 11.
-    Procedure, KnownProcedure, Args<'a>, Results<>:
+    Procedure, ProcedureNumber, Args<'a>, Results<>:
     0 NULL(Void) -> Void, "Do nothing. XNFS section 11";
     1 STAT(SmName<'a>) -> SmStatRes, "Ask whether a host can be watched. XNFS section 11, SM_STAT";
     2 MON(Mon<'a>) -> SmStatRes, "Watch a host. XNFS section 11, SM_MON";

@@ -38,8 +38,7 @@ macro_rules! programs {
             fn in_table(program: Program, version: u32, number: u32) -> Option<Self> {
                 match (program, version) {
                     $((Program::$program, $version) => {
-                        let procedure = $($module)::+::Procedure(number);
-                        procedure.name().map(|_| Self::$variant(procedure))
+                        $($module)::+::ProcedureNumber(number).known().map(Self::$variant)
                     })*
                     _ => None,
                 }
@@ -48,7 +47,7 @@ macro_rules! programs {
             /// Returns the name in the RFC without prefix.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Self::$variant(procedure) => procedure.name().unwrap_or("NULL"),)*
+                    $(Self::$variant(procedure) => procedure.name(),)*
                     Self::Compound => "COMPOUND",
                     Self::CbCompound => "CB_COMPOUND",
                     Self::Null => "NULL",
@@ -256,10 +255,15 @@ impl Procedure {
             Self::Nsm(nsm::Procedure::STAT | nsm::Procedure::MON) => ProcedureStatus::read::<nsm::SmRes>,
             // TEST to GRANTED, SHARE, UNSHARE and NM_LOCK (XNFS section 10, RFC 1813 section 6.2). The others have no
             // results.
-            Self::Nlm1(nlm::v1::Procedure(1..=5)) | Self::Nlm3(nlm::v3::Procedure(1..=5 | 20..=22)) => {
+            Self::Nlm1(procedure) if matches!(procedure.number().0, 1..=5) => {
                 read_status_after_cookie::<nlm::v3::NlmStats>
             }
-            Self::Nlm4(nlm::v4::Procedure(1..=5 | 20..=22)) => read_status_after_cookie::<nlm::v4::Nlm4Stats>,
+            Self::Nlm3(procedure) if matches!(procedure.number().0, 1..=5 | 20..=22) => {
+                read_status_after_cookie::<nlm::v3::NlmStats>
+            }
+            Self::Nlm4(procedure) if matches!(procedure.number().0, 1..=5 | 20..=22) => {
+                read_status_after_cookie::<nlm::v4::Nlm4Stats>
+            }
             _ => return Ok(None),
         };
         read(&mut results).map(Some)

@@ -22,8 +22,8 @@ use super::field_collector::InfoColumnFieldValue;
 use crate::output::units::escape;
 
 /// Returns the function for the details of a procedure of MOUNT.
-pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<OperationDetailFunction> {
-    use mount::v2::KnownProcedure::*;
+pub(super) fn mount(procedure: mount::v2::Procedure) -> Option<OperationDetailFunction> {
+    use mount::v2::Procedure::*;
     Some(match procedure {
         MNT | UMNT | PATHCONF => |line| line.name(&[DirpathArgs::FIELDS.dirpath]),
         DUMP => |line| line.count(Mountbody::FIELDS.ml_directory, "mount"),
@@ -33,8 +33,8 @@ pub(super) fn mount(procedure: mount::v2::KnownProcedure) -> Option<OperationDet
 }
 
 /// Returns the function for the details of a procedure of NLM.
-pub(super) fn nlm(procedure: nlm::v4::KnownProcedure) -> Option<OperationDetailFunction> {
-    use nlm::v4::KnownProcedure::*;
+pub(super) fn nlm(procedure: nlm::v4::Procedure) -> Option<OperationDetailFunction> {
+    use nlm::v4::Procedure::*;
     Some(match procedure {
         TEST | LOCK | CANCEL | UNLOCK | GRANTED | TEST_MSG | LOCK_MSG | CANCEL_MSG | UNLOCK_MSG | GRANTED_MSG
         | TEST_RES | LOCK_RES | CANCEL_RES | UNLOCK_RES | GRANTED_RES | NSM_NOTIFY | SHARE | UNSHARE | NM_LOCK
@@ -44,8 +44,8 @@ pub(super) fn nlm(procedure: nlm::v4::KnownProcedure) -> Option<OperationDetailF
 }
 
 /// Returns the function for the details of a procedure of NSM: `MON client.example`, `NOTIFY client.example state 5`.
-pub(super) fn nsm(procedure: nsm::KnownProcedure) -> Option<OperationDetailFunction> {
-    use nsm::KnownProcedure::*;
+pub(super) fn nsm(procedure: nsm::Procedure) -> Option<OperationDetailFunction> {
+    use nsm::Procedure::*;
     Some(match procedure {
         STAT => |line| line.unquoted(" ", &[SmName::FIELDS.mon_name]),
         MON | UNMON => |line| line.unquoted(" ", &[MonId::FIELDS.mon_name]),
@@ -58,8 +58,8 @@ pub(super) fn nsm(procedure: nsm::KnownProcedure) -> Option<OperationDetailFunct
 }
 
 /// Returns the function for the details of a procedure of the port mapper.
-pub(super) fn portmap2(procedure: rpcbind::v2::KnownProcedure) -> Option<OperationDetailFunction> {
-    use rpcbind::v2::KnownProcedure::*;
+pub(super) fn portmap2(procedure: rpcbind::v2::Procedure) -> Option<OperationDetailFunction> {
+    use rpcbind::v2::Procedure::*;
     Some(match procedure {
         SET | UNSET | GETPORT | CALLIT => |line| line.mapping(GetportRes::FIELDS.port),
         DUMP => |line| line.count(Mapping::FIELDS.prog, "program"),
@@ -68,8 +68,8 @@ pub(super) fn portmap2(procedure: rpcbind::v2::KnownProcedure) -> Option<Operati
 }
 
 /// Returns the function for the details of a procedure of RPCBIND version 3.
-pub(super) fn rpcbind3(procedure: rpcbind::v3::KnownProcedure) -> Option<OperationDetailFunction> {
-    use rpcbind::v3::KnownProcedure::*;
+pub(super) fn rpcbind3(procedure: rpcbind::v3::Procedure) -> Option<OperationDetailFunction> {
+    use rpcbind::v3::Procedure::*;
     Some(match procedure {
         SET | UNSET | GETADDR | TADDR2UADDR => |line| line.mapping(GetportRes::FIELDS.port),
         CALLIT => |line| line.mapping(&universal_address::PORT),
@@ -79,8 +79,8 @@ pub(super) fn rpcbind3(procedure: rpcbind::v3::KnownProcedure) -> Option<Operati
 }
 
 /// Returns the function for the details of a procedure of RPCBIND version 4.
-pub(super) fn rpcbind4(procedure: rpcbind::v4::KnownProcedure) -> Option<OperationDetailFunction> {
-    use rpcbind::v4::KnownProcedure::*;
+pub(super) fn rpcbind4(procedure: rpcbind::v4::Procedure) -> Option<OperationDetailFunction> {
+    use rpcbind::v4::Procedure::*;
     Some(match procedure {
         SET | UNSET | GETADDR | BCAST | TADDR2UADDR | GETVERSADDR | INDIRECT | GETADDRLIST => {
             |line| line.mapping(GetportRes::FIELDS.port)
@@ -91,8 +91,8 @@ pub(super) fn rpcbind4(procedure: rpcbind::v4::KnownProcedure) -> Option<Operati
 }
 
 /// Returns the function for the details of a procedure of RQUOTA: `GETQUOTA "/export" id 1000`.
-pub(super) fn rquota(procedure: rquota::v2::KnownProcedure) -> Option<OperationDetailFunction> {
-    use rquota::v2::KnownProcedure::*;
+pub(super) fn rquota(procedure: rquota::v2::Procedure) -> Option<OperationDetailFunction> {
+    use rquota::v2::Procedure::*;
     Some(match procedure {
         GETQUOTA | GETACTIVEQUOTA => |line| {
             line.quote_text(&[ExtGetquotaArgs::FIELDS.gqa_pathp]);
@@ -108,8 +108,8 @@ pub(super) fn rquota(procedure: rquota::v2::KnownProcedure) -> Option<OperationD
 }
 
 /// Returns the function for the details of a procedure of NFSACL version 2.
-pub(super) fn nfsacl2(procedure: nfsacl::v2::KnownProcedure) -> Option<OperationDetailFunction> {
-    use nfsacl::v2::KnownProcedure::*;
+pub(super) fn nfsacl2(procedure: nfsacl::v2::Procedure) -> Option<OperationDetailFunction> {
+    use nfsacl::v2::Procedure::*;
     Some(match procedure {
         GETACL | SETACL => |line| line.acl(),
         ACCESS => |line| line.access(Access2Args::FIELDS.access, Access2Resok::FIELDS.access),
@@ -118,8 +118,8 @@ pub(super) fn nfsacl2(procedure: nfsacl::v2::KnownProcedure) -> Option<Operation
 }
 
 /// Returns the function for the details of a procedure of NFSACL version 3.
-pub(super) fn nfsacl3(procedure: nfsacl::v3::KnownProcedure) -> Option<OperationDetailFunction> {
-    use nfsacl::v3::KnownProcedure::*;
+pub(super) fn nfsacl3(procedure: nfsacl::v3::Procedure) -> Option<OperationDetailFunction> {
+    use nfsacl::v3::Procedure::*;
     Some(match procedure {
         GETACL | SETACL => |line| line.acl(),
         NULL | GETXATTRDIR => return None,
@@ -210,15 +210,15 @@ mod tests {
     #[test]
     fn one_table_has_the_procedures_of_all_versions() {
         for number in 0..32 {
-            let mount = mount::v2::Procedure(number).name();
-            for other in [mount::v1::Procedure(number).name(), mount::v3::Procedure(number).name()] {
+            let mount = mount::v2::ProcedureNumber(number).name();
+            for other in [mount::v1::ProcedureNumber(number).name(), mount::v3::ProcedureNumber(number).name()] {
                 assert!(other.is_none() || other == mount, "MOUNT {number}");
             }
-            let nlm = nlm::v4::Procedure(number).name();
-            for other in [nlm::v1::Procedure(number).name(), nlm::v3::Procedure(number).name()] {
+            let nlm = nlm::v4::ProcedureNumber(number).name();
+            for other in [nlm::v1::ProcedureNumber(number).name(), nlm::v3::ProcedureNumber(number).name()] {
                 assert!(other.is_none() || other == nlm, "NLM {number}");
             }
-            assert_eq!(rquota::v1::Procedure(number).name(), rquota::v2::Procedure(number).name());
+            assert_eq!(rquota::v1::ProcedureNumber(number).name(), rquota::v2::ProcedureNumber(number).name());
         }
     }
 }

@@ -12,8 +12,8 @@ macro_rules! fields {
 }
 
 /// Returns the function for the details of a procedure of NFSv2.
-pub(super) fn v2(procedure: v2::KnownProcedure) -> Option<OperationDetailFunction> {
-    use v2::KnownProcedure::*;
+pub(super) fn v2(procedure: v2::Procedure) -> Option<OperationDetailFunction> {
+    use v2::Procedure::*;
     use v2::*;
     Some(match procedure {
         READ => |line| {
@@ -43,8 +43,8 @@ pub(super) fn v2(procedure: v2::KnownProcedure) -> Option<OperationDetailFunctio
 }
 
 /// Returns the function for the details of a procedure of NFSv3.
-pub(super) fn v3(procedure: v3::KnownProcedure) -> Option<OperationDetailFunction> {
-    use v3::KnownProcedure::*;
+pub(super) fn v3(procedure: v3::Procedure) -> Option<OperationDetailFunction> {
+    use v3::Procedure::*;
     use v3::*;
     Some(match procedure {
         READ => |line| {
@@ -90,8 +90,8 @@ pub(super) fn v3(procedure: v3::KnownProcedure) -> Option<OperationDetailFunctio
 }
 
 /// Returns the function for the details of an operation of NFSv4.
-pub(super) fn v4(operation: v4::KnownOperation) -> Option<OperationDetailFunction> {
-    use v4::KnownOperation::*;
+pub(super) fn v4(operation: v4::Operation) -> Option<OperationDetailFunction> {
+    use v4::Operation::*;
     use v4::*;
     Some(match operation {
         READ => |line| {
@@ -185,8 +185,8 @@ pub(super) fn v4(operation: v4::KnownOperation) -> Option<OperationDetailFunctio
 }
 
 /// Returns the function for the details of a callback of NFSv4.
-pub(super) fn callback(operation: v4::KnownCbOperation) -> Option<OperationDetailFunction> {
-    use v4::KnownCbOperation::*;
+pub(super) fn callback(operation: v4::CbOperation) -> Option<OperationDetailFunction> {
+    use v4::CbOperation::*;
     use v4::*;
     Some(match operation {
         CB_LAYOUTRECALL => |line| line.enum_name(CbLayoutrecall4Args::FIELDS.clora_iomode, "LAYOUTIOMODE4_"),

@@ -170,9 +170,9 @@ fn a_lock_is_requested_again_until_the_grace_period_ends() {
         let is_in_grace = log.first().is_none_or(|first| first.elapsed() < Duration::from_secs(1));
         let mut answer = MockReply::default();
         let message = RpcMsg::decode(&mut Cursor::new(call), &mut NullFieldObserver).unwrap();
-        let is_lock = message
-            .call()
-            .is_some_and(|asked| (asked.prog, asked.vers, asked.proc) == (Program::NLM, 4, nlm::Procedure::LOCK.0));
+        let is_lock = message.call().is_some_and(|asked| {
+            (asked.prog, asked.vers, asked.proc) == (Program::NLM, 4, nlm::Procedure::LOCK.number().0)
+        });
         if !(is_lock && is_in_grace) {
             behind.lock().unwrap().call(Cursor::new(call), &mut answer);
             return answer.complete_message();
@@ -251,7 +251,7 @@ fn is_query_for(call: &[u8], program: Program) -> bool {
     let mut cursor = Cursor::new(call);
     let message = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).unwrap();
     message.call().is_some_and(|asked| {
-        (asked.prog, asked.vers, asked.proc) == (Program::PORTMAP, 2, Procedure::GETPORT.0)
+        (asked.prog, asked.vers, asked.proc) == (Program::PORTMAP, 2, Procedure::GETPORT.number().0)
             && matches!(
                 Args::decode(Procedure::GETPORT, &mut cursor, &mut NullFieldObserver),
                 Ok(Args::GETPORT(mapping)) if mapping.prog == program

@@ -138,11 +138,10 @@ fn seen(connection: u32, message: &[u8]) -> Option<SeenCall> {
         (Program::NFS, 4, _) => {
             let compound = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
             seen.minor = Some(compound.head.minorversion);
-            seen.operations =
-                compound.operations().map_while(Result::ok).filter_map(|args| args.number().name()).collect();
+            seen.operations = compound.operations().map_while(Result::ok).map(|args| args.operation().name()).collect();
         }
-        (Program::NFS, 3, number) => seen.operations.extend(v3::Procedure(number).name()),
-        (Program::MOUNT, 3, number) => seen.operations.extend(mount::v3::Procedure(number).name()),
+        (Program::NFS, 3, number) => seen.operations.extend(v3::ProcedureNumber(number).name()),
+        (Program::MOUNT, 3, number) => seen.operations.extend(mount::v3::ProcedureNumber(number).name()),
         _ => {}
     }
     Some(seen)

@@ -66,7 +66,7 @@ fn forward_until_lock(mut client: TcpStream, server: &Mutex<Ganesha>, was_restar
         let mut cursor = Cursor::new(&call[..]);
         let is_lock = RpcMsg::decode(&mut cursor, &mut NullFieldObserver).is_ok()
             && CompoundCall::decode(&mut cursor, &mut NullFieldObserver).is_ok_and(|compound| {
-                compound.operations().map_while(Result::ok).any(|args| args.number() == Operation::LOCK)
+                compound.operations().map_while(Result::ok).any(|args| args.operation() == Operation::LOCK)
             });
         let Ok(Some(reply)) = send(&mut stream, &call).and_then(|()| record(&mut stream)) else { return };
         if send(&mut client, &reply).is_err() {

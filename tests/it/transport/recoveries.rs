@@ -94,7 +94,7 @@ fn rfc8881_section_2_10_6_2_calls_of_a_lost_connection_are_sent_again_and_done_o
         assert!(printed > 30, "{fault:?}: {:#?}", report.steps.reasons);
         assert!(report.recovery.resent >= printed, "{fault:?}: {} of {printed}", report.recovery.resent);
         for operation in ONCE {
-            assert_eq!(again.get(&operation.0), begun.get(&operation.0), "{fault:?}: {operation}");
+            assert_eq!(again.get(&operation.number().0), begun.get(&operation.number().0), "{fault:?}: {operation}");
         }
         // An unsupported operation may be one whose Reply is unknown.
         assert!(
@@ -332,7 +332,7 @@ fn rfc1813_section_3_3_21_write_verifiers_differ_after_a_restart() {
 fn rfc8881_section_8_4_2_1_locks_are_reclaimed_with_the_opens_that_they_came_from() {
     for capture in ["rxe-v41", "rxe-v40"] {
         let work = Work::of(capture, 4, "locks");
-        let count = |begun: &BTreeMap<u32, u64>| begun.get(&Operation::LOCK.0).copied().unwrap_or(0);
+        let count = |begun: &BTreeMap<u32, u64>| begun.get(&Operation::LOCK.number().0).copied().unwrap_or(0);
         let whole = count(&replayed_on(&work, [], |_| {}).1);
         assert!(whole > 0, "{capture}");
         // Between these Calls locks are held.
@@ -430,7 +430,7 @@ fn idle_clients_renew_their_leases() {
             let report = run(&mut steps, &mut contents, &mut transport, &target, &seeded, &options, &mut ()).unwrap();
             is_as_recorded(&report, capture);
             let counts = &server.lock().unwrap().operation_counts;
-            counts.get(&renewing.0).copied().unwrap_or(0)
+            counts.get(&renewing.number().0).copied().unwrap_or(0)
         };
         let (without, with) = (counted(90, 15.0), counted(1, rate));
         assert!(expected.contains(&(with - without)), "{capture} at {rate}/s: {without} and {with}");

@@ -86,7 +86,7 @@ fn because(report: &ReplayReport, reason: &str) -> u64 {
 }
 
 fn count(server: &MockServer, operation: Operation) -> u64 {
-    server.operation_counts.get(&operation.0).copied().unwrap_or(0)
+    server.operation_counts.get(&operation.number().0).copied().unwrap_or(0)
 }
 
 #[test]

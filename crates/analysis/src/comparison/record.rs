@@ -230,7 +230,7 @@ pub struct ComparedOperationOrHeaders {
 impl ComparedOperationOrHeaders {
     /// Returns whether this is the operation, or the procedure of NFSv3 with the same name.
     pub fn is_operation(&self, operation: Operation) -> bool {
-        operation.name() == Some(&*self.name)
+        operation.name() == &*self.name
     }
 }
 

@@ -46,7 +46,7 @@ impl TraceTransactionSideInformation {
 
     /// Compares the PUTFH as the PUTROOTFH that was recorded.
     fn apply_roots(&self, record: &mut ComparableTransaction, recorder: &mut ComparableTransactionRecorder) {
-        let name = recorder.word(name_of(Operation::PUTROOTFH));
+        let name = recorder.word(Operation::PUTROOTFH.name());
         let mut shorter = 0;
         for operation in &self.roots {
             // The headers are the first section.
@@ -77,7 +77,7 @@ impl TraceTransactionSideInformation {
                 _ => {}
             }
         }
-        let [handle, root] = [Operation::PUTFH, Operation::PUTROOTFH].map(name_of);
+        let [handle, root] = [Operation::PUTFH, Operation::PUTROOTFH].map(Operation::name);
         if record.title.split(' ').next_back() == Some(handle) {
             let renamed = |title: &str| format!("{}{root}", title.trim_end_matches(handle));
             record.title = recorder.word(&renamed(&record.title));
@@ -85,10 +85,6 @@ impl TraceTransactionSideInformation {
             record.signature = signature(&record.class);
         }
     }
-}
-
-fn name_of(operation: Operation) -> &'static str {
-    operation.name().unwrap_or_default()
 }
 
 fn replace_data(message: &mut ComparableMessage, data: &[(u64, TracePayloadAvailability)]) {

@@ -3,7 +3,7 @@
 use nfsrdma_conformance::{RULES, ReportedFindingSeverity};
 use nfsrdma_dissectors::field::FlagName;
 use nfsrdma_dissectors::field_names;
-use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
+use nfsrdma_dissectors::nfs::v4::{CbOperationNumber, OperationNumber};
 use nfsrdma_dissectors::rpc::{AcceptStat, Program, RejectStat};
 use nfsrdma_dissectors::rpcrdma::{Dialect, RpcRdma1ErrCode, version2};
 use nfsrdma_dissectors::xdr::Xdr;
@@ -40,7 +40,7 @@ pub(super) fn possible_values(field: GeneratedField, catalog: &FilterFieldCatalo
         GeneratedField::Program => names(Program::NAMES).collect(),
         GeneratedField::Procedure => procedures().collect(),
         GeneratedField::Operation => {
-            procedures().chain(names(Operation::NAMES)).chain(names(CbOperation::NAMES)).collect()
+            procedures().chain(names(OperationNumber::NAMES)).chain(names(CbOperationNumber::NAMES)).collect()
         }
         GeneratedField::Status => {
             let fields = STATUSES.iter().filter_map(|name| catalog.get(name));

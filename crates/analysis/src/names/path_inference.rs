@@ -71,16 +71,15 @@ enum PathInferenceNameEffect {
 
 impl PathInferenceNameEffect {
     fn of_procedure(procedure: Procedure) -> Self {
-        let effect = match procedure {
-            Procedure::V2(procedure) => procedure.known().map(Self::of_v2),
-            Procedure::V3(procedure) => procedure.known().map(Self::of_v3),
-            _ => None,
-        };
-        effect.unwrap_or(Self::None)
+        match procedure {
+            Procedure::V2(procedure) => Self::of_v2(procedure),
+            Procedure::V3(procedure) => Self::of_v3(procedure),
+            _ => Self::None,
+        }
     }
 
-    fn of_v2(procedure: v2::KnownProcedure) -> Self {
-        use v2::KnownProcedure::*;
+    fn of_v2(procedure: v2::Procedure) -> Self {
+        use v2::Procedure::*;
         match procedure {
             LOOKUP => Self::Finds,
             CREATE | MKDIR | SYMLINK => Self::Adds,
@@ -91,8 +90,8 @@ impl PathInferenceNameEffect {
         }
     }
 
-    fn of_v3(procedure: v3::KnownProcedure) -> Self {
-        use v3::KnownProcedure::*;
+    fn of_v3(procedure: v3::Procedure) -> Self {
+        use v3::Procedure::*;
         match procedure {
             LOOKUP => Self::Finds,
             CREATE | MKDIR | SYMLINK | MKNOD => Self::Adds,
@@ -121,12 +120,9 @@ impl TransactionPathResolver<'_> {
         match summary.described_procedure() {
             Some(Procedure::Compound) => self.compound(summary),
             Some(Procedure::CbCompound) => self.callbacks(summary),
-            // The numbers are those of the other versions.
-            Some(
-                Procedure::Mount1(mount::v1::Procedure(number))
-                | Procedure::Mount2(mount::v2::Procedure(number))
-                | Procedure::Mount3(mount::v3::Procedure(number)),
-            ) => self.mount(mount::v3::Procedure(number), summary),
+            Some(Procedure::Mount1(procedure)) => self.mount(procedure == mount::v1::Procedure::MNT, summary),
+            Some(Procedure::Mount2(procedure)) => self.mount(procedure == mount::v2::Procedure::MNT, summary),
+            Some(Procedure::Mount3(procedure)) => self.mount(procedure == mount::v3::Procedure::MNT, summary),
             Some(procedure) => self.procedure(PathInferenceNameEffect::of_procedure(procedure), summary),
             None => {}
         }
@@ -211,10 +207,10 @@ impl TransactionPathResolver<'_> {
     }
 
     /// Handles MOUNT, where the path of a directory is its name on the server. RFC 1813 section 5.2.1.
-    fn mount(&mut self, procedure: mount::v3::Procedure, summary: &RpcSummary) {
+    fn mount(&mut self, is_mnt: bool, summary: &RpcSummary) {
         let Some(path) = words(self.call).names().next().map(|name| self.call.bytes(name)) else { return };
         let is_done = summary.status.is_some_and(|status| status.is_ok);
-        let is_mount = is_done && procedure == mount::v3::Procedure::MNT;
+        let is_mount = is_mnt && is_done;
         if let Some(handle) = words(self.reply).handles().next().filter(|_| is_mount) {
             self.store.mount(self.server, self.reply.bytes(handle), path);
         }
@@ -229,7 +225,8 @@ impl TransactionPathResolver<'_> {
             let handle = operation.handles().next().map(|handle| self.call.bytes(handle));
             let file = handle.map(|handle| self.store.find_or_insert(self.server, handle));
             let path = file.and_then(|file| self.write(InferredCurrentFile::File(file)));
-            let is_main = summary.main_operation == Some(MainOperation::Callback(v4::CbOperation(operation.number)));
+            let is_main =
+                summary.main_operation == Some(MainOperation::Callback(v4::CbOperationNumber(operation.number)));
             self.add_operation(ResolvedPathTextRanges::of_path(path), is_main);
         }
     }
@@ -244,7 +241,7 @@ impl TransactionPathResolver<'_> {
 
     fn compound(&mut self, summary: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
-        let is_path = summary.main_operation == Some(MainOperation::Operation(v4::Operation::LOOKUP));
+        let is_path = summary.main_operation == Some(MainOperation::Operation(v4::OperationNumber::LOOKUP));
         let mut results = reply.operations();
         let (mut current, mut saved) = (InferredCurrentFile::Unknown, InferredCurrentFile::Unknown);
         let call_count = call.operations().count();
@@ -259,13 +256,13 @@ impl TransactionPathResolver<'_> {
         let cut_operations = cut_operations.map(|result| (OperationPathInferenceTokens { words: &[], ..result }, true));
         let operations = call.operations().map(|operation| (operation, false)).chain(cut_operations);
         for (at, (operation, is_in_reply_only)) in (1..).zip(operations) {
-            let number = v4::Operation(operation.number);
+            let number = v4::OperationNumber(operation.number);
             let result = results.next().filter(|result| result.number == operation.number);
             let is_main = summary.main_operation == Some(MainOperation::Operation(number));
             let needs_paths = is_main || self.resolved.wants_all;
             let step = PathInferenceOperation { number, operation, result, needs_paths };
             if is_main {
-                start = if number == v4::Operation::RENAME { saved } else { current };
+                start = if number == v4::OperationNumber::RENAME { saved } else { current };
             }
             names_entry |= is_main && is_directory_change(number);
             is_main_known |= is_main;
@@ -300,15 +297,15 @@ impl TransactionPathResolver<'_> {
         saved: &mut InferredCurrentFile,
     ) -> ResolvedPathTextRanges {
         match step.number {
-            v4::Operation::PUTFH if step.operation.handles().next().is_some() => self.step(step, current, saved),
-            v4::Operation::PUTFH
-            | v4::Operation::LOOKUP
-            | v4::Operation::OPEN
-            | v4::Operation::CREATE
-            | v4::Operation::SECINFO
-            | v4::Operation::REMOVE
-            | v4::Operation::RENAME
-            | v4::Operation::LINK => {
+            v4::OperationNumber::PUTFH if step.operation.handles().next().is_some() => self.step(step, current, saved),
+            v4::OperationNumber::PUTFH
+            | v4::OperationNumber::LOOKUP
+            | v4::OperationNumber::OPEN
+            | v4::OperationNumber::CREATE
+            | v4::OperationNumber::SECINFO
+            | v4::OperationNumber::REMOVE
+            | v4::OperationNumber::RENAME
+            | v4::OperationNumber::LINK => {
                 *current = if is_directory_change(step.number) { *current } else { InferredCurrentFile::Unknown };
                 ResolvedPathTextRanges::default()
             }
@@ -327,11 +324,11 @@ impl TransactionPathResolver<'_> {
         let is_done = step.is_done();
         let mut new_path = None;
         let path = match (step.number, names.next()) {
-            (v4::Operation::PUTPUBFH | v4::Operation::OPENATTR, _) => {
+            (v4::OperationNumber::PUTPUBFH | v4::OperationNumber::OPENATTR, _) => {
                 *current = InferredCurrentFile::Unknown;
                 None
             }
-            (v4::Operation::LOOKUP | v4::Operation::OPEN | v4::Operation::CREATE, Some(name)) => {
+            (v4::OperationNumber::LOOKUP | v4::OperationNumber::OPEN | v4::OperationNumber::CREATE, Some(name)) => {
                 let path = self.write_child_if_needed(step, *current, name);
                 let bytes = call.bytes(name);
                 if step.result.and_then(|result| result.status()) == Some(STATUS_NOENT)
@@ -347,14 +344,14 @@ impl TransactionPathResolver<'_> {
                 };
                 path
             }
-            (v4::Operation::REMOVE, Some(name)) => {
+            (v4::OperationNumber::REMOVE, Some(name)) => {
                 let path = self.write_child_if_needed(step, *current, name);
                 if let Some(parent) = current.id().filter(|_| is_done) {
                     self.store.remove(parent, call.bytes(name));
                 }
                 path
             }
-            (v4::Operation::RENAME, Some(old_name)) => {
+            (v4::OperationNumber::RENAME, Some(old_name)) => {
                 let path = self.write_child_if_needed(step, *saved, old_name);
                 if let Some(new_name) = names.next() {
                     new_path = self.write_child_if_needed(step, *current, new_name);
@@ -364,7 +361,7 @@ impl TransactionPathResolver<'_> {
                 }
                 path
             }
-            (v4::Operation::LINK, Some(name)) => {
+            (v4::OperationNumber::LINK, Some(name)) => {
                 let path = self.write_if_needed(step, *saved);
                 new_path = self.write_child_if_needed(step, *current, name);
                 if let (true, Some(file), Some(parent)) = (is_done, saved.id(), current.id()) {
@@ -372,23 +369,23 @@ impl TransactionPathResolver<'_> {
                 }
                 path
             }
-            (v4::Operation::SECINFO, Some(name)) => self.write_child_if_needed(step, *current, name),
-            (v4::Operation::COPY | v4::Operation::CLONE, _) => {
+            (v4::OperationNumber::SECINFO, Some(name)) => self.write_child_if_needed(step, *current, name),
+            (v4::OperationNumber::COPY | v4::OperationNumber::CLONE, _) => {
                 new_path = self.write_if_needed(step, *current);
                 self.write_if_needed(step, *saved)
             }
             (number, _) => {
                 match number {
-                    v4::Operation::PUTFH => {
+                    v4::OperationNumber::PUTFH => {
                         let handle = step.operation.handles().next().map(|handle| call.bytes(handle));
                         *current = handle.map(|handle| self.store.find_or_insert(self.server, handle)).into();
                     }
-                    v4::Operation::PUTROOTFH => {
+                    v4::OperationNumber::PUTROOTFH => {
                         *current = InferredCurrentFile::File(self.store.root(self.server));
                     }
-                    v4::Operation::SAVEFH => *saved = *current,
-                    v4::Operation::RESTOREFH => *current = *saved,
-                    v4::Operation::LOOKUPP => {
+                    v4::OperationNumber::SAVEFH => *saved = *current,
+                    v4::OperationNumber::RESTOREFH => *current = *saved,
+                    v4::OperationNumber::LOOKUPP => {
                         *current = current.id().and_then(|id| self.store.parent(id)).into();
                     }
                     _ => self.result(number, current, step.result.filter(|_| is_done)),
@@ -402,19 +399,19 @@ impl TransactionPathResolver<'_> {
     /// Binds the filehandles that a successful operation returned.
     fn result(
         &mut self,
-        number: v4::Operation,
+        number: v4::OperationNumber,
         current: &mut InferredCurrentFile,
         result: Option<OperationPathInferenceTokens<'_>>,
     ) {
         let Some(result) = result else { return };
         match (number, current.id()) {
-            (v4::Operation::GETFH | v4::Operation::GETATTR, _) => self.handle(current, result),
-            (v4::Operation::LAYOUTGET, Some(file)) => {
+            (v4::OperationNumber::GETFH | v4::OperationNumber::GETATTR, _) => self.handle(current, result),
+            (v4::OperationNumber::LAYOUTGET, Some(file)) => {
                 for handle in result.handles() {
                     self.store.add_layout_handle(file, self.reply.bytes(handle));
                 }
             }
-            (v4::Operation::READDIR, Some(directory)) => self.entries(directory, result),
+            (v4::OperationNumber::READDIR, Some(directory)) => self.entries(directory, result),
             _ => {}
         }
     }
@@ -501,7 +498,7 @@ impl TransactionPathResolver<'_> {
 
 /// An operation of a COMPOUND with its result.
 struct PathInferenceOperation<'h> {
-    number: v4::Operation,
+    number: v4::OperationNumber,
     operation: OperationPathInferenceTokens<'h>,
     result: Option<OperationPathInferenceTokens<'h>>,
     needs_paths: bool,
@@ -514,8 +511,8 @@ impl PathInferenceOperation<'_> {
 }
 
 /// Returns `true` if an operation changes names in the current directory, which remains the current file.
-fn is_directory_change(number: v4::Operation) -> bool {
-    matches!(number, v4::Operation::REMOVE | v4::Operation::RENAME | v4::Operation::LINK)
+fn is_directory_change(number: v4::OperationNumber) -> bool {
+    matches!(number, v4::OperationNumber::REMOVE | v4::OperationNumber::RENAME | v4::OperationNumber::LINK)
 }
 
 /// Returns all tokens of a message without operations.

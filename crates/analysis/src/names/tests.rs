@@ -406,10 +406,14 @@ fn a_read_on_a_data_server_is_about_the_file() {
         logr_layout: XdrArray::from(&layouts[..]),
     });
     let done = || Results::PUTFH(nfsrdma_dissectors::nfs::StatusUnion::Ok(nfsrdma_dissectors::xdr::Void));
-    let path =
-        infer_paths(SERVER, v4::Operation::LAYOUTGET, &[putfh(b"F"), layoutget], &[done(), Results::LAYOUTGET(given)]);
+    let path = infer_paths(
+        SERVER,
+        v4::OperationNumber::LAYOUTGET,
+        &[putfh(b"F"), layoutget],
+        &[done(), Results::LAYOUTGET(given)],
+    );
     assert_eq!(path.as_deref(), Some("/d/f"));
     let read = Args::READ(v4::Read4Args { stateid, offset: 0, count: 4096 });
-    let path = infer_paths(OTHER, v4::Operation::READ, &[putfh(b"of the data server"), read], &[done()]);
+    let path = infer_paths(OTHER, v4::OperationNumber::READ, &[putfh(b"of the data server"), read], &[done()]);
     assert_eq!(path.as_deref(), Some("/d/f"));
 }

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::{
-    Attributes, BitNames, Bitmap4, CbArgs, CbOperation, CbResults, Operation, StableHow4,
+    Attributes, BitNames, Bitmap4, CbArgs, CbOperationNumber, CbResults, Operation, StableHow4,
 };
 use nfsrdma_flow::transaction_message_decoding::{AttributeSet, ReadPlusLengthUnknownError, first_gap, is_less_stable};
 use nfsrdma_nfs_model::{Again, v4};
@@ -12,8 +12,7 @@ use crate::compound_operations_view::{CompoundOrCallbackOpcode, is_in_minor_vers
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
-    let meaning = v4::meaning(operation.number());
-    meaning.is_some_and(|meaning| matches!(meaning.again, Again::Fails(_) | Again::Differs))
+    matches!(v4::meaning(operation.operation()).again, Again::Fails(_) | Again::Differs)
 }
 
 /// Returns the seqids of the copy offload stateids with the side that sent each.
@@ -44,7 +43,7 @@ type ReturnedAttributes = (CompoundOrCallbackOpcode, AttributeSet, AttributeSet)
 fn returned_attributes(transaction: &ConformanceTransaction<'_>) -> impl Iterator<Item = ReturnedAttributes> {
     let operations = transaction.operations;
     let fore = operations.pairs().filter_map(|pair| {
-        let (number, asked, masks) = match pair {
+        let (operation, asked, masks) = match pair {
             (Args::GETATTR(args), Some(Results::GETATTR(result))) => {
                 let mask = result.ok()?.obj_attributes.mask;
                 (Operation::GETATTR, args.attr_request, (Some(mask), None))
@@ -56,12 +55,12 @@ fn returned_attributes(transaction: &ConformanceTransaction<'_>) -> impl Iterato
             _ => return None,
         };
         let masks = masks.0.into_iter().chain(masks.1.into_iter().flatten());
-        Some(masks.map(move |mask: Bitmap4<'_>| (CompoundOrCallbackOpcode::Fore(number), asked, mask)))
+        Some(masks.map(move |mask: Bitmap4<'_>| (CompoundOrCallbackOpcode::Fore(operation.number()), asked, mask)))
     });
     let callbacks = operations.callback_arguments.iter().zip(operations.callback_results);
     let back = callbacks.filter_map(|pair| match pair {
         (CbArgs::CB_GETATTR(args), CbResults::CB_GETATTR(result)) => {
-            let number = CompoundOrCallbackOpcode::Back(CbOperation::CB_GETATTR);
+            let number = CompoundOrCallbackOpcode::Back(CbOperationNumber::CB_GETATTR);
             Some((number, args.attr_request, result.ok()?.obj_attributes.mask))
         }
         _ => None,
@@ -242,11 +241,11 @@ pub(crate) const RULES: &[Rule] = &[
             let operations = &transaction.operations;
             let minor_version = operations.minor_version;
             let reserved =
-                operations.pairs().filter(|(operation, _)| !is_in_minor_version(operation.number(), minor_version));
+                operations.pairs().filter(|(operation, _)| !is_in_minor_version(operation.operation(), minor_version));
             RuleVerdict::of_items(reserved, |(operation, result)| {
-                let name = operation.number();
+                let name = operation.operation();
                 let is_accepted =
-                    result.is_some_and(|result| result.number() == name && result.status() == Nfsstat4::NFS4_OK);
+                    result.is_some_and(|result| result.operation() == name && result.status() == Nfsstat4::NFS4_OK);
                 is_accepted.then(|| format!("{name} accepted in minor version {minor_version}"))
             })
         }),
@@ -403,8 +402,8 @@ pub(crate) const RULES: &[Rule] = &[
             };
             operations.arguments.iter().find(|operation| is_unpredictable(operation))?;
             let non_idempotent = operations.arguments.iter().find(|operation| is_non_idempotent(operation));
-            let fault =
-                non_idempotent.map(|operation| format!("GETATTR of acl or fs_locations beside {}", operation.number()));
+            let fault = non_idempotent
+                .map(|operation| format!("GETATTR of acl or fs_locations beside {}", operation.operation()));
             Some(RuleVerdict::from_fault(fault).by(transaction.requester()))
         }),
         ..Rule::PER_CONNECTION

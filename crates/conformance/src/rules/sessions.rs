@@ -80,13 +80,13 @@ pub(super) fn by_requester(
 }
 
 fn position(operation: &Args<'_>) -> Position {
-    v4::meaning(operation.number()).map_or(Position::InSession, |meaning| meaning.position)
+    v4::meaning(operation.operation()).position
 }
 
 /// Returns the fault in the position of CB_SEQUENCE. RFC 8881 section 20.9.3.
 fn callback_sequence_fault(operations: &[CbArgs<'_>], accepted: &str) -> Option<String> {
     operations.iter().enumerate().find_map(|(at, operation)| match (at, matches!(operation, CbArgs::CB_SEQUENCE(_))) {
-        (0, false) => Some(format!("{} is the first operation{accepted}", operation.number())),
+        (0, false) => Some(format!("{} is the first operation{accepted}", operation.operation())),
         (1.., true) => Some(format!("CB_SEQUENCE is operation {}{accepted}", at + 1)),
         _ => None,
     })
@@ -106,7 +106,7 @@ fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<R
     }
     let first = operations.arguments.first()?;
     let is_in_session = position(first) == Position::First;
-    let name = |operation: &Args<'_>| operation.number().to_string();
+    let name = |operation: &Args<'_>| operation.operation().to_string();
     let accepted = accepted(transaction);
     let fault = operations.arguments.iter().enumerate().find_map(|(at, operation)| {
         Some(match position(operation) {

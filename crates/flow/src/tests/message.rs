@@ -172,7 +172,7 @@ pub(super) fn refusal(xid: u32, stat: rpc::AcceptStat) -> Rdma {
 }
 
 fn nfs_call(xid: u32, args: &Args<'_>) -> Rdma {
-    rpc_call(xid, Program::NFS, v3::VERSION, args.number().0, |encoder| args.encode(encoder))
+    rpc_call(xid, Program::NFS, v3::VERSION, args.operation().number().0, |encoder| args.encode(encoder))
 }
 
 fn nfs_reply(xid: u32, results: &Results<'_>) -> Rdma {

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    self, CbOperation, Compound, CompoundReplyHead, Nfsstat4, Operation, OperationBody, OperationSummary,
+    self, CbOperationNumber, Compound, CompoundReplyHead, Nfsstat4, OperationBody, OperationNumber, OperationSummary,
 };
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 
@@ -14,9 +14,9 @@ pub(super) enum CallOperations<'a> {
     /// No COMPOUND, or one that cannot be located.
     Unknown,
     /// COMPOUND.
-    Fore(OperationSummary<Operation>, Cursor<'a>, ResultLimits),
+    Fore(OperationSummary<OperationNumber>, Cursor<'a>, ResultLimits),
     /// CB_COMPOUND.
-    Back(OperationSummary<CbOperation>, Cursor<'a>, ResultLimits),
+    Back(OperationSummary<CbOperationNumber>, Cursor<'a>, ResultLimits),
 }
 
 /// Results of a COMPOUND that were decoded: the first of them, and the position behind the last or the cause of an early
@@ -55,7 +55,7 @@ pub(super) fn read<'a>(
             });
             let end = compare::<v4::Results<'a>>(
                 (operations, *arguments, results),
-                (Operation::SEQUENCE, Operation::ILLEGAL),
+                (OperationNumber::SEQUENCE, OperationNumber::ILLEGAL),
                 decoded,
                 |index, result| limited.see(index, result),
                 has_contradiction,
@@ -67,7 +67,7 @@ pub(super) fn read<'a>(
             let mut limited = LimitedResults::new(limits);
             let end = compare::<v4::CbResults<'a>>(
                 (operations, *arguments, results),
-                (CbOperation::CB_SEQUENCE, CbOperation::CB_ILLEGAL),
+                (CbOperationNumber::CB_SEQUENCE, CbOperationNumber::CB_ILLEGAL),
                 None,
                 |index, result| limited.see_callback(index, result),
                 has_contradiction,
@@ -139,7 +139,7 @@ impl CallOperations<'_> {
 #[cold]
 pub(super) fn has_other_result(compound: &DecodedCompound<'_>) -> bool {
     let (Some(call), Some(reply)) = (&compound.call, &compound.reply) else { return false };
-    let results = reply.operations.iter().map(v4::Results::number);
-    { call.operations.iter().map(v4::Args::number).zip(results) }
-        .any(|(operation, result)| operation != result && result != Operation::ILLEGAL)
+    let results = reply.operations.iter().map(v4::Results::operation);
+    { call.operations.iter().map(v4::Args::operation).zip(results) }
+        .any(|(operation, result)| operation != result && result != v4::Operation::ILLEGAL)
 }

@@ -15,9 +15,9 @@ pub enum ProcedureOrMainOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MainOperation {
     /// An operation of COMPOUND.
-    Operation(v4::Operation),
+    Operation(v4::OperationNumber),
     /// An operation of CB_COMPOUND.
-    Callback(v4::CbOperation),
+    Callback(v4::CbOperationNumber),
 }
 
 impl From<MainOperation> for ProcedureOrMainOperation {

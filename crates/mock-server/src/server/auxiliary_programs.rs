@@ -25,7 +25,8 @@ pub(super) fn port_mapper(
     cursor: &mut Cursor<'_>,
     buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
-    match portmap::Args::decode(portmap::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
+    let procedure = portmap::ProcedureNumber(number).known().ok_or(AcceptStat::PROC_UNAVAIL)?;
+    match portmap::Args::decode(procedure, cursor, &mut NullFieldObserver).map_err(unreadable)? {
         portmap::Args::NULL(_) => portmap::Results::NULL(Void).encode(buffers.encoder),
         portmap::Args::GETPORT(args) => {
             let is_registered = matches!((args.prog, args.vers), (Program::MOUNT, 3) | (Program::NLM, 4));
@@ -43,13 +44,14 @@ pub(super) fn mount(
     cursor: &mut Cursor<'_>,
     buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
-    match mount::Args::decode(mount::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
+    let procedure = mount::ProcedureNumber(number).known().ok_or(AcceptStat::PROC_UNAVAIL)?;
+    match mount::Args::decode(procedure, cursor, &mut NullFieldObserver).map_err(unreadable)? {
         mount::Args::NULL(_) => mount::Results::NULL(Void).encode(buffers.encoder),
         mount::Args::UMNT(_) => mount::Results::UMNT(Void).encode(buffers.encoder),
         mount::Args::MNT(args) => {
             let mut names = args.dirpath.0.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
             let directory = names.try_fold(MockFileTree::ROOT, |directory, name| server.tree.lookup(directory, name));
-            let refused = server.refused_status(mount::Procedure::MNT.name());
+            let refused = server.refused_status(Some(mount::Procedure::MNT.name()));
             let results = match refused.map_or(directory, |status| Err(MockNfsError(status))) {
                 Ok(id) => StatusUnion::Ok(Mountres3Ok {
                     fhandle: Opaque(&handle(id)[..]),
@@ -73,7 +75,8 @@ pub(super) fn nlm(
 ) -> Result<(), AcceptStat> {
     use nlm::{Args, Results};
     let locks = &mut server.locks;
-    match nlm::Args::decode(nlm::Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)? {
+    let procedure = nlm::ProcedureNumber(number).known().ok_or(AcceptStat::PROC_UNAVAIL)?;
+    match nlm::Args::decode(procedure, cursor, &mut NullFieldObserver).map_err(unreadable)? {
         Args::NULL(_) => Results::NULL(Void).encode(buffers.encoder),
         Args::TEST(args) => {
             let lock = MockNlmLock::from_request(&args.alock, args.exclusive);

@@ -72,10 +72,10 @@ impl MockDirectoryEscapeRecorder {
             }
         }
         match (call.prog, call.proc) {
-            (Program::MOUNT, procedure) if procedure == mount::v3::Procedure::UMNTALL.0 => {
+            (Program::MOUNT, procedure) if procedure == mount::v3::ProcedureNumber::UMNTALL.0 => {
                 self.record_access("UMNTALL".into());
             }
-            (Program::NLM, procedure) if procedure == nlm::v4::Procedure::FREE_ALL.0 => {
+            (Program::NLM, procedure) if procedure == nlm::v4::ProcedureNumber::FREE_ALL.0 => {
                 self.record_access("FREE_ALL".into());
             }
             (Program::NSM, _) => self.record_access("NSM".into()),

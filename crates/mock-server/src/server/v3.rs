@@ -113,11 +113,12 @@ pub(super) fn call(
     cursor: &mut Cursor<'_>,
     buffers: &mut MockReplyBuffers<'_>,
 ) -> Result<(), AcceptStat> {
-    let args = Args::decode(Procedure(number), cursor, &mut NullFieldObserver).map_err(unreadable)?;
-    let name = Procedure(number).name();
-    if let Some(status) = server.refused_status(name) {
+    let procedure = ProcedureNumber(number).known().ok_or(AcceptStat::PROC_UNAVAIL)?;
+    let args = Args::decode(procedure, cursor, &mut NullFieldObserver).map_err(unreadable)?;
+    let name = procedure.name();
+    if let Some(status) = server.refused_status(Some(name)) {
         buffers.encoder.word(status);
-        (0..words_after(name.unwrap_or_default())).for_each(|_| buffers.encoder.word(0));
+        (0..words_after(name)).for_each(|_| buffers.encoder.word(0));
         return Ok(());
     }
     match &args {

@@ -35,10 +35,7 @@ impl Containment {
 
     /// Checks the arguments of an NFSv3 procedure. RFC 1813 section 3.3.
     pub(super) fn check_nfs3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
-        let procedure = v3::Procedure(procedure);
-        if procedure.name().is_none() {
-            return Err(ContainmentViolation::Program);
-        }
+        let procedure = v3::ProcedureNumber(procedure).known().ok_or(ContainmentViolation::Program)?;
         let arguments = Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
         let arguments = arguments.map_err(|_| ContainmentViolation::Unreadable)?;
         match &arguments {
@@ -105,7 +102,8 @@ impl Containment {
 
     pub(super) fn check_nfsacl3<'a>(&self, procedure: u32, mut cursor: Cursor<'a>) -> CallContainmentCheckResult<'a> {
         use nfsacl::v3::Args;
-        let arguments = Args::decode(nfsacl::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
+        let procedure = nfsacl::v3::ProcedureNumber(procedure).known().ok_or(ContainmentViolation::Unreadable)?;
+        let arguments = Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::NULL(_) => return Ok((ReplyIdentifierKinds::Nothing, cursor)),
             Args::GETACL(args) => args.fh,
@@ -122,7 +120,8 @@ impl Containment {
         if !is_limited_to_files(Program::NLM, 4, procedure) {
             return Err(ContainmentViolation::Program);
         }
-        let arguments = Args::decode(nlm::v4::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
+        let procedure = nlm::v4::ProcedureNumber(procedure).known().ok_or(ContainmentViolation::Unreadable)?;
+        let arguments = Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
         let handle = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::NULL(_) => return Ok((ReplyIdentifierKinds::Nothing, cursor)),
             Args::TEST(args) => args.alock.fh,
@@ -144,15 +143,15 @@ impl Containment {
         procedure: u32,
         mut cursor: Cursor<'a>,
     ) -> CallContainmentCheckResult<'a> {
-        use mount::v3::Args;
-        use mount::v3::Procedure;
-        match (version, Procedure(procedure)) {
+        use mount::v3::{Args, Procedure, ProcedureNumber};
+        let procedure = ProcedureNumber(procedure).known().ok_or(ContainmentViolation::Program)?;
+        match (version, procedure) {
             // DUMP and EXPORT are the same in all versions.
             (1..=3, Procedure::DUMP | Procedure::EXPORT) => return Ok((ReplyIdentifierKinds::Nothing, cursor)),
             (3, Procedure::MNT | Procedure::UMNT) => {}
             _ => return Err(ContainmentViolation::Program),
         }
-        let arguments = Args::decode(mount::v3::Procedure(procedure), &mut cursor, &mut NullFieldObserver);
+        let arguments = Args::decode(procedure, &mut cursor, &mut NullFieldObserver);
         let (path, reply_identifiers) = match arguments.map_err(|_| ContainmentViolation::Unreadable)? {
             Args::MNT(args) => (args.dirpath.0, ReplyIdentifierKinds::Filehandles),
             Args::UMNT(args) => (args.dirpath.0, ReplyIdentifierKinds::Nothing),
@@ -168,7 +167,7 @@ impl Containment {
     }
 
     pub(super) fn record_mount_reply(&mut self, procedure: u32, mut reply: Cursor<'_>) {
-        let procedure = mount::v3::Procedure(procedure);
+        let Some(procedure) = mount::v3::ProcedureNumber(procedure).known() else { return };
         if let Ok(mount::v3::Results::MNT(StatusUnion::Ok(ok))) =
             mount::v3::Results::decode(procedure, &mut reply, &mut NullFieldObserver)
         {
@@ -177,7 +176,7 @@ impl Containment {
     }
 
     pub(super) fn record_nfs3_reply(&mut self, procedure: u32, mut sent: Cursor<'_>, mut reply: Cursor<'_>) {
-        let procedure = v3::Procedure(procedure);
+        let Some(procedure) = v3::ProcedureNumber(procedure).known() else { return };
         let Ok(arguments) = Args::decode(procedure, &mut sent, &mut NullFieldObserver) else { return };
         let Ok(results) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
         match (&arguments, &results) {

@@ -99,7 +99,7 @@ fn a_filehandle_that_the_server_has_not_given_is_not_sent() {
     assert_eq!(below(Args::VERIFY(Getattr4Resok { obj_attributes })), Err(ContainmentViolation::Filehandle));
     for procedure in [v3::Procedure::GETATTR, v3::Procedure::FSSTAT, v3::Procedure::PATHCONF] {
         let [known, other] = [BELOW, b"captured"].map(|handle| {
-            let mut encoder = header(Program::NFS, 3, procedure.0);
+            let mut encoder = header(Program::NFS, 3, procedure.number().0);
             encoder.append_opaque(handle);
             check(&run(), &encoder.finish().0)
         });

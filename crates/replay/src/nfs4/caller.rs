@@ -135,7 +135,7 @@ impl<R: CompoundRpcClient> Caller<R> {
         };
         let sequence = operations
             .first()
-            .filter(|first| !stands_alone(first.number()))
+            .filter(|first| !stands_alone(first.operation()))
             .and_then(|_| self.client.sequence(operations.iter().all(is_kept)));
         let has_sequence = sequence.is_some();
         let compound: Vec<_> = sequence.into_iter().chain(operations.iter().cloned()).collect();
@@ -212,7 +212,7 @@ const OTHER_OPERATIONS: &str = "results of other operations than those that were
 
 /// Returns `true` if an operation has no SEQUENCE before it. RFC 8881 section 2.10.
 fn stands_alone(operation: Operation) -> bool {
-    v4::meaning(operation).is_some_and(|meaning| meaning.position != Position::InSession)
+    v4::meaning(operation).position != Position::InSession
 }
 
 /// Returns the name of what failed, with the operation if that is another one: `LOOKUP of /export`.

@@ -79,12 +79,12 @@ pub(crate) fn read_results<T>(
     for results in reply.operations() {
         let results = results.map_err(|stop| stop.error)?;
         // RFC 8881 section 16.2.3: the operation number of an unknown operation is replaced.
-        let is_sent = |operation: &Args<'_>| [operation.number(), Operation::ILLEGAL].contains(&results.number());
+        let is_sent = |operation: &Args<'_>| [operation.operation(), Operation::ILLEGAL].contains(&results.operation());
         if !operations.next().is_some_and(is_sent) {
             return Ok(Err(CompoundFailure::OtherOperations));
         }
         if results.status() != Nfsstat4::NFS4_OK {
-            return Ok(Err(CompoundFailure::Status(Some(results.number()), results.status())));
+            return Ok(Err(CompoundFailure::Status(Some(results.operation()), results.status())));
         }
         value = read(&results).or(value);
     }

@@ -473,7 +473,7 @@ fn probe_v3(client: &mut RpcClient<'_>, root: &[u8]) -> Result<Fsinfo3Resok, Pro
     let mut backoff = Backoff::default();
     loop {
         let result = client.call(
-            &SynchronousProcedureCall::new(Program::NFS, 3, v3::Procedure::FSINFO.0, FSINFO),
+            &SynchronousProcedureCall::new(Program::NFS, 3, v3::Procedure::FSINFO.number().0, FSINFO),
             |encoder| arguments.encode(encoder),
             |cursor| {
                 Ok(match v3::Results::decode(v3::Procedure::FSINFO, cursor, &mut NullFieldObserver)? {

@@ -165,7 +165,7 @@ fn call<T>(
     read: impl FnOnce(Results<'_>) -> T,
 ) -> Result<T, RpcCallError> {
     client.call(
-        &SynchronousProcedureCall::new(Program::MOUNT, 3, number.0, reply_bytes),
+        &SynchronousProcedureCall::new(Program::MOUNT, 3, number.number().0, reply_bytes),
         |encoder: &mut Encoder| arguments.encode(encoder),
         |cursor| Results::decode(number, cursor, &mut NullFieldObserver).map(read),
     )

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, Attributes, Bitmap4, Createhow4, Fattr4, Openflag4, Operation, Settime4,
+    self, Args, Attribute, Attributes, Bitmap4, Createhow4, Fattr4, Openflag4, Operation, OperationNumber, Settime4,
 };
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
@@ -56,7 +56,7 @@ pub(super) struct StepTitleCache(FxHashMap<[u32; 5], Rc<str>>);
 impl StepTitleCache {
     const MAX_TITLES: usize = 4096;
 
-    fn of(&mut self, step: &TraceStep<'_>, operation: Option<Operation>) -> CallTitle {
+    fn of(&mut self, step: &TraceStep<'_>, operation: Option<OperationNumber>) -> CallTitle {
         let trace_procedure = &step.procedure;
         let number = operation.map_or(NONE, |operation| operation.0);
         let key = [
@@ -77,7 +77,7 @@ impl StepTitleCache {
     }
 }
 
-fn title(step: &TraceStep<'_>, operation: Option<Operation>) -> String {
+fn title(step: &TraceStep<'_>, operation: Option<OperationNumber>) -> String {
     let trace_procedure = &step.procedure;
     if trace_procedure.program == NONE {
         return "Reply without its call".into();
@@ -110,15 +110,17 @@ impl CallOperationsAndFiles {
         match step.procedure.find_description() {
             Some(Procedure::Compound) => {
                 if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) {
+                    let mut lowest = None;
                     for operation in call.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
-                        let number = operation.number();
-                        if main_operation.is_none_or(|main: Operation| number.class() < main.class()) {
-                            main_operation = Some(number);
+                        let kind = operation.operation();
+                        if lowest.is_none_or(|main: Operation| kind.class() < main.class()) {
+                            lowest = Some(kind);
                         }
-                        self.operations.push(number);
+                        self.operations.push(kind);
                         self.effects.push(OperationEffect::from_operation(&operation));
                         self.record_arguments(&operation);
                     }
+                    main_operation = lowest.map(Operation::number);
                     if self.operations.len() as u32 != call.count() {
                         main_operation = call.main_operation().operation;
                     }

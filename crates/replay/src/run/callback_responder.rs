@@ -1,6 +1,5 @@
 //! Answers of a run to Calls of the server: NFSv4 callbacks and NULL.
 
-use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
@@ -56,7 +55,7 @@ pub(super) fn answer_callback(
         .collect();
     let mut results = Vec::new();
     for (operation, query) in operations.iter().zip(&query) {
-        names.push(operation.number().name().unwrap_or(enumerator_names::CB_ILLEGAL));
+        names.push(operation.operation().name());
         results.push(match query {
             Some((words, values)) => CbResults::CB_GETATTR(StatusUnion::Ok(Getattr4Resok {
                 obj_attributes: Fattr4::new(Bitmap4::from(&words[..]), Opaque(values)),

@@ -139,7 +139,7 @@ impl CompoundPaths<'_> {
     /// operation of the field's name; without one, the last operation that has a path.
     fn of_field(&self, section: usize, field: &str) -> Option<String> {
         let label = field.split('.').next();
-        let is_named = |operation: &Args<'_>| operation.number().name() == label;
+        let is_named = |operation: &Args<'_>| Some(operation.operation().name()) == label;
         let at = section.checked_sub(1).filter(|at| self.operations.get(*at).is_some_and(is_named));
         match at.or_else(|| self.operations.iter().rposition(is_named)) {
             Some(at) => self.of_operation(at, field),
@@ -193,7 +193,7 @@ impl CompoundPaths<'_> {
 
     /// Returns the path of the saved filehandle before an operation.
     fn saved(&self, at: usize) -> Option<String> {
-        let saving = |operation: &Args<'_>| operation.number() == Operation::SAVEFH;
+        let saving = |operation: &Args<'_>| operation.operation() == Operation::SAVEFH;
         self.current(self.operations.get(..at)?.iter().rposition(saving)?)
     }
 }

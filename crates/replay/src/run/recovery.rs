@@ -94,7 +94,7 @@ recovery_reasons! {
 /// same bytes at the same offset.
 pub(super) fn is_repeatable(operations: &[Operation]) -> bool {
     operations.iter().all(|operation| {
-        let is_read = model::v4::meaning(*operation).is_some_and(|meaning| meaning.again.is_read());
+        let is_read = model::v4::meaning(*operation).again.is_read();
         is_read || matches!(*operation, Operation::WRITE | Operation::COMMIT)
     })
 }
@@ -110,11 +110,11 @@ pub(super) fn failed_by_first_execution(
 ) -> bool {
     let Some(status) = outcome.last_status() else { return false };
     let again = match procedure {
-        Some(Procedure::V3(procedure)) => model::v3::meaning(procedure).map(|meaning| meaning.again),
+        Some(Procedure::V3(procedure)) => Some(model::v3::meaning(procedure).again),
         // SEQUENCE prevents a second execution.
         Some(Procedure::Compound) if is_new || operations.first() != Some(&Operation::SEQUENCE) => {
             let failed = operations.get(outcome.statuses.len() - 1);
-            failed.and_then(|operation| model::v4::meaning(*operation)).map(|meaning| meaning.again)
+            failed.map(|operation| model::v4::meaning(*operation).again)
         }
         _ => None,
     };

@@ -136,7 +136,7 @@ impl ReplyStatusesAndSessionGrants {
                 structure.violation.get_or_insert(RESULTS_AFTER_ERROR);
             }
             outcome.statuses.push(results.status().0);
-            structure.operations.push(results.number());
+            structure.operations.push(results.operation());
             match &results {
                 Results::CREATE_SESSION(StatusUnion::Ok(granted)) => {
                     outcome.fore_channel = Some(GrantedForeChannel::of(&granted.csr_fore_chan_attrs));
@@ -259,7 +259,7 @@ mod tests {
     /// Returns the structure of a COMPOUND with this status and results of operations without a body.
     fn compound(status: u32, results: &[(Operation, u32)]) -> CompoundResultStructure {
         let head = [9, 1, 0, 0, 0, 0, status, 0, results.len() as u32];
-        let results = results.iter().flat_map(|(operation, status)| [operation.0, *status]);
+        let results = results.iter().flat_map(|(operation, status)| [operation.number().0, *status]);
         let reply: Vec<u8> = head.into_iter().chain(results).flat_map(u32::to_be_bytes).collect();
         let compound = Some(Procedure::Compound);
         ReplyStatusesAndSessionGrants::with_structure(compound, Cursor::new(&reply)).1.unwrap()

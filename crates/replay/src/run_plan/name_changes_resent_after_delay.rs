@@ -22,13 +22,13 @@ fn is_delay(status: u32) -> bool {
 fn must_be_sent_once(operation: &Args<'_>) -> bool {
     match operation {
         Args::OPEN(open) => matches!(open.openhow, Openflag4::Create(_)),
-        operation => model::v4::meaning(operation.number()).is_some_and(|meaning| meaning.naming != Naming::Kept),
+        operation => model::v4::meaning(operation.operation()).naming != Naming::Kept,
     }
 }
 
 /// Returns `true` if the operation changes nothing that a later step depends on.
 fn only_reads(operation: &Args<'_>) -> bool {
-    model::v4::meaning(operation.number()).is_some_and(|meaning| meaning.again.is_read())
+    model::v4::meaning(operation.operation()).again.is_read()
 }
 
 fn is_delayed_compound(step: &TraceStep<'_>) -> bool {

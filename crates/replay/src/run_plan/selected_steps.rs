@@ -163,15 +163,10 @@ fn add_required_steps(step: &TraceStep<'_>, ids: &mut StepIdSet, behind: &mut La
 fn naming(step: &TraceStep<'_>) -> Naming {
     let naming = match step.procedure.find_description() {
         Some(Procedure::Compound) => {
-            let meanings = operations(step).into_iter().filter_map(model::v4::meaning);
-            meanings.map(|meaning| meaning.naming).max()
+            operations(step).into_iter().map(|operation| model::v4::meaning(operation).naming).max()
         }
-        Some(Procedure::V2(procedure)) if !step.caller.is_reverse => {
-            model::v2::meaning(procedure).map(|meaning| meaning.naming)
-        }
-        Some(Procedure::V3(procedure)) if !step.caller.is_reverse => {
-            model::v3::meaning(procedure).map(|meaning| meaning.naming)
-        }
+        Some(Procedure::V2(procedure)) if !step.caller.is_reverse => Some(model::v2::meaning(procedure).naming),
+        Some(Procedure::V3(procedure)) if !step.caller.is_reverse => Some(model::v3::meaning(procedure).naming),
         _ => None,
     };
     naming.unwrap_or(Naming::Kept)
@@ -199,7 +194,7 @@ fn operations(step: &TraceStep<'_>) -> Vec<Operation> {
     }
     let call = v4::CompoundCall::decode(&mut step.call.body_cursor(), &mut NullFieldObserver).ok();
     let operations = call.iter().flat_map(|call| call.operations().map_while(Result::ok));
-    operations.map(|operation| operation.number()).take(8).collect()
+    operations.map(|operation| operation.operation()).take(8).collect()
 }
 
 #[cfg(test)]

@@ -261,7 +261,7 @@ fn relax_reason(reason: PlanReason, step: &TraceStep<'_>, slot: &SubstitutableMe
     let body = step.call.head.0.get(step.call.body as usize..).unwrap_or_default();
     let call = v4::CompoundCall::decode(&mut Cursor::new(body), &mut NullFieldObserver);
     let operation = call.ok().and_then(|call| call.operations().nth(slot.operation as usize)?.ok());
-    match operation.map(|operation| operation.number()) {
+    match operation.map(|operation| operation.operation()) {
         Some(v4::Operation::LOCK | v4::Operation::LOCKU | v4::Operation::FREE_STATEID) => PlanReason::LockBefore,
         _ => PlanReason::OpenBefore,
     }

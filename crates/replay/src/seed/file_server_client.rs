@@ -175,7 +175,7 @@ impl NfsOperationFailure {
                 | Nfsstat4::NFS4ERR_BADNAME
         );
         let name = operation.split(' ').next().unwrap_or_default();
-        let is_procedure = |procedure: Procedure| procedure.name() == Some(name);
+        let is_procedure = |procedure: Procedure| procedure.name() == name;
         match Operation::from_name(name) {
             Some(Operation::LOOKUP) => rejects_name,
             Some(Operation::SETATTR) => matches!(status, Nfsstat4::NFS4ERR_FBIG | Nfsstat4::NFS4ERR_INVAL),

@@ -44,21 +44,21 @@ impl<'t> Nfs3Client<'t> {
         data: &[PayloadContentLocation<'_>],
         mut read: impl FnMut(&Results<'_>) -> Option<T>,
     ) -> FileServerClientResult<T> {
-        let number = arguments.number();
+        let procedure = arguments.operation();
         let size = ReplySizeUpperBound::for_v3(arguments);
-        let procedure = size.apply_to(&SynchronousProcedureCall {
+        let call = size.apply_to(&SynchronousProcedureCall {
             data,
-            ..SynchronousProcedureCall::new(Program::NFS, 3, number.0, 0)
+            ..SynchronousProcedureCall::new(Program::NFS, 3, procedure.number().0, 0)
         });
         let mut backoff = Backoff::default();
         self.was_resent = false;
         loop {
             let outcome = self.rpc.call(
-                &procedure,
+                &call,
                 |encoder| arguments.encode(encoder),
                 |cursor| {
-                    let status = Procedure::V3(number).status(*cursor)?;
-                    let results = Results::decode(number, cursor, &mut NullFieldObserver)?;
+                    let status = Procedure::V3(procedure).status(*cursor)?;
+                    let results = Results::decode(procedure, cursor, &mut NullFieldObserver)?;
                     Ok((Nfsstat3(status.map_or(0, |status| status.number)), read(&results)))
                 },
             );
@@ -66,7 +66,7 @@ impl<'t> Nfs3Client<'t> {
             let (status, value) = outcome?;
             match status {
                 Nfsstat3::NFS3_OK => {
-                    return value.ok_or_else(|| FileServerClientError::without_requested_item(number));
+                    return value.ok_or_else(|| FileServerClientError::without_requested_item(procedure));
                 }
                 // RFC 1813 section 2.6.
                 Nfsstat3::NFS3ERR_JUKEBOX => match backoff.next_wait() {
@@ -74,7 +74,7 @@ impl<'t> Nfs3Client<'t> {
                     None => {
                         let seconds = backoff.waited_seconds();
                         return Err(FileServerClientError::Busy(
-                            number.to_string(),
+                            procedure.to_string(),
                             NfsOperationFailure::V3(status),
                             seconds,
                         ));
@@ -82,7 +82,7 @@ impl<'t> Nfs3Client<'t> {
                 },
                 status => {
                     let reason = NfsOperationFailure::of_v3(status);
-                    return Err(FileServerClientError::Refused(number.to_string(), reason));
+                    return Err(FileServerClientError::Refused(procedure.to_string(), reason));
                 }
             }
         }

@@ -12,7 +12,7 @@ use nfsrdma_analysis::comparison::field_equality::{
 use nfsrdma_dissectors::field::{FieldDefinition, FieldKind, FieldObserver, FieldValue};
 use nfsrdma_dissectors::field_names;
 use nfsrdma_dissectors::nfs::field_labels;
-use nfsrdma_dissectors::nfs::v4::{CbOperation, Operation};
+use nfsrdma_dissectors::nfs::v4::{CbOperation, CbOperationNumber, Operation, OperationNumber};
 use rustc_hash::FxHashMap;
 
 use super::step::TraceSlotValueKind;
@@ -67,7 +67,7 @@ pub enum VisitedNfs4Opcode {
     Fore(Operation),
     /// An operation of CB_COMPOUND.
     Callback(CbOperation),
-    /// None: a procedure without operations.
+    /// None: a procedure without operations, or an operation that is not known.
     None,
 }
 
@@ -336,12 +336,14 @@ impl<'a> FieldObserver<'a> for SubstitutableFieldVisitor<'a> {
             // The first field of an operation.
             (field_names::NFS_OPCODE, FieldValue::Enum(number, _)) => {
                 if let Some(operation) = self.operations.last_mut() {
-                    operation.number = VisitedNfs4Opcode::Fore(Operation(number as u32));
+                    let known = OperationNumber(number as u32).known();
+                    operation.number = known.map_or(VisitedNfs4Opcode::None, VisitedNfs4Opcode::Fore);
                 }
             }
             (field_names::NFS_CB_OPERATION, FieldValue::Enum(number, _)) => {
                 if let Some(operation) = self.operations.last_mut() {
-                    operation.number = VisitedNfs4Opcode::Callback(CbOperation(number as u32));
+                    let known = CbOperationNumber(number as u32).known();
+                    operation.number = known.map_or(VisitedNfs4Opcode::None, VisitedNfs4Opcode::Callback);
                 }
             }
             (field_names::NFS_DATA, FieldValue::Bytes(content))

@@ -173,7 +173,7 @@ fn ddp_eligible_operations(reply: &TraceMessage<'_>) -> Vec<u32> {
         return Vec::new();
     };
     let operations = compound.operations().map_while(Result::ok).zip(0..);
-    let eligible = operations.filter(|(results, _)| v4::Results::is_ddp_eligible(results.number()));
+    let eligible = operations.filter(|(results, _)| v4::Results::is_ddp_eligible(results.operation()));
     eligible.map(|(_, at)| at).collect()
 }
 

@@ -107,7 +107,7 @@ impl TreeInferenceStepContext<'_, '_> {
     /// Records the types that the status of a reply proves, and those in the attributes of a failure.
     fn infer_nfs3_types(&mut self, procedure: Procedure, args: &Args<'_>, result: &Results<'_>) {
         let Some((status, attributes)) = failure(result) else { return };
-        let Some(objects) = procedure.known().map(Objects::of_v3) else { return };
+        let objects = Objects::of_v3(procedure);
         let (handles, name) = objects_of_call(args);
         let ids = handles.map(|handle| self.object_of_handle(handle?));
         for (id, attributes) in ids.into_iter().zip(attributes) {

@@ -98,10 +98,8 @@ impl TreeInferenceStepContext<'_, '_> {
             Args::REMOVE(args) => Some(args.target.0),
             _ => None,
         };
-        if let Some(operation) = args.number().known() {
-            let objects = Objects::of_v4(minor, operation, name.is_some());
-            self.prove_types(objects, status, [current, saved], name);
-        }
+        let objects = Objects::of_v4(minor, args.operation(), name.is_some());
+        self.prove_types(objects, status, [current, saved], name);
     }
 
     /// Infers names from a COMPOUND whose reply was not captured, but gave filehandles that later steps use.

@@ -65,7 +65,7 @@ fn run<T>(
         for results in reply.operations() {
             let results = results.map_err(|stop| stop.error)?;
             if results.status() != Nfsstat4::NFS4_OK {
-                return Ok(Err(format!("{}: {}", results.number(), results.status())));
+                return Ok(Err(format!("{}: {}", results.operation(), results.status())));
             }
             found = read(&results).or(found);
         }

@@ -6,7 +6,7 @@ use crate::xdr::Void;
 
 crate::operations! { "mount";
     /// The procedures. RFC 1094 section A.5; the rest is from the protocol's XDR file.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1094 section A.5.1";
     1 MNT(DirpathArgs<'a>) -> StatusUnion<FhstatusCode, FhstatusDirectory>, "Add mount entry. RFC 1094 section A.5.2";
     2 DUMP(Void) -> Mountlist<'a>, "Return mount entries. RFC 1094 section A.5.3";

@@ -6,7 +6,7 @@ use crate::xdr::Void;
 
 crate::operations! { "mount";
     /// The procedures. RFC 1813 section 5.2.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 5.2.0";
     1 MNT(DirpathArgs<'a>) -> StatusUnion<Mountstat3, Mountres3Ok<'a>>, "Add mount entry. RFC 1813 section 5.2.1";
     2 DUMP(Void) -> Mountlist<'a>, "Return mount entries. RFC 1813 section 5.2.2";

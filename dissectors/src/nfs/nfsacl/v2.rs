@@ -37,7 +37,7 @@ crate::xdr! { "nfsacl";
 
 crate::operations! { "nfsacl";
     /// The procedures. The last is specific to Solaris.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing";
     1 GETACL(Getacl2Args) -> StatusUnion<Nfsstat, Getacl2Resok<'a>>, "Get the access control lists";
     2 SETACL(Setacl2Args<'a>) -> StatusUnion<Nfsstat, Nfsacl2AttrResok>, "Set the access control lists";

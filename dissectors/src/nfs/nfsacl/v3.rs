@@ -27,7 +27,7 @@ crate::xdr! { "nfsacl";
 
 crate::operations! { "nfsacl";
     /// The procedures. The last is specific to Solaris.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing";
     1 GETACL(Getacl3Args<'a>) -> StatusUnion<Nfsstat3, Getacl3Resok<'a>, Nfsacl3AttrResult>, "Get the access control lists";
     2 SETACL(Setacl3Args<'a>) -> StatusUnion<Nfsstat3, Nfsacl3AttrResult, Nfsacl3AttrResult>, "Set the access control lists";

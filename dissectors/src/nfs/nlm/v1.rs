@@ -6,7 +6,7 @@ use crate::xdr::Void;
 
 crate::operations! { "nlm";
     /// The procedures. XNFS section 10. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. XNFS section 10";
     1 TEST(NlmTestargs<'a>) -> NlmTestres<'a>, "Ask whether a lock would be granted. XNFS section 10, NLM_TEST";
     2 LOCK(NlmLockargs<'a>) -> NlmRes<'a>, "Ask for a lock. XNFS section 10, NLM_LOCK";

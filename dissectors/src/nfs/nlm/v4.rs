@@ -81,7 +81,7 @@ crate::xdr! { "nlm";
 
 crate::operations! { "nlm";
     /// The procedures. RFC 1813 section 6.2. Those that end in `_MSG` and `_RES` are one-way: there is no Reply.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 6.2.0";
     1 TEST(Nlm4Testargs<'a>) -> Nlm4Testres<'a>, "Ask whether a lock would be granted. RFC 1813 section 6.2, NLMPROC4_TEST";
     2 LOCK(Nlm4Lockargs<'a>) -> Nlm4Res<'a>, "Ask for a lock. RFC 1813 section 6.2, NLMPROC4_LOCK";

@@ -185,10 +185,11 @@ pub(in crate::nfs) mod version_4 {
 
 #[test]
 fn rfc1833_section_3_2_a_port_is_no_status() {
-    for number in 0..13 {
-        assert_eq!(Procedure::Portmap2(v2::Procedure(number)).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
-        assert_eq!(Procedure::Rpcbind3(v3::Procedure(number)).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
-        assert_eq!(Procedure::Rpcbind4(v4::Procedure(number)).status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
+    let portmap2 = v2::Procedure::ALL.iter().copied().map(Procedure::Portmap2);
+    let rpcbind3 = v3::Procedure::ALL.iter().copied().map(Procedure::Rpcbind3);
+    let rpcbind4 = v4::Procedure::ALL.iter().copied().map(Procedure::Rpcbind4);
+    for procedure in portmap2.chain(rpcbind3).chain(rpcbind4) {
+        assert_eq!(procedure.status(Cursor::new(&[0, 0, 0, 1])), Ok(None));
     }
 }
 

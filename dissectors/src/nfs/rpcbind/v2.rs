@@ -26,7 +26,7 @@ crate::xdr! { "portmap";
 
 crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 3.1.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1833 section 3.2";
     1 SET(Mapping) -> RpcbindSetRes, "Register a program. RFC 1833 section 3.2";
     2 UNSET(Mapping) -> RpcbindSetRes, "Unregister a program. RFC 1833 section 3.2";

@@ -5,7 +5,7 @@ use crate::xdr::Void;
 
 crate::operations! { "portmap";
     /// The procedures. RFC 1833 section 2.1.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 5531 section 12.1";
     1 SET(Rpcb<'a>) -> RpcbindSetRes, "Register a program. RFC 1833 section 2.2.1";
     2 UNSET(Rpcb<'a>) -> RpcbindSetRes, "Unregister a program. RFC 1833 section 2.2.1";

@@ -28,7 +28,7 @@ crate::xdr! { "rquota";
 
 crate::operations! { "rquota";
     /// The procedures.
-    Procedure, KnownProcedure, Args<'a>, Results<>:
+    Procedure, ProcedureNumber, Args<'a>, Results<>:
     0 NULL(Void) -> Void, "Do nothing";
     1 GETQUOTA(ExtGetquotaArgs<'a>) -> StatusUnion<GqrStatus, GetquotaOk>, "Get all quotas";
     2 GETACTIVEQUOTA(ExtGetquotaArgs<'a>) -> StatusUnion<GqrStatus, GetquotaOk>, "Get quotas that are enforced";

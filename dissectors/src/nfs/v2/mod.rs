@@ -241,7 +241,7 @@ crate::xdr! { "nfs";
 
 crate::operations! { "nfs";
     /// The procedures of NFSv2. RFC 1094 section 2.2.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1094 section 2.2.1";
     1 GETATTR(Fhandle2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Get file attributes. RFC 1094 section 2.2.2";
     2 SETATTR(Setattr2Args) -> StatusUnion<Nfsstat, Attrstat2Ok>, "Set file attributes. RFC 1094 section 2.2.3";

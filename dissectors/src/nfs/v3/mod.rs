@@ -432,7 +432,7 @@ crate::xdr! { "nfs";
 
 crate::operations! { "nfs";
     /// The procedures of NFSv3. RFC 1813 section 3.
-    Procedure, KnownProcedure, Args<'a>, Results:
+    Procedure, ProcedureNumber, Args<'a>, Results:
     0 NULL(Void) -> Void, "Do nothing. RFC 1813 section 3.3.0";
     1 GETATTR(Getattr3Args<'a>) -> StatusUnion<Nfsstat3, Getattr3Resok>, "Get file attributes. RFC 1813 section 3.3.1";
     2 SETATTR(Setattr3Args<'a>) -> StatusUnion<Nfsstat3, ObjWcc, ObjWcc>, "Set file attributes. RFC 1813 section 3.3.2";

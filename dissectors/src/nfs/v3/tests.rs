@@ -373,9 +373,9 @@ fn rfc1813_section_2_4_a_filehandle_has_at_most_64_bytes() {
 
 #[test]
 fn rfc1813_section_3_nfsv3_has_22_procedures() {
-    assert_eq!(Procedure::ALL, (0..22).map(Procedure).collect::<Vec<_>>());
-    let result = Args::decode(Procedure(22), &mut Cursor::new(&[]), &mut NullFieldObserver);
-    assert_eq!(result, Err(XdrError::Unknown { at: 0, what: "Procedure", number: 22 }));
+    let numbers = Procedure::ALL.iter().map(|procedure| procedure.number().0);
+    assert_eq!(numbers.collect::<Vec<_>>(), (0..22).collect::<Vec<_>>());
+    assert_eq!(ProcedureNumber(22).known(), None);
 }
 
 /// Encodes a reduced body. Returns its bytes, and Position and length of the omitted items.
@@ -479,7 +479,7 @@ proptest::proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(procedure in 0u32..24, bytes: Vec<u8>, length: u16, position: u8) {
         let chunks = [ChunkedDataItem { position: Some(position.into()), length: length.into(), bytes: None }];
-        let procedure = Procedure(procedure);
+        let Some(procedure) = ProcedureNumber(procedure).known() else { return Ok(()) };
         let cursor = Cursor::new(&bytes).with_length(length.into());
         let _ = Args::decode(procedure, &mut cursor.with_chunks(&chunks), &mut FieldOrderChecker::default());
         let _ = Results::decode(procedure, &mut { cursor }, &mut FieldOrderChecker::default());
@@ -491,10 +491,11 @@ proptest::proptest! {
     ) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         let mut cursor = Cursor::new(&bytes);
-        if let Ok(decoded) = Results::decode(Procedure(procedure), &mut cursor, &mut NullFieldObserver) {
+        let Some(procedure) = ProcedureNumber(procedure).known() else { return Ok(()) };
+        if let Ok(decoded) = Results::decode(procedure, &mut cursor, &mut NullFieldObserver) {
             let mut encoder = Encoder::new();
             decoded.encode(&mut encoder);
-            let again = Results::decode(Procedure(procedure), &mut Cursor::new(encoder.bytes()), &mut NullFieldObserver);
+            let again = Results::decode(procedure, &mut Cursor::new(encoder.bytes()), &mut NullFieldObserver);
             proptest::prop_assert_eq!(again, Ok(decoded));
             proptest::prop_assert_eq!(encoder.bytes().len(), cursor.at());
         }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::forwarding_observer::OuterGroupOmittingObserver;
 use super::namespace_and_attributes::Createtype4;
-use super::operation_numbers::{CbOperation, Operation};
+use super::operation_numbers::{CbOperationNumber, OperationNumber};
 use super::operations::{Args, CbArgs, CbResults, OperationBody, Results};
 use super::status::Nfsstat4;
 use crate::field::registry::FieldRegistry;
@@ -51,8 +51,8 @@ pub fn describe(registry: &mut FieldRegistry) {
     CompoundCallHead::describe(registry);
     CompoundReplyHead::describe(registry);
     CbCompoundCallHead::describe(registry);
-    Operation::describe_field(registry, <Args<'_> as OperationBody>::OPCODE, "");
-    CbOperation::describe_field(registry, <CbArgs<'_> as OperationBody>::OPCODE, "");
+    OperationNumber::describe_field(registry, <Args<'_> as OperationBody>::OPCODE, "");
+    CbOperationNumber::describe_field(registry, <CbArgs<'_> as OperationBody>::OPCODE, "");
     Args::describe(registry);
     Results::describe(registry);
     CbArgs::describe(registry);
@@ -523,13 +523,13 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::O
 }
 
 /// Arguments of COMPOUND, decoded.
-pub type DecodedCompoundCall<'a> = DecodedOperations<'a, CompoundCallHead<'a>, Args<'a>, Operation>;
+pub type DecodedCompoundCall<'a> = DecodedOperations<'a, CompoundCallHead<'a>, Args<'a>, OperationNumber>;
 /// Results of COMPOUND, decoded.
-pub type DecodedCompoundReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, Results<'a>, Operation>;
+pub type DecodedCompoundReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, Results<'a>, OperationNumber>;
 /// Arguments of CB_COMPOUND, decoded.
-pub type DecodedCbCompoundCall<'a> = DecodedOperations<'a, CbCompoundCallHead<'a>, CbArgs<'a>, CbOperation>;
+pub type DecodedCbCompoundCall<'a> = DecodedOperations<'a, CbCompoundCallHead<'a>, CbArgs<'a>, CbOperationNumber>;
 /// Results of CB_COMPOUND, decoded.
-pub type DecodedCbCompoundReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, CbResults<'a>, CbOperation>;
+pub type DecodedCbCompoundReply<'a> = DecodedOperations<'a, CompoundReplyHead<'a>, CbResults<'a>, CbOperationNumber>;
 
 impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
     /// Returns the decoded operation numbers.
@@ -559,7 +559,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
 
 impl CompoundReply<'_> {
     /// Returns the operation that names the Call, if all its operations succeeded and therefore have results.
-    pub fn main_operation_of_call(&self) -> Option<Operation> {
+    pub fn main_operation_of_call(&self) -> Option<OperationNumber> {
         let is_complete = self.head.status == Nfsstat4::NFS4_OK;
         self.main_operation().operation.filter(|_| is_complete)
     }
@@ -640,7 +640,7 @@ mod tests {
         assert_eq!(write.data, Ddp::Chunk { length: 65536, bytes: None });
         assert_eq!(
             call.main_operation(),
-            CompoundMainOperation { operation: Some(Operation::WRITE), decoded: None, stop: None }
+            CompoundMainOperation { operation: Some(OperationNumber::WRITE), decoded: None, stop: None }
         );
 
         let mut encoder = Encoder::new();
@@ -752,7 +752,7 @@ mod tests {
         let bytes = bytes(RECALL_CALL);
         let call = CbCompoundCall::decode(&mut Cursor::new(&bytes), &mut NullFieldObserver).unwrap();
         assert_eq!(call.head.callback_ident, 0);
-        assert_eq!(call.main_operation().operation, Some(CbOperation::CB_RECALL));
+        assert_eq!(call.main_operation().operation, Some(CbOperationNumber::CB_RECALL));
         let mut operations = call.operations();
         assert!(operations.by_ref().all(|body| body.is_ok()));
         assert_eq!(operations.rest(), []);
@@ -782,7 +782,7 @@ mod tests {
         let mut operations = call.operations();
         assert_eq!(operations.next(), Some(Ok(Args::GETFH(Void))));
         let error = XdrError::Unknown { at: 20, what: "Operation", number: 76 };
-        let stop = CompoundDecodeFailure { operation: Some(Operation(76)), status: None, error };
+        let stop = CompoundDecodeFailure { operation: Some(OperationNumber(76)), status: None, error };
         assert_eq!(operations.next(), Some(Err(stop)));
         assert_eq!(operations.next(), None);
         assert_eq!((operations.remaining(), operations.rest()), (2, &bytes[16..]));
@@ -800,7 +800,7 @@ mod tests {
         let mut cursor = Cursor::new(&bytes).with_length(500);
         let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver).unwrap();
         let stop = reply.operations().next().unwrap().unwrap_err();
-        assert_eq!((stop.operation, stop.status), (Some(Operation::READ), Some(Nfsstat4::NFS4_OK)));
+        assert_eq!((stop.operation, stop.status), (Some(OperationNumber::READ), Some(Nfsstat4::NFS4_OK)));
         assert!(stop.error.is_cut());
     }
 
@@ -812,7 +812,7 @@ mod tests {
         CompoundCall::new(head, &operations).encode(&mut encoder);
         let call = CompoundCall::decode(&mut Cursor::new(encoder.bytes()), &mut NullFieldObserver).unwrap();
         assert_eq!(call.operations().next(), Some(Ok(operations[0].clone())));
-        assert!(operations[0].number().first_minor_version() > Some(call.head.minorversion));
+        assert!(operations[0].operation().first_minor_version() > call.head.minorversion);
     }
 
     #[test]
@@ -831,13 +831,13 @@ mod tests {
         let commit = || Args::COMMIT(Commit4Args { offset: 0, count: 0 });
         let delegreturn = || Args::DELEGRETURN(Delegreturn4Args { deleg_stateid: stateid.clone() });
         assert_eq!(named(&[]), None);
-        assert_eq!(named(&[putfh(), getattr()]), Some(Operation::GETATTR));
-        assert_eq!(named(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]), Some(Operation::GETFH));
-        assert_eq!(named(&[putfh(), access(), getattr()]), Some(Operation::ACCESS));
-        assert_eq!(named(&[putfh(), lookup(), Args::GETFH(Void), getattr()]), Some(Operation::LOOKUP));
-        assert_eq!(named(&[commit(), getattr(), lookup()]), Some(Operation::COMMIT));
-        assert_eq!(named(&[Args::READLINK(Void), commit()]), Some(Operation::READLINK));
-        assert_eq!(named(&[putfh(), Args::READLINK(Void), delegreturn(), close()]), Some(Operation::DELEGRETURN));
+        assert_eq!(named(&[putfh(), getattr()]), Some(OperationNumber::GETATTR));
+        assert_eq!(named(&[Args::PUTROOTFH(Void), Args::GETFH(Void)]), Some(OperationNumber::GETFH));
+        assert_eq!(named(&[putfh(), access(), getattr()]), Some(OperationNumber::ACCESS));
+        assert_eq!(named(&[putfh(), lookup(), Args::GETFH(Void), getattr()]), Some(OperationNumber::LOOKUP));
+        assert_eq!(named(&[commit(), getattr(), lookup()]), Some(OperationNumber::COMMIT));
+        assert_eq!(named(&[Args::READLINK(Void), commit()]), Some(OperationNumber::READLINK));
+        assert_eq!(named(&[putfh(), Args::READLINK(Void), delegreturn(), close()]), Some(OperationNumber::DELEGRETURN));
     }
 
     #[test]
@@ -852,14 +852,14 @@ mod tests {
         };
         // Tag, minor version and count are 12 bytes, PUTFH 12, the others 4.
         assert_eq!([12, 16, 24, 27, 28, 31].map(named), [None; 6]);
-        assert_eq!(named(32), Some(Operation::READLINK));
+        assert_eq!(named(32), Some(OperationNumber::READLINK));
         // All numbers are present: the arguments do not matter.
         let mut encoder = Encoder::new();
         CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 1 }, &[Args::GETFH(Void), putfh()])
             .encode(&mut encoder);
         let mut cursor = Cursor::new(&encoder.bytes()[..20]).with_length(encoder.bytes().len());
         let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).unwrap();
-        assert_eq!(call.main_operation().operation, Some(Operation::GETFH));
+        assert_eq!(call.main_operation().operation, Some(OperationNumber::GETFH));
     }
 
     #[test]

@@ -8,10 +8,10 @@ macro_rules! numbers {
     (
         $opcode:literal;
         $(#[doc = $doc:literal])+
-        $number:ident, $known:ident, $args:ident<$lt:lifetime>, $results:ident:
+        $operation:ident, $number:ident, $args:ident<$lt:lifetime>, $results:ident:
         $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
     ) => {
-        crate::operations!(@numbers "nfs", [$($doc)+] $number, $known, $($code $name, $about;)*);
+        crate::operations!(@numbers "nfs", [$($doc)+] $operation, $number, $($code $name, $about;)*);
     };
 }
 operation_table!(numbers);
@@ -19,12 +19,11 @@ callback_operation_table!(numbers);
 
 impl Operation {
     /// Returns the first minor version with this operation.
-    pub fn first_minor_version(self) -> Option<u32> {
-        match self.0 {
-            3..=39 | 10044 => Some(0),
-            40..=58 => Some(1),
-            59..=75 => Some(2),
-            _ => None,
+    pub const fn first_minor_version(self) -> u32 {
+        match self.number().0 {
+            40..=58 => 1,
+            59..=75 => 2,
+            _ => 0,
         }
     }
 
@@ -47,12 +46,11 @@ impl Operation {
 
 impl CbOperation {
     /// Returns the first minor version with this operation.
-    pub fn first_minor_version(self) -> Option<u32> {
-        match self.0 {
-            3 | 4 | 10044 => Some(0),
-            5..=14 => Some(1),
-            15 => Some(2),
-            _ => None,
+    pub const fn first_minor_version(self) -> u32 {
+        match self.number().0 {
+            5..=14 => 1,
+            15 => 2,
+            _ => 0,
         }
     }
 
@@ -66,7 +64,7 @@ impl CbOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationBitNames {}
 
-names!(OperationBitNames, Operation::NAMES);
+names!(OperationBitNames, OperationNumber::NAMES);
 
 #[cfg(test)]
 mod tests {
@@ -74,21 +72,18 @@ mod tests {
 
     #[test]
     fn no_operation_is_missing() {
-        let mut numbers: Vec<_> = (3..=75).map(Operation).collect();
-        numbers.push(Operation(10044));
-        assert_eq!(Operation::ALL, numbers);
-        let mut numbers: Vec<_> = (3..=15).map(CbOperation).collect();
-        numbers.push(CbOperation(10044));
-        assert_eq!(CbOperation::ALL, numbers);
+        let numbers: Vec<_> = Operation::ALL.iter().map(|operation| operation.number().0).collect();
+        assert_eq!(numbers, (3..=75).chain([10044]).collect::<Vec<_>>());
+        let numbers: Vec<_> = CbOperation::ALL.iter().map(|operation| operation.number().0).collect();
+        assert_eq!(numbers, (3..=15).chain([10044]).collect::<Vec<_>>());
     }
 
     #[test]
     fn every_operation_belongs_to_a_minor_version() {
-        assert!(Operation::ALL.iter().all(|operation| operation.first_minor_version().is_some()));
-        assert!(CbOperation::ALL.iter().all(|operation| operation.first_minor_version().is_some()));
-        assert_eq!(Operation(76).first_minor_version(), None);
-        assert_eq!((Operation(76).known(), Operation::SEEK.known()), (None, Some(KnownOperation::SEEK)));
-        assert_eq!(Operation::SEQUENCE.first_minor_version(), Some(1));
-        assert_eq!(Operation::GETXATTR.first_minor_version(), Some(2));
+        assert_eq!(Operation::RELEASE_LOCKOWNER.first_minor_version(), 0);
+        assert_eq!(Operation::SEQUENCE.first_minor_version(), 1);
+        assert_eq!(Operation::GETXATTR.first_minor_version(), 2);
+        assert_eq!(CbOperation::CB_OFFLOAD.first_minor_version(), 2);
+        assert_eq!((OperationNumber(76).known(), OperationNumber(69).known()), (None, Some(Operation::SEEK)));
     }
 }

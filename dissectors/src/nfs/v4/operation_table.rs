@@ -9,7 +9,7 @@ macro_rules! operation_table {
     ($describe:ident) => {
         $describe! { "nfs.opcode";
             /// nfs_opnum4. RFC 7863, RFC 8276 section 8.6.
-            Operation, KnownOperation, Args<'a>, Results:
+            Operation, OperationNumber, Args<'a>, Results:
             3 ACCESS(Access4Args) -> Nfs4Res<Access4Resok>, "Check access rights. RFC 8881 section 18.1";
             4 CLOSE(Close4Args) -> Nfs4Res<OpenStateid4Resok>, "Close a file. RFC 8881 section 18.2";
             5 COMMIT(Commit4Args) -> Nfs4Res<Commit4Resok>, "Commit cached data. RFC 8881 section 18.3";
@@ -109,7 +109,7 @@ macro_rules! callback_operation_table {
     ($describe:ident) => {
         $describe! { "nfs.cb.operation";
             /// nfs_cb_opnum4. RFC 7863.
-            CbOperation, KnownCbOperation, CbArgs<'a>, CbResults:
+            CbOperation, CbOperationNumber, CbArgs<'a>, CbResults:
             3 CB_GETATTR(CbGetattr4Args<'a>) -> Nfs4Res<Getattr4Resok<'a>>, "Get attributes. RFC 8881 section 20.1";
             4 CB_RECALL(CbRecall4Args<'a>) -> Nfs4Res, "Recall a delegation. RFC 8881 section 20.2";
             5 CB_LAYOUTRECALL(CbLayoutrecall4Args<'a>) -> Nfs4Res, "Recall a layout. RFC 8881 section 20.3";

@@ -9,7 +9,7 @@ use super::layout::*;
 use super::locking::*;
 use super::namespace_and_attributes::*;
 use super::open::*;
-use super::operation_numbers::{CbOperation, Operation};
+use super::operation_numbers::{CbOperation, CbOperationNumber, Operation, OperationNumber};
 use super::operation_table::{callback_operation_table, operation_table};
 use super::session::*;
 use super::status::Nfsstat4;
@@ -17,6 +17,9 @@ use super::xattr::*;
 use crate::field::{FieldDefinition, FieldKind, FieldObserver};
 use crate::nfs::status_union::StatusUnion;
 use crate::xdr::{Cursor, Encoder, Void, Xdr, XdrError};
+
+/// Class of an operation that is not in the table.
+const CLASS_OF_UNKNOWN: u8 = 2;
 
 /// Union of most results: a status, and the result on success.
 type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;
@@ -58,12 +61,12 @@ macro_rules! bodies {
     (
         $opcode:literal;
         $(#[doc = $doc:literal])+
-        $number:ident, $known:ident, $args:ident<$lt:lifetime>, $results:ident:
+        $operation:ident, $number:ident, $args:ident<$lt:lifetime>, $results:ident:
         $($code:literal $name:ident ($arg:ty) -> $result:ty, $about:literal;)*
     ) => {
-        crate::operations!(@bodies $number, $args $lt [$lt] [], "The arguments, by operation.",
+        crate::operations!(@bodies $operation, $args $lt [$lt] [], "The arguments, by operation.",
             $($name($arg), $about;)*);
-        crate::operations!(@bodies $number, $results $lt [$lt] [], "The results, by operation.",
+        crate::operations!(@bodies $operation, $results $lt [$lt] [], "The results, by operation.",
             $($name($result), $about;)*);
 
         impl<$lt> $results<$lt> {
@@ -75,10 +78,10 @@ macro_rules! bodies {
             }
         }
 
-        bodies!(@body $opcode, $number, $args, false);
-        bodies!(@body $opcode, $number, $results, true);
+        bodies!(@body $opcode, $operation, $number, $args, false);
+        bodies!(@body $opcode, $operation, $number, $results, true);
     };
-    (@body $opcode:literal, $number:ident, $bodies:ident, $has_status:literal) => {
+    (@body $opcode:literal, $operation:ident, $number:ident, $bodies:ident, $has_status:literal) => {
         impl<'a> OperationBody<'a> for $bodies<'a> {
             type OperationNumber = $number;
             const OPCODE: &'static FieldDefinition = &FieldDefinition {
@@ -90,15 +93,15 @@ macro_rules! bodies {
             const HAS_STATUS: bool = $has_status;
 
             fn number(&self) -> $number {
-                self.number()
+                self.operation().number()
             }
 
             fn field(number: $number) -> Option<&'static FieldDefinition> {
-                number.field()
+                number.known().map(|operation| operation.field())
             }
 
             fn class(number: $number) -> u8 {
-                number.class()
+                number.known().map_or(CLASS_OF_UNKNOWN, |operation| operation.class())
             }
 
             #[inline]
@@ -107,7 +110,9 @@ macro_rules! bodies {
                 cursor: &mut Cursor<'a>,
                 observer: &mut O,
             ) -> Result<Self, XdrError> {
-                Self::decode(number, cursor, observer)
+                let unknown = || XdrError::Unknown { at: cursor.at(), what: stringify!($operation), number: number.0 };
+                let operation = number.known().ok_or_else(unknown)?;
+                Self::decode(operation, cursor, observer)
             }
 
             fn encode(&self, encoder: &mut Encoder) {

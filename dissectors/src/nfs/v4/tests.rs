@@ -61,7 +61,7 @@ fn walk<'a, H: Xdr<'a>, B: OperationBody<'a> + PartialEq + std::fmt::Debug + 'a>
 macro_rules! round_trips {
     ($bodies:expr, $head:expr, $compound:ident, $all:expr) => {{
         let bodies = $bodies;
-        let mut covered: Vec<_> = bodies.iter().map(|(body, _)| body.number()).collect();
+        let mut covered: Vec<_> = bodies.iter().map(|(body, _)| body.operation()).collect();
         covered.dedup();
         assert_eq!(covered, $all, "an example of every operation, in the order of the table");
         for (body, by_hand) in &bodies {

@@ -27,8 +27,8 @@ impl MockFaultOperations {
             Nfs3(procedures) => (procedures, &[]),
             Nfs4(operations) => (&[], operations),
         };
-        let nfs3 = nfs3.iter().filter_map(|procedure| Some((3, procedure.name()?)));
-        nfs3.chain(nfs4.iter().filter_map(|operation| Some((4, operation.name()?))))
+        let nfs3 = nfs3.iter().map(|procedure| (3, procedure.name()));
+        nfs3.chain(nfs4.iter().map(|operation| (4, operation.name())))
     }
 }
 
@@ -324,7 +324,7 @@ pub fn all() -> Vec<MockServerFault> {
     // All procedures except NULL, and READDIR, which the captures of the tests do not contain.
     let failing_nfs3: Vec<P> =
         P::ALL.iter().copied().filter(|procedure| ![P::NULL, P::READDIR].contains(procedure)).collect();
-    let failing_nfs3 = failing_nfs3.iter().filter_map(|procedure| Some((3, procedure.name()?)));
+    let failing_nfs3 = failing_nfs3.iter().map(|procedure| (3, procedure.name()));
     for (version, operation) in failing_nfs3.chain(Nfs4(FAILING_NFS4_OPERATIONS).names()) {
         STATUSES.into_iter().for_each(|status| add(version, operation, MockServerFaultKind::WrongStatus(status)));
     }
@@ -336,7 +336,7 @@ pub fn all() -> Vec<MockServerFault> {
     for (version, operation) in TRANSPORT_OPERATIONS.iter().flat_map(|operations| operations.names()) {
         FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         REFUSALS.iter().for_each(|stat| add(version, operation, MockServerFaultKind::Refuses(*stat)));
-        if Op::READ.name() == Some(operation) {
+        if Op::READ.name() == operation {
             CHUNK_FAULTS.iter().for_each(|fault| add(version, operation, MockServerFaultKind::WrongTransport(*fault)));
         }
     }

@@ -42,7 +42,7 @@ impl MockCallOperations {
             Procedure::Compound => {
                 let compound = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
                 let operations = compound.operations().map_while(Result::ok);
-                operations.filter_map(|args| args.number().name()).collect()
+                operations.map(|args| args.operation().name()).collect()
             }
             procedure => vec![procedure.name()],
         };

@@ -30,8 +30,8 @@ pub(super) fn check_position(
     index: usize,
     count: u32,
 ) -> Result<(), Nfsstat4> {
-    let operation = args.number();
-    if operation.first_minor_version().is_none_or(|first_version| first_version > compound.minor) {
+    let operation = args.operation();
+    if operation.first_minor_version() > compound.minor {
         return Err(Nfsstat4::NFS4ERR_NOTSUPP);
     }
     if compound.minor == 0 {

@@ -9,7 +9,7 @@ pub(super) mod state;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
-    Args, Bitmap4, CompoundCall, CompoundReplyHead, Nfsstat4, Operation, Results, Setattr4Res,
+    Args, Bitmap4, CompoundCall, CompoundReplyHead, Nfsstat4, Operation, OperationNumber, Results, Setattr4Res,
 };
 use nfsrdma_dissectors::rpc::AcceptStat;
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr};
@@ -58,7 +58,7 @@ pub(super) fn call(
                     // RFC 8881 section 16.2.4: an unknown operation is OP_ILLEGAL, one that cannot be decoded BADXDR.
                     count += 1;
                     let known_operation = stop.operation.filter(|operation| operation.name().is_some());
-                    compound.body.word(known_operation.unwrap_or(Operation::ILLEGAL).0);
+                    compound.body.word(known_operation.unwrap_or(OperationNumber::ILLEGAL).0);
                     status = match known_operation {
                         Some(_) => Nfsstat4::NFS4ERR_BADXDR,
                         None => Nfsstat4::NFS4ERR_OP_ILLEGAL,
@@ -68,10 +68,10 @@ pub(super) fn call(
                 }
             };
             count += 1;
-            let operation = args.number();
-            compound.body.word(operation.0);
+            let operation = args.operation();
+            compound.body.word(operation.number().0);
             let may_refuse = server.refusal.as_ref().is_some_and(|refusal| refusal.concerns(&args));
-            if let Some(refused) = server.refused_status(operation.name().filter(|_| may_refuse)) {
+            if let Some(refused) = server.refused_status(may_refuse.then_some(operation.name())) {
                 if let (0, Some(refusal)) = (minor, &server.refusal) {
                     refusal.count_seqids(&args, &mut server.state);
                 }
@@ -91,7 +91,7 @@ pub(super) fn call(
                     Err(Nfsstat4::NFS4ERR_TOO_MANY_OPS)
                 }
                 Ok(None) => {
-                    *server.operation_counts.entry(operation.0).or_default() += 1;
+                    *server.operation_counts.entry(operation.number().0).or_default() += 1;
                     step(server, &mut compound, &args)
                 }
                 Err(status) => Err(status),

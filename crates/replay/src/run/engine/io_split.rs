@@ -133,7 +133,7 @@ impl LiveCallBuilder {
                             transfer_count += 1;
                             Args::WRITE(Write4Args { offset: shift(args.offset)?, data: data(), ..args })
                         }
-                        operation if operation.number() == Operation::READ_PLUS => return None,
+                        Args::READ_PLUS(_) => return None,
                         operation => operation,
                     });
                 }

@@ -68,7 +68,7 @@ impl RecoveryCall {
         match self {
             Self::Open(_) => "OPEN with CLAIM_PREVIOUS",
             Self::Lock(..) => "LOCK with reclaim",
-            call => call.operation().name().unwrap_or_default(),
+            call => call.operation().name(),
         }
     }
 
@@ -269,7 +269,7 @@ impl RecoveryReply {
         };
         for results in reply.operations().map_while(Result::ok).take(8) {
             decoded.statuses.push(results.status());
-            decoded.operation = results.number();
+            decoded.operation = results.operation();
             if let Results::OPEN(StatusUnion::Ok(ok)) = &results {
                 decoded.delegation = ok.delegation.stateid().cloned();
             }

@@ -263,7 +263,7 @@ type ReaddirReplyEntry = (Box<[u8]>, Vec<ComparableMessageField>);
 
 /// Takes the directory entries from a section, with the name of each; `None` if it is not a listing.
 fn take_entries(section: &mut ComparedOperationOrHeaders) -> Option<Vec<ReaddirReplyEntry>> {
-    let is_plus = Procedure::READDIRPLUS.name() == Some(&*section.name);
+    let is_plus = Procedure::READDIRPLUS.name() == &*section.name;
     if !is_plus && !section.is_operation(Operation::READDIR) {
         return None;
     }

@@ -170,7 +170,7 @@ const REQUIRED_PROCEDURES: &[v3::Procedure] = &[
 
 /// Returns `true` if a server must support an operation of NFSv4.
 fn is_required(operation: Operation) -> bool {
-    model::v4::meaning(operation).is_some_and(|meaning| meaning.is_required)
+    model::v4::meaning(operation).is_required
 }
 
 /// Returns `true` if the status means that a server does not support a required operation of NFS.
@@ -184,7 +184,7 @@ pub(super) fn lacks_required(operation: &str, status: &str) -> bool {
     ]
     .contains(&status)
         && (Operation::from_name(operation).is_some_and(is_required)
-            || REQUIRED_PROCEDURES.iter().any(|required| required.name() == Some(operation)))
+            || REQUIRED_PROCEDURES.iter().any(|required| required.name() == operation))
 }
 
 #[cfg(test)]

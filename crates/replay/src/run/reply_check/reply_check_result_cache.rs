@@ -114,7 +114,7 @@ impl CheckedReplyPairPattern {
         let is_known =
             matches!(verdict, ReplyCheckResult::Matched | ReplyCheckResult::Tolerated(_)) && compared.unknown == 0;
         // The segments of READ_PLUS are joined before the comparison.
-        let is_in_parts = live_fields.iter().any(|field| Some(&*field.section.1) == Operation::READ_PLUS.name());
+        let is_in_parts = live_fields.iter().any(|field| &*field.section.1 == Operation::READ_PLUS.name());
         let is_same_field = |(a, b): (&LocatedField<'_>, &LocatedField<'_>)| {
             Rc::ptr_eq(&a.path, &b.path) && a.bytes == b.bytes && a.section.0 == b.section.0
         };

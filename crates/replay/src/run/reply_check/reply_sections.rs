@@ -106,7 +106,7 @@ pub(super) fn is_incomparable(operation: &str, path: &FieldPath, may_have_restar
         // Data written before a change of the verifier may be lost: RFC 8881 section 18.32.4.
         FieldEqualityRequirement::Identity(MappedIdentifierType::Verifier) => {
             may_have_restarted
-                || ![Operation::WRITE, Operation::COMMIT].into_iter().any(|write| write.name() == Some(operation))
+                || ![Operation::WRITE, Operation::COMMIT].into_iter().any(|write| write.name() == operation)
         }
         FieldEqualityRequirement::Identity(_) => true,
         FieldEqualityRequirement::Equal(DifferenceKind::Status) => false,

@@ -1,6 +1,6 @@
 //! Reports of clients about devices: errors, and numbers of operations and bytes.
 
-use crate::nfs::v4::operation_numbers::Operation;
+use crate::nfs::v4::operation_numbers::OperationNumber;
 use crate::nfs::v4::status::Nfsstat4;
 use crate::nfs::v4::types::Deviceid4;
 
@@ -9,7 +9,7 @@ crate::xdr! { "nfs";
     struct DeviceError4 {
         de_deviceid: Deviceid4 => "nfs.deviceid",
         de_status: Nfsstat4 => "nfs.nfsstat4",
-        de_opnum: Operation => "nfs.ff_ioerrs_op",
+        de_opnum: OperationNumber => "nfs.ff_ioerrs_op",
     }
 
     /// io_info4. RFC 7862 section 15.7.1.

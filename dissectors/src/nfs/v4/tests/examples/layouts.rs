@@ -57,7 +57,7 @@ fn flex_return() -> FfLayoutreturn4<'static> {
             ffie_errors: list([DeviceError4 {
                 de_deviceid: DEVICE,
                 de_status: Nfsstat4::NFS4ERR_NXIO,
-                de_opnum: Operation::WRITE,
+                de_opnum: OperationNumber::WRITE,
             }]),
         }]),
         fflr_iostats_report: list([FfIostats4 {
@@ -232,7 +232,7 @@ pub(super) fn calls() -> Vec<(Args<'static>, &'static str)> {
                 lea_errors: list([DeviceError4 {
                     de_deviceid: DEVICE,
                     de_status: Nfsstat4::NFS4ERR_NXIO,
-                    de_opnum: Operation::READ,
+                    de_opnum: OperationNumber::READ,
                 }]),
             }),
             "00000000 00000000 00000000 00000001 $stateid 00000001 $device 00000006 00000019",
