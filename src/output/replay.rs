@@ -134,9 +134,7 @@ impl Report for PrintableReplayReport<'_> {
                 let (count, paths) = (PluralCount(tree_check.left_out, "object"), unchecked_paths(tree_check));
                 let reason = match tree_check.in_flight {
                     0 => String::new(),
-                    count if count == tree_check.left_out => {
-                        " (a call was in flight when the capture ended)".to_owned()
-                    }
+                    count if count == tree_check.left_out => " (in flight when the capture ended)".to_owned(),
                     count => format!(" ({count} by calls in flight when the capture ended)"),
                 };
                 let text = escape::display_line(format_args!("not checked: {count}{paths}{reason}"));

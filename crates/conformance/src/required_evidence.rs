@@ -5,8 +5,7 @@
 pub enum RequiredCaptureEvidence {
     /// The set-up of the connection: REQ and REP of the connection manager, or the start-up frames of MPA.
     SetUp,
-    /// The set-up of the connection, or a grant of credits in a Reply before the calls in flight: the connection was idle
-    /// since, as far as it was captured.
+    /// The set-up of the connection, or a grant captured before the first of the calls in flight.
     Grant,
     /// Both the Call and the Reply.
     BothMessages,

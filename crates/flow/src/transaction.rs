@@ -626,7 +626,7 @@ pub struct CallCreditUse {
     /// before the first Reply.
     pub granted: Option<u32>,
     /// `true` if a grant was captured before the last time at which no other Call of the side was in flight: each Call
-    /// that `in_flight` counts was sent after a known grant.
+    /// that `in_flight` counts was captured after a known grant.
     pub has_grant_when_idle: bool,
     /// `true` if `in_flight` is certain: no message was lost, or missing from the capture, between the last time at
     /// which no Call was in flight and the Reply; without a Reply, no message is missing from the capture until the end

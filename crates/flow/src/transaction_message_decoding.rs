@@ -480,7 +480,8 @@ impl<'a> TransactionMessages<'a> {
         summary: &mut RpcSummary,
     ) -> Result<(), XdrError> {
         if matches!(operations, CallOperations::Unknown) {
-            summary.has_invalid_result = self.has_invalid_procedure_result(call, cursor);
+            summary.has_invalid_result =
+                summary.call_error.is_none() && self.has_invalid_procedure_result(call, cursor);
             return self.observe_body(RpcMessageKind::Reply, call, cursor, &mut NullFieldObserver);
         }
         let Some(body) = open_payload(call.payload, &mut cursor, &mut NullFieldObserver)? else {
@@ -494,9 +495,10 @@ impl<'a> TransactionMessages<'a> {
         let (end, mut faults) = compound_results::read(operations, body, self.compound.get());
         faults.has_contradiction |= operations.is_truncated() && compound_results::has_other_result(self.compound());
         faults.has_invalid |= operations.needs_arguments() && result_limits::has_invalid_result(self.compound());
-        summary.has_invalid_result = faults.has_invalid;
         // What was decoded of a malformed Call is uncertain.
-        summary.has_contradiction = faults.has_contradiction && summary.call_error.is_none_or(|error| error.is_cut());
+        let is_certain = summary.call_error.is_none_or(|error| error.is_cut());
+        summary.has_invalid_result = faults.has_invalid && is_certain;
+        summary.has_contradiction = faults.has_contradiction && is_certain;
         end?;
         rpc_message_trailer::read_protection(call.payload, &mut cursor, &mut NullFieldObserver)
     }

@@ -64,16 +64,14 @@ impl Default for Types {
     }
 }
 
-/// Types that objects can have. The current object is that of the filehandle (in NFSv3 the one that is changed by LINK
-/// and the target of RENAME), the saved one that of the other filehandle, and the named one that of the name in the
-/// current one.
+/// Types that objects can have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Types of the current object.
+    /// Types of the object of the current filehandle; of LINK and RENAME in NFSv3, of the target directory.
     pub current: Types,
-    /// Types of the saved object.
+    /// Types of the object of the other filehandle.
     pub saved: Types,
-    /// Types of the named object; other than [`Types::ANY`] only if it exists.
+    /// Types of the object of the name in the current one; other than [`Types::ANY`] only if it exists.
     pub named: Types,
 }
 
@@ -86,12 +84,15 @@ pub enum Objects {
     Directory,
     /// A directory, and a name in it that is removed: in NFSv4 that of an object of any type.
     Removal,
-    /// A directory, and a name in it that is removed: that of an object other than a directory.
+    /// A directory, and a name in it that is removed: in NFSv3 that of an object other than a directory, if the server
+    /// does not remove directories so, too. RFC 1813 section 3.3.12.
     FileRemoval,
     /// A directory, and a name in it that is removed: that of a directory.
     DirectoryRemoval,
     /// A directory, and the name of a file in it, or the file.
     Open,
+    /// The same in NFSv4.0, which has one status for links and special files.
+    OpenOfV40,
     /// Two directories, and a name in each.
     TwoDirectories,
     /// A directory, a new name in it, and the object to get it.
@@ -100,6 +101,8 @@ pub enum Objects {
     File,
     /// A regular file, before NFSv4.1: NFS3ERR_INVAL and NFS4ERR_INVAL are about an object of another type.
     FileOfRead,
+    /// A regular file: NFS4ERR_WRONG_TYPE is about an object of any other type.
+    FileOfLayout,
     /// Two regular files.
     TwoFiles,
     /// A symbolic link.
@@ -127,6 +130,7 @@ impl Objects {
     pub const fn of_v4(minor: u32, operation: Operation, has_name: bool) -> Self {
         use Operation as O;
         match operation {
+            O::OPEN if has_name && minor == 0 => Self::OpenOfV40,
             O::OPEN if has_name => Self::Open,
             O::READ if minor == 0 => Self::FileOfRead,
             O::CREATE | O::LOOKUP | O::LOOKUPP | O::READDIR | O::SECINFO | O::GET_DIR_DELEGATION => Self::Directory,
@@ -136,7 +140,7 @@ impl Objects {
             O::READLINK => Self::Link,
             O::OPEN | O::OPEN_CONFIRM | O::OPEN_DOWNGRADE | O::CLOSE => Self::File,
             O::COMMIT | O::READ | O::WRITE | O::LOCK | O::LOCKT | O::LOCKU => Self::File,
-            O::LAYOUTCOMMIT | O::LAYOUTGET | O::LAYOUTERROR | O::LAYOUTSTATS => Self::File,
+            O::LAYOUTCOMMIT | O::LAYOUTGET | O::LAYOUTERROR | O::LAYOUTSTATS => Self::FileOfLayout,
             O::ALLOCATE | O::DEALLOCATE | O::IO_ADVISE | O::READ_PLUS | O::SEEK | O::WRITE_SAME => Self::File,
             O::COPY_NOTIFY | O::OFFLOAD_CANCEL | O::OFFLOAD_STATUS => Self::File,
             O::COPY | O::CLONE => Self::TwoFiles,
@@ -171,19 +175,21 @@ impl Objects {
             (Self::Directory, S::NFS4ERR_TOOSMALL | S::NFS4ERR_BAD_COOKIE) => of(DIRECTORY, ANY, ANY),
             (Self::Directory, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
             (Self::Removal, S::NFS4_OK | S::NFS4ERR_NOENT | S::NFS4ERR_FILE_OPEN) => of(DIRECTORY, ANY, ANY),
-            (Self::FileRemoval, S::NFS4_OK) => of(DIRECTORY, ANY, NO_DIRECTORY),
+            (Self::FileRemoval, S::NFS4_OK) => of(DIRECTORY, ANY, ANY),
             (Self::FileRemoval | Self::DirectoryRemoval, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
             (Self::Removal | Self::FileRemoval, S::NFS4ERR_NOTEMPTY | S::NFS4ERR_ISDIR) => {
                 of(DIRECTORY, ANY, DIRECTORY)
             }
             (Self::DirectoryRemoval, S::NFS4_OK | S::NFS4ERR_NOTEMPTY) => of(DIRECTORY, ANY, DIRECTORY),
-            // It may be about either.
+            // If it is not about the directory itself.
             (Self::DirectoryRemoval, S::NFS4ERR_NOTDIR) => of(ANY, ANY, NO_DIRECTORY),
-            (Self::Open, S::NFS4_OK | S::NFS4ERR_SHARE_DENIED) => of(DIRECTORY, ANY, Types::FILE),
-            (Self::Open, S::NFS4ERR_NOENT | S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, ANY),
-            (Self::Open, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
+            (Self::Open | Self::OpenOfV40, S::NFS4_OK | S::NFS4ERR_SHARE_DENIED) => of(DIRECTORY, ANY, Types::FILE),
+            (Self::Open | Self::OpenOfV40, S::NFS4ERR_NOENT | S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, ANY),
+            (Self::Open | Self::OpenOfV40, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
             (Self::Open, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, Types::LINK),
-            (Self::Open, S::NFS4ERR_WRONG_TYPE) => of(DIRECTORY, ANY, Types::SPECIAL),
+            // RFC 7530 section 16.16.5: also those of other special files.
+            (Self::OpenOfV40, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, NO_FILE),
+            (Self::Open | Self::OpenOfV40, S::NFS4ERR_WRONG_TYPE) => of(DIRECTORY, ANY, Types::SPECIAL),
             (Self::TwoDirectories, S::NFS4_OK | S::NFS4ERR_NOENT) => of(DIRECTORY, DIRECTORY, ANY),
             (Self::TwoDirectories, S::NFS4ERR_EXIST | S::NFS4ERR_NOTEMPTY) => of(DIRECTORY, DIRECTORY, ANY),
             // It may be about either directory, or about the objects of the names.
@@ -191,9 +197,10 @@ impl Objects {
             (Self::NewName, S::NFS4_OK) => of(DIRECTORY, NO_DIRECTORY, ANY),
             (Self::NewName, S::NFS4ERR_EXIST | S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
             (Self::NewName, S::NFS4ERR_ISDIR) => of(DIRECTORY, DIRECTORY, ANY),
-            (Self::Directory | Self::Removal | Self::FileRemoval | Self::Open | Self::NewName, S::NFS4ERR_NOTDIR) => {
-                of(NO_DIRECTORY, ANY, ANY)
-            }
+            (
+                Self::Directory | Self::Removal | Self::FileRemoval | Self::Open | Self::OpenOfV40 | Self::NewName,
+                S::NFS4ERR_NOTDIR,
+            ) => of(NO_DIRECTORY, ANY, ANY),
             (
                 Self::Directory | Self::Removal | Self::FileRemoval | Self::DirectoryRemoval | Self::NewName,
                 S::NFS4ERR_SYMLINK,
@@ -204,19 +211,24 @@ impl Objects {
                 | Self::FileRemoval
                 | Self::DirectoryRemoval
                 | Self::Open
+                | Self::OpenOfV40
                 | Self::NewName,
                 _,
             ) => of(ANY, ANY, ANY),
             // What is in a file: bytes, holes, locks and opens.
-            (Self::File | Self::FileOfRead, S::NFS4_OK | S::NFS4ERR_DENIED | S::NFS4ERR_NXIO | S::NFS4ERR_OPENMODE) => {
-                of(Types::FILE, ANY, ANY)
+            (
+                Self::File | Self::FileOfRead | Self::FileOfLayout,
+                S::NFS4_OK | S::NFS4ERR_DENIED | S::NFS4ERR_OPENMODE,
+            ) => of(Types::FILE, ANY, ANY),
+            (Self::File | Self::FileOfRead | Self::FileOfLayout | Self::Link, S::NFS4ERR_ISDIR) => {
+                of(DIRECTORY, ANY, ANY)
             }
-            (Self::File | Self::FileOfRead | Self::Link, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, ANY),
-            (Self::File | Self::FileOfRead, S::NFS4ERR_SYMLINK) => of(Types::LINK, ANY, ANY),
+            (Self::File | Self::FileOfRead | Self::FileOfLayout, S::NFS4ERR_SYMLINK) => of(Types::LINK, ANY, ANY),
+            (Self::FileOfLayout, S::NFS4ERR_WRONG_TYPE) => of(Types::FILE.others(), ANY, ANY),
             // A link and a directory have statuses of their own.
             (Self::File | Self::FileOfRead, S::NFS4ERR_WRONG_TYPE) => of(Types::SPECIAL, ANY, ANY),
             (Self::FileOfRead, S::NFS4ERR_INVAL) => of(NO_FILE, ANY, ANY),
-            (Self::File | Self::FileOfRead, _) => of(ANY, ANY, ANY),
+            (Self::File | Self::FileOfRead | Self::FileOfLayout, _) => of(ANY, ANY, ANY),
             (Self::TwoFiles, S::NFS4_OK) => of(Types::FILE, Types::FILE, ANY),
             (Self::TwoFiles, _) => of(ANY, ANY, ANY),
             (Self::Link, S::NFS4_OK) => of(Types::LINK, ANY, ANY),

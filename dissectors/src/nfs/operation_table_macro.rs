@@ -41,7 +41,7 @@ macro_rules! operations {
     (@numbers $group:literal, [$($doc:literal)+] $operation:ident, $number:ident,
      $($code:literal $name:ident, $about:literal;)*) => {
         $crate::xdr! { $group;
-            $(#[doc = $doc])+
+            /// Number in a message, which may be that of no operation.
             enum $number { $(#[doc = $about] $name = $code),* }
         }
 

@@ -85,10 +85,13 @@ fn totals(summary: &CaptureSummary<'_>) -> String {
     text
 }
 
-/// Appends the number of packets captured after their acknowledgement. Few are reordered; many show that the clocks of
-/// the two directions differ.
+/// Packets captured after their acknowledgement that show another clock, if they are one in 20.
+const MIN_SKEWED_PACKETS: u64 = 20;
+
+/// Appends the number of packets captured after their acknowledgement. Single ones are reordered; many show that the
+/// clocks of the two directions differ.
 fn push_late_packets(late: u64, frames: u64, text: &mut String) {
-    let consequence = match late > frames / 20 {
+    let consequence = match late >= MIN_SKEWED_PACKETS && late > frames / 20 {
         true => ": the clocks of the two directions differ, and latencies are not exact",
         false => "",
     };
@@ -119,7 +122,7 @@ fn totals_of_frames(summary: &CaptureSummary<'_>) -> String {
     } else {
         push_transactions(statistics, summary.flow.stats().unknown_rpc_frames(), &mut text);
         if let Some(lines) = summary.stopped_after.filter(|_| statistics.incomplete() > 0) {
-            let _ = write!(text, " Reading stopped at -c {lines}: messages behind it were not read.");
+            let _ = write!(text, " Reading stopped at -c {lines}: later messages were not read.");
         }
     }
     text

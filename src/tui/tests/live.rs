@@ -361,7 +361,11 @@ fn time_at_limit_grows_without_packets() {
     let at_limit = |text: &str| -> f64 {
         let credits = "credits: at most 16 in use of 16 granted, at the limit ";
         let time = text.split_once(credits).unwrap_or_else(|| panic!("{text}")).1;
-        time.split_once(" s, still").unwrap_or_else(|| panic!("{text}")).0.parse().unwrap()
+        let (time, _) = time.split_once("s, still").unwrap_or_else(|| panic!("{text}"));
+        match time.strip_suffix(" m") {
+            Some(ms) => ms.parse::<f64>().unwrap() / 1e3,
+            None => time.trim_end().parse().unwrap(),
+        }
     };
     let (start, before) = (std::time::Instant::now(), at_limit(&text));
     while start.elapsed().as_secs_f64() < 1.5 {

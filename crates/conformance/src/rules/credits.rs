@@ -41,8 +41,9 @@ fn judge_in_flight(used: CallCreditUse, limit: u32, describe: impl FnOnce(u32) -
 /// Judges the number of Calls in flight against the grant. `noun` is the name of a Call in the text.
 fn judge_granted(message: &ConformanceMessage<'_>, noun: &'static str) -> Option<RuleVerdict> {
     let used = message.transaction.transaction.credit_use;
-    let granted = used.granted.filter(|granted| *granted > 0)?;
-    Some(judge_in_flight(used, granted, |count| {
+    let granted = used.granted?;
+    // A grant of 0, which is a violation of its own, permits one call.
+    Some(judge_in_flight(used, granted.max(1), |count| {
         format!("{} in flight, {granted} granted{}", CountWithNoun(count, noun), end_of_calls(message))
     }))
 }

@@ -211,7 +211,7 @@ pub(crate) const RULES: &[Rule] = &[
     },
     Rule {
         id: "nfs/unrequested-attrs",
-        section: "RFC 7530 section 16.7.4, RFC 8881 sections 18.7.3, 18.23.3 and 20.1.3",
+        section: "RFC 7530 section 16.7.4, RFC 8881 sections 18.7.3 and 18.23.3",
         requirement: "GETATTR, READDIR and CB_GETATTR return no attributes but those that the call requests.",
         explanation: "The reply belongs to another call, or the client decodes values that it did not expect: many clients \
             return an I/O error. The status of the transaction is \"wrong result\". A server may answer a call that breaks \
@@ -224,6 +224,9 @@ pub(crate) const RULES: &[Rule] = &[
                 let name = Attributes::name(attribute).map_or_else(|| format!("attribute {attribute}"), str::to_owned);
                 Some(format!("{number} returned {name}, which the call does not request"))
             })?;
+            if has_malformed_call(transaction) {
+                return Some(RuleVerdict::Unknown);
+            }
             super::sessions::unless_false_retry(transaction, verdict.at_field(field_names::NFS_ATTR_MASK))
         }),
         ..Rule::DEFAULT
@@ -243,10 +246,10 @@ pub(crate) const RULES: &[Rule] = &[
             let reserved =
                 operations.pairs().filter(|(operation, _)| !is_in_minor_version(operation.operation(), minor_version));
             RuleVerdict::of_items(reserved, |(operation, result)| {
-                let name = operation.operation();
-                let is_accepted =
-                    result.is_some_and(|result| result.operation() == name && result.status() == Nfsstat4::NFS4_OK);
-                is_accepted.then(|| format!("{name} accepted in minor version {minor_version}"))
+                let operation = operation.operation();
+                let is_accepted = result
+                    .is_some_and(|result| result.operation() == operation && result.status() == Nfsstat4::NFS4_OK);
+                is_accepted.then(|| format!("{operation} accepted in minor version {minor_version}"))
             })
         }),
         ..Rule::DEFAULT

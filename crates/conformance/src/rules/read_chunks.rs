@@ -424,7 +424,7 @@ pub(crate) const RULES: &[Rule] = &[
             let reads = ReadList::new(chunks);
             let mut usable = reads
                 .positions()
-                .filter(|chunks| if chunks.position() == Some(0) { needs_call } else { is_executed })
+                .filter(|chunks| chunks.position() == Some(0) || is_executed)
                 .filter(|chunks| !is_unusable(view, *chunks))
                 .peekable();
             usable.peek()?;

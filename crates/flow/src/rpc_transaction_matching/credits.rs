@@ -9,9 +9,9 @@ pub(super) struct RequesterCreditState {
     granted_credits: u32,
     /// Grant in the Reply before it.
     previous_grant: Option<u32>,
-    /// `true` after the first of them.
+    /// `true` after the first grant.
     has_grant: bool,
-    /// `true` if a Reply was captured before no Call was in flight for the last time.
+    /// `true` if a grant was known when a Call was last captured with no other in flight.
     pub(super) has_grant_when_idle: bool,
     pub(super) call_count: u64,
     /// Number of losses of the conversation when no Call was in flight for the last time.
@@ -68,7 +68,7 @@ impl RequesterCreditState {
         self.has_grant_when_idle = self.has_grant;
     }
 
-    /// Returns the larger of the last two grants; `None` before the first.
+    /// Returns the larger of the last two grants; `None` before the first. A grant of 0 permits one call.
     pub(super) fn limit(&self) -> Option<u32> {
         self.has_grant.then(|| self.granted_credits.max(self.previous_grant.unwrap_or(0)))
     }
@@ -76,7 +76,7 @@ impl RequesterCreditState {
     /// Counts the time until a Reply during which all credits were in use, and returns it in nanoseconds.
     pub(super) fn count_exhausted(&mut self, now: Timestamp) -> u64 {
         let since = self.in_use.uncounted_since();
-        self.in_use.counted_until = now;
+        self.in_use.counted_until = self.in_use.counted_until.max(now);
         since.and_then(|since| now.nanoseconds_since(since)).unwrap_or(0)
     }
 

@@ -7,7 +7,7 @@ use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
 /// none.
 pub fn is_valid(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> bool {
     let Some(operation) = operation else { return is_valid_without_results(minor, status) };
-    // NFS4_OK is that of all but the operations that a server must refuse.
+    // Whether an operation may succeed is not judged here.
     status == Nfsstat4::NFS4_OK || rows(minor, operation).iter().any(|row| row.contains(&status))
 }
 
@@ -15,7 +15,7 @@ pub fn is_valid(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> b
 pub fn section(minor: u32, operation: Option<Operation>) -> &'static str {
     use Operation as O;
     match (minor, operation) {
-        (0, None) => "RFC 7530 section 13.1.3",
+        (0, None) => "RFC 7530 section 15.2.4",
         (0, Some(_)) => "RFC 7530 section 13.2",
         (_, None) => "RFC 8881 section 16.2.4",
         (_, Some(O::GETXATTR | O::SETXATTR | O::LISTXATTRS | O::REMOVEXATTR)) => "RFC 8276 section 8.4.5",
@@ -24,8 +24,8 @@ pub fn section(minor: u32, operation: Option<Operation>) -> &'static str {
     }
 }
 
-/// Returns `true` if a COMPOUND without results can have this status. RFC 7530 sections 13.1.3 and 15.2.4, RFC 8881
-/// section 16.2.4.
+/// Returns `true` if a COMPOUND without results can have this status: one about the COMPOUND, because the status of an
+/// operation comes with its result. RFC 7530 section 15.2.4, RFC 8881 section 16.2.4.
 fn is_valid_without_results(minor: u32, status: Nfsstat4) -> bool {
     match status {
         Nfsstat4::NFS4ERR_BADCHAR
@@ -34,11 +34,11 @@ fn is_valid_without_results(minor: u32, status: Nfsstat4) -> bool {
         | Nfsstat4::NFS4ERR_INVAL
         | Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH
         | Nfsstat4::NFS4ERR_SERVERFAULT => true,
-        Nfsstat4::NFS4ERR_RESOURCE => minor == 0,
         Nfsstat4::NFS4ERR_TOO_MANY_OPS
         | Nfsstat4::NFS4ERR_REP_TOO_BIG
         | Nfsstat4::NFS4ERR_REP_TOO_BIG_TO_CACHE
         | Nfsstat4::NFS4ERR_REQ_TOO_BIG => minor > 0,
+        Nfsstat4::NFS4ERR_RESOURCE => minor == 0,
         _ => false,
     }
 }

@@ -124,7 +124,12 @@ pub struct MissingCalls {
     /// Frame of the last call that shows that the earlier ones of its slot, or of its connection without a session, are
     /// not in flight any more.
     last_answered: FxHashMap<Line, u64>,
+    /// Time of the last step, in nanoseconds since the first.
+    end_ns: u64,
 }
+
+/// Time before the end of a capture in which a call without a reply counts as in flight.
+const MAX_IN_FLIGHT_NS: u64 = 60_000_000_000;
 
 /// Server, and session and slot, or connection: each has one reply, or replies in about the order of the calls.
 type Line = (u32, Option<(u32, u32)>, u64);
@@ -151,6 +156,7 @@ impl MissingCalls {
         let mut counts: FxHashMap<u32, [u64; 3]> = FxHashMap::default();
         trace.for_each_step(|step| {
             let caller = &step.caller;
+            missing.end_ns = step.origin.time_ns.max(missing.end_ns);
             if caller.is_reverse {
                 return;
             }
@@ -158,7 +164,7 @@ impl MissingCalls {
             let line = line(step);
             // A slot is used again only after its reply.
             if !step.reply.is_empty() || line.1.is_some() {
-                let frame = step.origin.call_frame - u64::from(step.reply.is_empty());
+                let frame = step.origin.call_frame.saturating_sub(u64::from(step.reply.is_empty()));
                 if missing.last_answered.len() < MAX_COUNTERS || missing.last_answered.contains_key(&line) {
                     let last = missing.last_answered.entry(line).or_default();
                     *last = frame.max(*last);
@@ -240,11 +246,15 @@ impl MissingCalls {
         *last = last_ns.max(*last);
     }
 
-    /// Returns `true` if a call was in flight when the capture ended: its reply was not captured, and its client neither
-    /// used its slot again nor, without a session, got a reply to a later call on its connection.
+    /// Returns `true` if a call was in flight when the capture ended: it was sent in the last minute, its reply was not
+    /// captured, and its client neither used its slot again nor, without a session, got a reply to a later call on its
+    /// connection. A reply that was missed earlier may only look like that.
     pub(super) fn is_in_flight_at_end(&self, step: &TraceStep<'_>) -> bool {
         let last = || self.last_answered.get(&line(step)).copied().unwrap_or(u64::MAX);
-        step.reply.is_empty() && step.call.is_complete() && step.origin.call_frame > last()
+        step.reply.is_empty()
+            && step.call.is_complete()
+            && step.origin.time_ns.saturating_add(MAX_IN_FLIGHT_NS) >= self.end_ns
+            && step.origin.call_frame > last()
     }
 
     pub(super) fn is_empty(&self) -> bool {

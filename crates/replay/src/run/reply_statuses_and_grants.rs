@@ -9,7 +9,7 @@ use nfsrdma_dissectors::rpc;
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_nfs_model::v4::statuses;
 
-use crate::nfs4::remedy::blames_client;
+use crate::nfs4::remedy::{blames_client, can_have};
 use crate::seed::file_server_client::SessionLimits;
 
 /// Maximum number of operations of a COMPOUND that are read.
@@ -223,18 +223,28 @@ impl ReplyStatusesAndSessionGrants {
     }
 
     /// Returns the status with which the server says that this program broke the protocol, of these operations in
-    /// this minor version, and the section that says that its operation cannot have it, if it cannot.
+    /// this minor version, and what says that its operation cannot have it, if it cannot.
     pub(super) fn client_error(
         &self,
         minor: u32,
         operations: &[Operation],
-    ) -> Option<(&'static str, Option<&'static str>)> {
+    ) -> Option<(&'static str, Option<ImpossibleStatus>)> {
         let at = self.statuses.iter().position(|status| blames_client(Nfsstat4(*status)))?;
         let status = Nfsstat4(*self.statuses.get(at)?);
         let operation = operations.get(at).copied();
-        let section = (!statuses::is_valid(minor, operation, status)).then(|| statuses::section(minor, operation));
-        Some((status.name()?, section))
+        let impossible = (!can_have(minor, operation, status))
+            .then(|| ImpossibleStatus { operation, section: statuses::section(minor, operation) });
+        Some((status.name()?, impossible))
     }
+}
+
+/// That an operation cannot have its status.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ImpossibleStatus {
+    /// `None` for a COMPOUND without results.
+    pub(super) operation: Option<Operation>,
+    /// Section that lists the statuses of the operation.
+    pub(super) section: &'static str,
 }
 
 #[cfg(test)]

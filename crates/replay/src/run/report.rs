@@ -16,7 +16,7 @@ use super::issue_delay_histogram::IssueDelayHistogram;
 use super::recovery;
 use super::step_outcome::FinalStepState;
 use super::trace_recording::RunRecordingTotals;
-use crate::nfs4::remedy::{blames_client, is_server_failure};
+use crate::nfs4::remedy::{blames_client, can_have, is_server_failure};
 use crate::run_plan::reason::PlanReason;
 use crate::seed::file_server_client::FileUserAndGroup;
 pub use steps::{
@@ -137,7 +137,7 @@ impl ReplayProtocolErrors {
     /// Adds the status of one of the run's own calls that failed, if the server has failed or broken the protocol, or
     /// says that this program has. `what` names the call.
     pub(super) fn add_own_status(&mut self, what: &str, (minor, operation): (u32, Operation), status: Nfsstat4) {
-        if !statuses::is_valid(minor, Some(operation), status) {
+        if !can_have(minor, Some(operation), status) {
             let section = statuses::section(minor, Some(operation));
             self.count_violation(format!("{status} to {what}, which cannot have it ({section})"));
         } else if blames_client(status) && self.violations.is_empty() {

@@ -225,7 +225,7 @@ impl TreeInferenceStepContext<'_, '_> {
                 let _ = self.infer_creation(&args.r#where, &result, TraceFileType::UNKNOWN, false);
             }
             (Args::REMOVE(args), Results::REMOVE(StatusUnion::Ok(ok))) => {
-                self.infer_removal(&args.object, &ok.dir_wcc, Types::DIRECTORY.others());
+                self.infer_removal(&args.object, &ok.dir_wcc, Types::ANY);
             }
             (Args::RMDIR(args), Results::RMDIR(StatusUnion::Ok(ok))) => {
                 self.infer_removal(&args.object, &ok.dir_wcc, Types::DIRECTORY);

@@ -21,9 +21,9 @@ impl Operation {
     /// Returns the first minor version with this operation.
     pub const fn first_minor_version(self) -> u32 {
         match self.number().0 {
-            40..=58 => 1,
-            59..=75 => 2,
-            _ => 0,
+            ..40 | 10044 => 0,
+            40..59 => 1,
+            59.. => 2,
         }
     }
 
@@ -48,9 +48,9 @@ impl CbOperation {
     /// Returns the first minor version with this operation.
     pub const fn first_minor_version(self) -> u32 {
         match self.number().0 {
-            5..=14 => 1,
-            15 => 2,
-            _ => 0,
+            ..5 | 10044 => 0,
+            5..15 => 1,
+            15.. => 2,
         }
     }
 

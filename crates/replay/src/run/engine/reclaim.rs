@@ -538,9 +538,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         };
         self.call_builder.count_recovery_sequences(&mut reclaim, call, &reply);
         let status = reply.status();
-        let is_first = call.has_sequence() && reclaim.session.is_some() && reply.statuses.len() == 1;
-        let operation = if is_first { Operation::SEQUENCE } else { call.operation() };
-        let remedy = remedy(self.minor_version(reclaim.client), Some(operation), status);
+        let remedy = remedy(self.minor_version(reclaim.client), Some(reply.operation), status);
         let opens = &self.call_builder.client_state.opens;
         let is_other_file = match (call, &reply.file) {
             (RecoveryCall::Open(open), Some(file)) => opens.get(&open).is_some_and(|open| open.file != *file),

@@ -14,7 +14,7 @@ use super::super::file_divergence::MAX_DIVERGENT_FILES;
 use super::super::live_values::LiveServerSession;
 use super::super::recovery::recoverable_client_state::{RenewedValue, SentCallWithReply};
 use super::super::recovery::{self, MAX_RESENDS};
-use super::super::reply_statuses_and_grants::{GrantedForeChannel, ReplyStatusesAndSessionGrants};
+use super::super::reply_statuses_and_grants::{GrantedForeChannel, ImpossibleStatus, ReplyStatusesAndSessionGrants};
 use super::super::root_and_attribute_rewriting::NO_DELEGATION_REASON;
 use super::super::run_error::ReplayRunError;
 use super::super::step_outcome::StepOutcome;
@@ -431,9 +431,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let is_false_error = matches!(fault, Some(SEQ_MISORDERED))
             && entry.resend.count == 0
             && entry.call.counts.slot.is_some_and(|slot| self.call_builder.values.is_slot_certain(slot));
-        if let Some((fault, Some(section))) = error.filter(|_| !has_recorded_fault) {
-            let title = entry.description.title();
-            self.report.protocol.count_violation(format!("{fault} to {title}, which cannot have it ({section})"));
+        if let Some((fault, Some(impossible))) = error.filter(|_| !has_recorded_fault) {
+            let ImpossibleStatus { operation, section } = impossible;
+            let operation = operation.map_or("COMPOUND", Operation::name);
+            self.report.protocol.count_violation(format!("{fault} to {operation}, which cannot have it ({section})"));
         } else if is_false_error && !has_recorded_fault {
             self.report.protocol.count_violation(format!(
                 "{SEQ_MISORDERED}, though the call was the next on its slot (RFC 8881 section 2.10.6.1)"
