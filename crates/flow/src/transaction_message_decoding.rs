@@ -21,7 +21,7 @@ use nfsrdma_dissectors::xdr::{ChunkedDataItem, Cursor, RdmaMsgpPadding, XdrError
 
 use super::chunk::{Chunk, ChunkSegment};
 use super::read_list::{self, MessageTail, PositionChunks, ReadList};
-use super::transaction::{CapturedMessage, MissingPart, Transaction, TransactionFault};
+use super::transaction::{CapturedMessage, ChunkListCompleteness, MissingPart, Transaction, TransactionFault};
 use call_header::{CallBodyDecodeParameters, PartialCallHeader};
 use compound_results::CallOperations;
 use result_limits::{ResultLimit, ResultLimits};
@@ -229,6 +229,12 @@ fn read_item_content<'t>(chunks: PositionChunks<'t, '_>, tail: Option<MessageTai
 }
 
 /// Returns the length of the RPC message in the Reply chunk, from the Reply's header.
+/// Returns `true` if the Call was captured with its chunk lists, and has no Reply chunk.
+fn offers_no_reply_chunk(transaction: &Transaction) -> bool {
+    let lists = transaction.call.as_ref().and_then(CapturedMessage::chunk_lists);
+    lists == Some(ChunkListCompleteness::Complete) && transaction.reply_chunk.is_none()
+}
+
 fn long_reply_length(reply: &CapturedMessage) -> Option<usize> {
     let header = reply.header()?;
     usize::try_from(header.reply_chunk()?.length()).ok()
@@ -268,7 +274,7 @@ impl<'t> RpcMessageChunkContents<'t> {
                 let length = chunk.returned_bytes().unwrap_or(0) as usize;
                 (Some(chunk.content(ChunkSegment::returned_bytes)), length)
             }
-            (None, None) if kind == RpcMessageKind::Call => (None, length),
+            (None, None) if kind == RpcMessageKind::Call || offers_no_reply_chunk(transaction) => (None, length),
             // The Call that advertised the Reply chunk was not captured, so none of its bytes are known.
             (None, None) => (None, long_reply_length(message).unwrap_or(length)),
         };

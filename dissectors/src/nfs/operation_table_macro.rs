@@ -50,6 +50,7 @@ macro_rules! operations {
             pub const NAMES: &'static [$crate::field::FlagName] = &[$(($code, stringify!($name))),*];
 
             /// Returns the operation, if the number is in the table.
+            #[inline]
             pub const fn known(self) -> Option<$operation> {
                 match self.0 {
                     $($code => Some($operation::$name),)*
@@ -75,11 +76,13 @@ macro_rules! operations {
             }
 
             /// Returns the number in a message.
+            #[inline]
             pub const fn number(self) -> $number {
                 $number(self as u32)
             }
 
             /// Returns the name in the RFC.
+            #[inline]
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
@@ -87,6 +90,7 @@ macro_rules! operations {
             }
 
             /// Returns the operation as a group of fields.
+            #[inline]
             pub const fn field(self) -> &'static $crate::field::FieldDefinition {
                 match self {
                     $(Self::$name => const { &$crate::field::FieldDefinition::group(
@@ -116,6 +120,7 @@ macro_rules! operations {
 
         impl<$($lt)?> $bodies $(<$lt>)? {
             /// Returns the operation.
+            #[inline]
             pub const fn operation(&self) -> $operation {
                 match self {
                     $(Self::$name(_) => $operation::$name,)*

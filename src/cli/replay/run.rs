@@ -288,17 +288,17 @@ pub(super) struct FinishedReplay {
     pub(super) directory: String,
     pub(super) made: SeedCounts,
     /// Errors of directories that could not be removed.
-    pub(super) not_removed: Vec<String>,
+    pub(super) not_removed: Vec<ReplayStartError>,
 }
 
 /// Removes the directories of the first copies. Returns the errors of those that could not be removed.
-fn remove_copies(path: &Path, server: &ReplayServerArgs, tag: &str, copies: u32) -> Result<Vec<String>> {
+fn remove_copies(path: &Path, server: &ReplayServerArgs, tag: &str, copies: u32) -> Result<Vec<ReplayStartError>> {
     let mut not_removed = Vec::new();
     for number in 1..=copies {
         let tag = tag.to_owned();
         let copy = ReplayClientCopyIdentity { tag, number, is_replay: true, checks_tree: false };
         let removed = server.remove(path, &mut open_trace(path)?, &copy);
-        not_removed.extend(removed.err().map(|error| error.to_string()));
+        not_removed.extend(removed.err());
     }
     Ok(not_removed)
 }
@@ -456,7 +456,12 @@ impl FinishedReplay {
 
     pub(super) fn exit_status(&self, min_coverage: f64) -> ExitStatus {
         match exit_status(&self.report, min_coverage) {
-            ExitStatus::Done if !self.not_removed.is_empty() => ExitStatus::Uncovered,
+            // The server may break the protocol at a call of the removal, or find that the program does.
+            ExitStatus::Done if !self.not_removed.is_empty() => {
+                let is_fault = |status: &ExitStatus| matches!(status, ExitStatus::Differs | ExitStatus::OwnFault);
+                let mut statuses = self.not_removed.iter().map(ReplayStartError::exit_status);
+                statuses.find(is_fault).unwrap_or(ExitStatus::Uncovered)
+            }
             status => status,
         }
     }

@@ -279,6 +279,9 @@ impl ReplayServerArgs {
                 _,
                 FileServerClientError::Call(RpcCallError::DeadlineExceeded),
             ) => out_of_time(),
+            removal::RunDirectoryRemovalError::Server(_, problem) if problem.blame().is_some() => {
+                failure(format!("{}: {directory}: {error}", self.server), problem.blame())
+            }
             _ => ReplayStartError::Usage(anyhow!("{}: {directory}: {error}", self.server)),
         })
     }

@@ -169,6 +169,26 @@ fn rfc8166_section_4_5_2_a_message_in_no_chunk_is_named() {
     assert_eq!((reasons(call), reasons(reply)), ([nowhere(), None], [None, nowhere()]));
 }
 
+/// RFC 8166 section 4.5.2: the reply names memory that its call did not offer, so its results are nowhere.
+#[test]
+fn reply_in_unoffered_chunk_is_incomplete() {
+    let mut link = Link::new(17);
+    let chunk = memory(9, 0x1000, 1028);
+    let frames = [
+        getattr(&mut link, 6),
+        link.send(Client, &getattr_call(7)),
+        link.send(Server, &getattr_reply(7).nomsg().reply(&[chunk])),
+    ]
+    .concat();
+    expect_all(
+        &frames,
+        &[
+            "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
+            "#2 c1 > 7 GETATTR - call 3 reply 4 missing undecoded:reply:0-",
+        ],
+    );
+}
+
 /// A procedure that its program does not have is not decoded; a program or version that is not described
 /// cannot be.
 #[test]

@@ -323,8 +323,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && let Some(session) = step.call.variables(TraceSlotValueKind::SESSION).next()
             && self.connections.queue_binding(reply.connection, session, step.procedure.minor_version)
         {
-            // The run requests no state protection for Calls that it does not sign.
-            if entry.call.signature.is_none() {
+            // The run requests no state protection for Calls that it does not sign; but a session is destroyed on one
+            // of its connections (RFC 8881 section 18.37.3).
+            let is_destruction = entry.description.operations.contains(&Operation::DESTROY_SESSION);
+            if entry.call.signature.is_none() && !is_destruction {
                 self.report.protocol.count_violation(
                     "NFS4ERR_CONN_NOT_BOUND_TO_SESSION of a client without state protection (RFC 8881 section \
                      15.1.11.6)"
