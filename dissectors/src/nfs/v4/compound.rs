@@ -161,14 +161,31 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
         }
     }
 
-    /// Decodes the next operation, and returns what `read` returns for it. Operations are large: those that are not
-    /// kept need not be moved. The observer receives a group of fields that begins with the number. Operations in a
+    /// Decodes the next operation. The observer receives a group of fields that begins with the number. Operations in a
     /// slice are not reported.
-    #[inline]
-    pub fn read_next<O: FieldObserver<'a>, R>(
+    pub fn read_next<O: FieldObserver<'a>>(
         &mut self,
         observer: &mut O,
-        read: impl FnOnce(B) -> R,
+    ) -> Option<Result<B, CompoundDecodeFailure<B::OperationNumber>>> {
+        self.take_next(observer, |body| body)
+    }
+
+    /// Decodes the next operation, and returns what `visit` returns for it. Operations are large, and this one is not
+    /// moved.
+    #[inline]
+    pub fn visit_next<O: FieldObserver<'a>, R>(
+        &mut self,
+        observer: &mut O,
+        visit: impl FnOnce(&B) -> R,
+    ) -> Option<Result<R, CompoundDecodeFailure<B::OperationNumber>>> {
+        self.take_next(observer, |body| body.as_ref().map(visit).map_err(|error| *error))
+    }
+
+    #[inline]
+    fn take_next<O: FieldObserver<'a>, R>(
+        &mut self,
+        observer: &mut O,
+        take: impl FnOnce(Result<B, XdrError>) -> Result<R, XdrError>,
     ) -> Option<Result<R, CompoundDecodeFailure<B::OperationNumber>>> {
         if self.is_stopped || self.remaining == 0 {
             return None;
@@ -177,11 +194,11 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
             EncodedItemsOrSlice::Slice(bodies) => {
                 let (first, rest) = bodies.split_first()?;
                 *bodies = rest;
-                Ok(read(first.clone()))
+                take(Ok(first.clone())).map_err(|error| CompoundDecodeFailure { operation: None, status: None, error })
             }
             EncodedItemsOrSlice::Message(cursor) => {
                 let start = *cursor;
-                let body = decode_operation(cursor, observer, read);
+                let body = decode_operation(cursor, observer, take);
                 if body.is_err() {
                     *cursor = start;
                 }
@@ -196,13 +213,13 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
     }
 }
 
-/// Decodes one operation, reports it to the observer, and returns what `read` returns for it. If it is undecodable,
+/// Decodes one operation, reports it to the observer, and returns what `take` returns for it. If it is undecodable,
 /// reports the remaining bytes.
 #[inline]
 fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
-    read: impl FnOnce(B) -> R,
+    take: impl FnOnce(Result<B, XdrError>) -> Result<R, XdrError>,
 ) -> Result<R, CompoundDecodeFailure<B::OperationNumber>> {
     let at = cursor.position();
     let mut number_field = O::is_enabled().then_some(*cursor);
@@ -224,7 +241,7 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
         })?;
     }
     let mut inner_observer = OuterGroupOmittingObserver::new(observer, group);
-    let body = B::decode(number, cursor, &mut inner_observer).map(read);
+    let body = take(B::decode(number, cursor, &mut inner_observer));
     if body.is_err() {
         inner_observer.leave_all(cursor.position());
         report_rest(cursor, observer);
@@ -244,7 +261,7 @@ impl<'a, B: OperationBody<'a>> Iterator for CompoundOperationIterator<'a, B> {
     type Item = Result<B, CompoundDecodeFailure<B::OperationNumber>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.read_next(&mut NullFieldObserver, |body| body)
+        self.read_next(&mut NullFieldObserver)
     }
 }
 
@@ -377,11 +394,11 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         let mut stop = None;
         loop {
             let index = self.count - operations.remaining();
-            let read = |body: B| {
-                see(index, &body);
+            let visit = |body: &B| {
+                see(index, body);
                 body.number()
             };
-            let Some(number) = operations.read_next(&mut NullFieldObserver, read) else { break };
+            let Some(number) = operations.visit_next(&mut NullFieldObserver, visit) else { break };
             match number {
                 Ok(number) => {
                     search.add::<B>(number);
@@ -411,11 +428,11 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
                 cursor.word().ok().map(Nfsstat4)
             });
             let index = self.count - operations.remaining();
-            let read = |body: B| {
-                see(index, &body);
+            let visit = |body: &B| {
+                see(index, body);
                 body.number()
             };
-            match operations.read_next(&mut NullFieldObserver, read) {
+            match operations.visit_next(&mut NullFieldObserver, visit) {
                 Some(Ok(number)) => summary.add_result(number, status),
                 Some(Err(stop)) => {
                     if let Some(number) = stop.operation {
@@ -463,7 +480,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::O
         let (mut stop, mut after_first) = (None, None);
         while stop.is_none() && operations.len() < compound.count as usize {
             let start = cursor;
-            match decode_operation(&mut cursor, &mut undefined, |body| operations.push(body)) {
+            match decode_operation(&mut cursor, &mut undefined, |body| body.map(|body| operations.push(body))) {
                 Ok(()) if operations.len() == 1 => {
                     let rest = cursor.rest();
                     after_first = (cursor.remaining() == rest.len()).then_some(rest);
@@ -768,8 +785,8 @@ mod tests {
             [("nfs.nfsstat4", 1000), ("nfs.tag", 1004), ("nfs.ops.count", 1008)]
         );
         let mut operations = reply.operations();
-        assert!(operations.read_next(&mut seen, |body| body).is_some_and(|body| body.is_ok()));
-        assert!(operations.read_next(&mut seen, |body| body).is_some_and(|body| body.is_ok()));
+        assert!(operations.read_next(&mut seen).is_some_and(|body| body.is_ok()));
+        assert!(operations.read_next(&mut seen).is_some_and(|body| body.is_ok()));
         assert_eq!(seen.groups, ["SEQUENCE", "PUTFH"]);
         assert_eq!(seen.values[3], ("nfs.opcode", 1012..1016, FieldValue::Enum(53, Some("SEQUENCE"))));
         assert_eq!(seen.values[4], ("nfs.nfsstat4", 1016..1020, FieldValue::Enum(0, Some("NFS4_OK"))));
@@ -789,7 +806,7 @@ mod tests {
 
         let mut seen = Seen::default();
         let mut operations = call.operations();
-        while operations.read_next(&mut seen, |body| body).is_some() {}
+        while operations.read_next(&mut seen).is_some() {}
         assert_eq!(seen.groups, ["GETFH", "unknown operation"]);
         assert_eq!(seen.values.last(), Some(&("nfs.undecoded", 20..28, FieldValue::Bytes(&bytes[20..]))));
     }

@@ -44,7 +44,7 @@ fn walk<'a, H: Xdr<'a>, B: OperationBody<'a> + PartialEq + std::fmt::Debug + 'a>
     let compound = Compound::<H, B>::decode(&mut Cursor::new(bytes), &mut seen)?;
     let plain: Vec<_> = compound.operations().collect();
     let (mut operations, mut watched) = (compound.operations(), Vec::new());
-    while let Some(step) = operations.read_next(&mut seen, |body| body) {
+    while let Some(step) = operations.read_next(&mut seen) {
         watched.push(step);
     }
     assert_eq!(plain, watched);
