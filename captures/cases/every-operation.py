@@ -222,7 +222,7 @@ def conversation(capture):
                 files = [(22, handle(3 if number == 29 else 1), b"", None), (32, b"", b"", None),
                          (22, handle(current), b"", None), tested]
                 current = CURRENT_AFTER.get(number, current)
-                # A string is a result, a number the status of a failure.
+                # Bytes are a result, a number is the status of a failure.
                 result = 10020 if current is None else handle(current)
                 operations = files + [(10, b"", result, None)]
             minor = 0 if number in V40_ONLY else 1 if number == 48 else 2

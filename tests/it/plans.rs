@@ -155,7 +155,7 @@ fn a_plan_of_a_whole_capture_is_shown() {
     insta::assert_snapshot!(shown("rxe-v3"));
 }
 
-/// What replay makes of each operation of NFSv4, answered, refused and without a reply.
+/// The plan of each operation of NFSv4, answered, refused and without a reply.
 #[test]
 fn plan_of_every_operation() {
     insta::assert_snapshot!(shown("cases/every-operation"));

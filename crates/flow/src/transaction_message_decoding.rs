@@ -31,7 +31,7 @@ pub(crate) use needed_reads::NeededReads;
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};
 pub use reencoding::{OriginalAndReencodedBytes, OriginalAndReencodedMessage};
-pub use result_limits::{AttributeSet, ReadPlusLengthUnknownError, first_gap, is_less_stable, session_fault};
+pub use result_limits::{AttributeSet, UnknownLength, first_gap, is_less_stable, session_fault};
 
 /// Program, procedure and result of a Transaction.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -788,7 +788,7 @@ fn missing_call_excuses_no_other_fault() {
     }
 }
 
-/// What a call in flight at the end of a capture changed needs no proof: the rest of a small tree is covered.
+/// Changes by a call in flight at the end of a capture need no proof: the rest of a small tree is covered.
 #[test]
 fn captures_cut_in_flight_are_covered() {
     let frames = frames("rxe-v42-database");

@@ -1,8 +1,8 @@
-//! What the status of an operation proves about the types of its objects. RFC 1813 section 3.3, RFC 7530 section 16, RFC
-//! 8881 section 18, RFC 7862 section 15.
+//! Types of objects, as the status of an operation proves them. RFC 1813 section 3.3, RFC 7530 section 16, RFC 8881
+//! section 18, RFC 7862 section 15.
 //!
-//! A row per procedure and operation has the objects that it works on; [`Objects::proof`] tells for all of them which
-//! types the objects can have with a status. Numbers of statuses are those of NFSv4: a status of NFSv3 has the number of
+//! A row per procedure and operation has the objects that it works on; [`Objects::proof`] returns the types that they can
+//! have with a status. Numbers of statuses are those of NFSv4: a status of NFSv3 has the number of
 //! the status of NFSv4 with its meaning.
 
 use nfsrdma_dissectors::nfs::v3::Procedure;
@@ -82,12 +82,10 @@ pub enum Objects {
     Any,
     /// A directory, and perhaps a name in it.
     Directory,
-    /// A directory, and a name in it that is removed: in NFSv4 that of an object of any type.
+    /// A directory, and a name in it that is removed, of an object of any type: servers of NFSv3 may remove directories
+    /// with REMOVE, too (RFC 1813 section 3.3.12).
     Removal,
-    /// A directory, and a name in it that is removed: in NFSv3 that of an object other than a directory, if the server
-    /// does not remove directories so, too. RFC 1813 section 3.3.12.
-    FileRemoval,
-    /// A directory, and a name in it that is removed: that of a directory.
+    /// A directory, and a name in it that is removed, of a directory.
     DirectoryRemoval,
     /// A directory, and the name of a file in it, or the file.
     Open,
@@ -119,7 +117,7 @@ impl Objects {
             P::READLINK => Self::Link,
             P::READ => Self::FileOfRead,
             P::WRITE | P::COMMIT => Self::File,
-            P::REMOVE => Self::FileRemoval,
+            P::REMOVE => Self::Removal,
             P::RMDIR => Self::DirectoryRemoval,
             P::RENAME => Self::TwoDirectories,
             P::LINK => Self::NewName,
@@ -162,7 +160,7 @@ impl Objects {
         use Nfsstat4 as S;
         const ANY: Types = Types::ANY;
         const DIRECTORY: Types = Types::DIRECTORY;
-        const NO_FILE: Types = Types(Types::LINK.0 | Types::SPECIAL.0);
+        const LINK_OR_SPECIAL: Types = Types(Types::LINK.0 | Types::SPECIAL.0);
         const NO_DIRECTORY: Types = DIRECTORY.others();
         const fn of(current: Types, saved: Types, named: Types) -> Proof {
             Proof { current, saved, named }
@@ -175,11 +173,8 @@ impl Objects {
             (Self::Directory, S::NFS4ERR_TOOSMALL | S::NFS4ERR_BAD_COOKIE) => of(DIRECTORY, ANY, ANY),
             (Self::Directory, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
             (Self::Removal, S::NFS4_OK | S::NFS4ERR_NOENT | S::NFS4ERR_FILE_OPEN) => of(DIRECTORY, ANY, ANY),
-            (Self::FileRemoval, S::NFS4_OK) => of(DIRECTORY, ANY, ANY),
-            (Self::FileRemoval | Self::DirectoryRemoval, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
-            (Self::Removal | Self::FileRemoval, S::NFS4ERR_NOTEMPTY | S::NFS4ERR_ISDIR) => {
-                of(DIRECTORY, ANY, DIRECTORY)
-            }
+            (Self::DirectoryRemoval, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
+            (Self::Removal, S::NFS4ERR_NOTEMPTY | S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
             (Self::DirectoryRemoval, S::NFS4_OK | S::NFS4ERR_NOTEMPTY) => of(DIRECTORY, ANY, DIRECTORY),
             // If it is not about the directory itself.
             (Self::DirectoryRemoval, S::NFS4ERR_NOTDIR) => of(ANY, ANY, NO_DIRECTORY),
@@ -188,7 +183,7 @@ impl Objects {
             (Self::Open | Self::OpenOfV40, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
             (Self::Open, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, Types::LINK),
             // RFC 7530 section 16.16.5: also those of other special files.
-            (Self::OpenOfV40, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, NO_FILE),
+            (Self::OpenOfV40, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, LINK_OR_SPECIAL),
             (Self::Open | Self::OpenOfV40, S::NFS4ERR_WRONG_TYPE) => of(DIRECTORY, ANY, Types::SPECIAL),
             (Self::TwoDirectories, S::NFS4_OK | S::NFS4ERR_NOENT) => of(DIRECTORY, DIRECTORY, ANY),
             (Self::TwoDirectories, S::NFS4ERR_EXIST | S::NFS4ERR_NOTEMPTY) => of(DIRECTORY, DIRECTORY, ANY),
@@ -197,22 +192,14 @@ impl Objects {
             (Self::NewName, S::NFS4_OK) => of(DIRECTORY, NO_DIRECTORY, ANY),
             (Self::NewName, S::NFS4ERR_EXIST | S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
             (Self::NewName, S::NFS4ERR_ISDIR) => of(DIRECTORY, DIRECTORY, ANY),
+            (Self::Directory | Self::Removal | Self::Open | Self::OpenOfV40 | Self::NewName, S::NFS4ERR_NOTDIR) => {
+                of(NO_DIRECTORY, ANY, ANY)
+            }
+            (Self::Directory | Self::Removal | Self::DirectoryRemoval | Self::NewName, S::NFS4ERR_SYMLINK) => {
+                of(Types::LINK, ANY, ANY)
+            }
             (
-                Self::Directory | Self::Removal | Self::FileRemoval | Self::Open | Self::OpenOfV40 | Self::NewName,
-                S::NFS4ERR_NOTDIR,
-            ) => of(NO_DIRECTORY, ANY, ANY),
-            (
-                Self::Directory | Self::Removal | Self::FileRemoval | Self::DirectoryRemoval | Self::NewName,
-                S::NFS4ERR_SYMLINK,
-            ) => of(Types::LINK, ANY, ANY),
-            (
-                Self::Directory
-                | Self::Removal
-                | Self::FileRemoval
-                | Self::DirectoryRemoval
-                | Self::Open
-                | Self::OpenOfV40
-                | Self::NewName,
+                Self::Directory | Self::Removal | Self::DirectoryRemoval | Self::Open | Self::OpenOfV40 | Self::NewName,
                 _,
             ) => of(ANY, ANY, ANY),
             // What is in a file: bytes, holes, locks and opens.
@@ -227,7 +214,7 @@ impl Objects {
             (Self::FileOfLayout, S::NFS4ERR_WRONG_TYPE) => of(Types::FILE.others(), ANY, ANY),
             // A link and a directory have statuses of their own.
             (Self::File | Self::FileOfRead, S::NFS4ERR_WRONG_TYPE) => of(Types::SPECIAL, ANY, ANY),
-            (Self::FileOfRead, S::NFS4ERR_INVAL) => of(NO_FILE, ANY, ANY),
+            (Self::FileOfRead, S::NFS4ERR_INVAL) => of(LINK_OR_SPECIAL, ANY, ANY),
             (Self::File | Self::FileOfRead | Self::FileOfLayout, _) => of(ANY, ANY, ANY),
             (Self::TwoFiles, S::NFS4_OK) => of(Types::FILE, Types::FILE, ANY),
             (Self::TwoFiles, _) => of(ANY, ANY, ANY),
@@ -276,6 +263,11 @@ mod tests {
         }
         let named = |status| Objects::of_v4(1, O::OPEN, true).proof(status).named;
         assert_eq!([named(S::NFS4ERR_SYMLINK), named(S::NFS4ERR_ISDIR)], [Types::LINK, Types::DIRECTORY]);
+        // RFC 7530 section 16.16.5: "NFS4ERR_SYMLINK is returned for both symlinks and for special files".
+        let named = Objects::of_v4(0, O::OPEN, true).proof(S::NFS4ERR_SYMLINK).named;
+        assert!(named.has(Types::LINK) && named.has(Types::SPECIAL) && !named.has(Types::FILE), "{named:?}");
+        // RFC 1813 section 3.3.12: "REMOVE can be used to remove directories".
+        assert_eq!(Objects::of_v3(Procedure::REMOVE).proof(S::NFS4_OK).named, Types::ANY);
         let read = [0, 1].map(|minor| Objects::of_v4(minor, O::READ, true).proof(S::NFS4ERR_INVAL).current);
         assert_eq!((read[0].has(Types::FILE), read[1]), (false, Types::ANY));
         assert_eq!(Objects::of_v4(1, O::LINK, true).proof(S::NFS4_OK).saved, Types::DIRECTORY.others());
@@ -291,7 +283,7 @@ mod tests {
         assert_eq!(Types::of_access(0x01, 0x01), Types::ANY);
     }
 
-    /// What succeeds proves as much as any failure, and no status proves two types for one object.
+    /// A success proves the type of each object that the operation needs; NFS4ERR_STALE proves nothing.
     #[test]
     fn success_proves_type_of_each_needed_object() {
         let v3 = Procedure::ALL.iter().copied().map(Objects::of_v3);

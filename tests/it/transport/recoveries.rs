@@ -144,6 +144,19 @@ fn rfc8881_section_2_10_3_1_a_connection_that_is_not_bound_is_bound_before_the_c
     assert!(bound >= 30 && report.recovery.rebound >= bound, "{bound} {:?}", report.recovery);
 }
 
+/// RFC 8881 section 18.37.3: DESTROY_SESSION without SEQUENCE is sent on a connection of the session.
+#[test]
+fn unbound_destroy_session_is_no_violation() {
+    const CONN_NOT_BOUND_TO_SESSION: u32 = 10_055;
+    let work = Work::of("rxe-v41", 4, "unbound-destruction");
+    for (operation, skip, is_violation) in [("DESTROY_SESSION", 0, false), ("SEQUENCE", 40, true)] {
+        let refusal = MockRefusal::once(operation, CONN_NOT_BOUND_TO_SESSION, skip);
+        let (report, _) = replayed_on(&work, [], |server| server.refusal = Some(refusal));
+        assert_eq!(because(&report, "connection-bound"), 1, "{operation}");
+        assert_eq!(!report.protocol.violations.is_empty(), is_violation, "{operation}: {:?}", report.protocol);
+    }
+}
+
 #[test]
 fn a_server_that_always_closes_ends_the_run_in_order() {
     let work = Work::of("rxe-v41", 4, "closes");

@@ -4,7 +4,7 @@ use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::{
     Attributes, BitNames, Bitmap4, CbArgs, CbOperationNumber, CbResults, Operation, StableHow4,
 };
-use nfsrdma_flow::transaction_message_decoding::{AttributeSet, ReadPlusLengthUnknownError, first_gap, is_less_stable};
+use nfsrdma_flow::transaction_message_decoding::{AttributeSet, UnknownLength, first_gap, is_less_stable};
 use nfsrdma_nfs_model::{Again, v4};
 
 use super::prelude::*;
@@ -336,7 +336,7 @@ pub(crate) const RULES: &[Rule] = &[
                         return Some(RuleVerdict::broken(text));
                     }
                     Ok(None) => verdict = verdict.or(Some(RuleVerdict::Kept)),
-                    Err(ReadPlusLengthUnknownError) => verdict = Some(RuleVerdict::Unknown),
+                    Err(UnknownLength) => verdict = Some(RuleVerdict::Unknown),
                 }
             }
             verdict

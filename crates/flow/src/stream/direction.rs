@@ -800,7 +800,7 @@ impl TcpStreamDirection {
         if self.next_position.is_none() {
             self.from = at;
             let is_behind = |early: TcpSequence| TcpSequence(at as u32).distance(early) > 0;
-            self.record_late_if(self.early_acknowledgment.is_some_and(is_behind));
+            self.record_late(self.early_acknowledgment.is_some_and(is_behind));
         }
         *self.next_position.get_or_insert(at)
     }
@@ -822,7 +822,7 @@ impl TcpStreamDirection {
     }
 
     #[inline]
-    fn record_late_if(&mut self, is_late: bool) {
+    fn record_late(&mut self, is_late: bool) {
         self.is_misordered |= is_late;
         self.late_segments += u64::from(is_late);
     }
@@ -984,7 +984,7 @@ impl TcpStreamDirection {
         let end = stream_bytes.range().end;
         if end > next {
             self.last = packet_meta.time;
-            self.record_late_if(end <= self.acknowledged);
+            self.record_late(end <= self.acknowledged);
         }
         if end <= next {
             if !self.is_keep_alive(data.length, end) {

@@ -34,7 +34,7 @@ impl AttributeSet {
     }
 }
 
-/// What the arguments of an operation permit in its results.
+/// Limit that the arguments of an operation set to its results.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ResultLimit {
     /// Attributes that GETATTR, READDIR or CB_GETATTR asked for.
@@ -235,13 +235,13 @@ pub(super) fn is_procedure_invalid(procedure: Procedure, mut arguments: Cursor<'
 ///
 /// # Errors
 /// Returns an error if the length of a content is unknown.
-pub fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, ReadPlusLengthUnknownError> {
+pub fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, UnknownLength> {
     let mut end = None;
     for content in results.rpr_contents.iter() {
         let (offset, length) = match content {
             ReadPlusContent::Data(data) => (data.d_offset, u64::from(data.d_data.0.length())),
             ReadPlusContent::Hole(hole) => (hole.di_offset, hole.di_length),
-            ReadPlusContent::Other(_) => return Err(ReadPlusLengthUnknownError),
+            ReadPlusContent::Other(_) => return Err(UnknownLength),
         };
         if let Some(end) = end
             && end != offset
@@ -253,9 +253,9 @@ pub fn first_gap(results: &ReadPlusRes4<'_>) -> Result<Option<(u64, u64)>, ReadP
     Ok(None)
 }
 
-/// A content of READ_PLUS whose length is unknown.
+/// Error: the length of a content of READ_PLUS is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadPlusLengthUnknownError;
+pub struct UnknownLength;
 
 /// Returns the first attribute of a channel that the server may not have changed in this way.
 fn changed_attribute(

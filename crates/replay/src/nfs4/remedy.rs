@@ -81,8 +81,8 @@ pub(crate) fn advances_seqid(status: Nfsstat4) -> bool {
 }
 
 /// Returns `true` if an operation, or a COMPOUND without results, can have a status, by the RFCs or by the use of servers.
-/// EXCHANGE_ID and SETCLIENTID, with which a version is tried, can have NFS4ERR_MINOR_VERS_MISMATCH, too. Servers do not
-/// tell NFS4ERR_ACCESS from NFS4ERR_PERM, nor NFS4ERR_NOSPC from NFS4ERR_DQUOT; Linux refuses a client to which nothing is
+/// EXCHANGE_ID and SETCLIENTID, with which a version is tried, can have NFS4ERR_MINOR_VERS_MISMATCH, too. Servers confuse
+/// NFS4ERR_ACCESS with NFS4ERR_PERM, and NFS4ERR_NOSPC with NFS4ERR_DQUOT. Linux refuses a client to which nothing is
 /// exported at the operation that sets the filehandle, and COMMIT if the disk is full.
 pub(crate) fn can_have(minor: u32, operation: Option<Operation>, status: Nfsstat4) -> bool {
     let is_usual = match operation {
@@ -139,7 +139,7 @@ mod tests {
         assert!(advancing.into_iter().all(advances_seqid));
     }
 
-    /// What servers answer beside the tables of the RFCs: RFC 7530 section 13.2, RFC 8881 section 15.2.
+    /// Statuses of servers that are not in the tables of RFC 7530 section 13.2 and RFC 8881 section 15.2.
     #[test]
     fn servers_have_further_statuses() {
         for minor in [0, 1, 2] {

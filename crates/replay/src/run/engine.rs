@@ -78,6 +78,7 @@ use super::dependencies::collector::DependencyCollector;
 use super::dependencies::name_to_object_bindings::DirectoryEntryTargetTable;
 use super::final_tree_check::{FinalTreeCheckLiveIdentifiers, FinalTreeCheckReport};
 use super::live_values::{LiveVariableValues, client_suffix};
+use super::missing_calls::MissingCalls;
 use super::nfs40_callback_server::CallbackServer;
 use super::options::ReplayOptions;
 use super::preexisting_client_state::create_missing_state;
@@ -213,6 +214,8 @@ impl<'r, R: Read + Seek> ReplayEngine<'r, R> {
         report.timing.recorded_ns = end.last_call_ns.saturating_sub(end.first_call_ns);
         let mut verification = LiveReplyVerificationState::new(options, seeded, signing.is_some());
         verification.leaves_open = setup.leaves_open;
+        // Read before the first call: a pass over the trace would delay the calls of the run.
+        verification.missing_calls = MissingCalls::read(contents)?;
         let refused_handles = seeded.refused_handles.iter();
         if let Some(tree) = verification.expected_tree.as_mut().filter(|_| options.checks_tree) {
             tree.add_initial_content(contents, seeded)?;
@@ -266,7 +269,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         }
         self.destroy_contexts(transport);
         self.apply_late_differences(true);
-        self.report.missing_calls = self.verification.missing_calls(self.contents).count();
+        self.report.missing_calls = self.verification.missing_calls.count();
         self.report.calls_in_flight = self.verification.calls_in_flight;
         self.name_late_mismatches(&mut parts)?;
         if let (Some(reason), true) = (&self.report.end.unreachable, self.context.options.checks_tree) {
@@ -284,7 +287,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
                 seeded: self.context.seeded,
                 values: &self.call_builder.values,
                 checker: &self.verification.checker,
-                missing_calls: self.verification.missing_calls.as_ref().filter(|_| !options.strict),
+                missing_calls: (!options.strict).then_some(&self.verification.missing_calls),
                 signs_calls: options.gss == GssCallReplayPolicy::Krb5,
                 max_duration: options.max_duration(self.report.timing.recorded_ns),
                 max_shown_mismatches: options.max_shown_mismatches,

@@ -202,8 +202,7 @@ impl ReplyStatusesAndSessionGrants {
     }
 
     /// Returns `true` if the first operation failed because the connection is not bound to the session. RFC 8881
-    /// section
-    /// 15.1.11.6.
+    /// section 15.1.11.6.
     pub(super) fn is_connection_unbound(&self) -> bool {
         self.statuses.first() == Some(&Nfsstat4::NFS4ERR_CONN_NOT_BOUND_TO_SESSION.0)
     }

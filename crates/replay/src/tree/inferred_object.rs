@@ -34,7 +34,7 @@ pub struct InferredObject {
     pub step: u64,
     /// The type of the object, if it is proven.
     pub file_type: TraceFileType,
-    /// What proves the type.
+    /// Evidence of the type.
     pub(super) types: TypeEvidence,
     /// The names of the object.
     pub names: Vec<InferredObjectName>,
@@ -73,7 +73,7 @@ pub struct InferredObject {
     pub(super) content: ReplayByteRangeSet,
 }
 
-/// What the steps prove about the type of an object: an attribute or an argument more than a success, and that more than
+/// Evidence of the type of an object, from all steps: an attribute or an argument outranks a success, and a success
 /// a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TypeEvidence {

@@ -322,7 +322,7 @@ fn statuses_prove_type_of_current_object() {
     }
 }
 
-/// What fails may have another reason; what succeeds, and an attribute, cannot.
+/// A failure may have another reason; a success or an attribute has none.
 #[test]
 fn stronger_type_evidence_wins() {
     let not_there = || Results::LOOKUP(fail(Nfsstat4::NFS4ERR_NOENT));
@@ -388,7 +388,7 @@ fn nfsv3_failures_prove_types() {
     assert_eq!(infer_failure(read(), read_failure(Nfsstat3::NFS3ERR_INVAL), 6), TraceFileType::FIFO);
 }
 
-/// What only calls in flight made uncertain is told from the rest.
+/// Names that only calls in flight made uncertain are counted apart from the others.
 #[test]
 fn effects_in_flight_are_told_apart() {
     let (mut tree, file) = tree_with_file(InferredTree::with_current_state());

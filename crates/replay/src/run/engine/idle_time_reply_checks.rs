@@ -59,7 +59,7 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
     pub(super) fn apply_late_differences(&mut self, is_last: bool) {
         let mut differences = self.verification.checker.take_late_differences(is_last);
         if !differences.is_empty() && !self.context.options.strict {
-            let missing = self.verification.missing_calls(self.contents);
+            let missing = &self.verification.missing_calls;
             let (explained, others) = differences.into_iter().partition(|difference| missing.explain_late(difference));
             self.report.steps.leave_out_late_differences(explained, recovery::CALL_MISSING.code);
             differences = others;

@@ -323,9 +323,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
             && let Some(session) = step.call.variables(TraceSlotValueKind::SESSION).next()
             && self.connections.queue_binding(reply.connection, session, step.procedure.minor_version)
         {
-            // The run requests no state protection for Calls that it does not sign; but a session is destroyed on one
-            // of its connections (RFC 8881 section 18.37.3).
-            let is_destruction = entry.description.operations.contains(&Operation::DESTROY_SESSION);
+            // The run requests no state protection for Calls that it does not sign. SEQUENCE then binds the connection,
+            // but DESTROY_SESSION without it is sent on a connection of the session (RFC 8881 section 18.37.3).
+            let is_destruction = entry.description.operations.first() == Some(&Operation::DESTROY_SESSION);
             if entry.call.signature.is_none() && !is_destruction {
                 self.report.protocol.count_violation(
                     "NFS4ERR_CONN_NOT_BOUND_TO_SESSION of a client without state protection (RFC 8881 section \

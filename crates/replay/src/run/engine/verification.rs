@@ -58,8 +58,8 @@ pub(super) struct LiveReplyVerificationState<'r> {
     pub(super) expected_tree: Option<ExpectedFinalTree>,
     /// Paths of the whole capture, read for the first mismatch whose file the tree does not know.
     trace_paths: Option<TracePaths>,
-    /// Calls that are missing from the capture, searched for the first mismatch.
-    pub(super) missing_calls: Option<MissingCalls>,
+    /// Calls that are missing from the capture.
+    pub(super) missing_calls: MissingCalls,
     /// Number of replayed calls that were in flight when the capture ended.
     pub(super) calls_in_flight: u64,
     pub(super) locks: LiveLockStateidChangeDetector,
@@ -92,7 +92,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             pending_variables: FxHashSet::default(),
             expected_tree: Some(ExpectedFinalTree::new()),
             trace_paths: None,
-            missing_calls: None,
+            missing_calls: MissingCalls::default(),
             calls_in_flight: 0,
             locks: LiveLockStateidChangeDetector::default(),
             divergent_files: FxHashMap::default(),
@@ -281,7 +281,7 @@ impl<'r> LiveReplyVerificationState<'r> {
             self.clear_written_divergence(step, &entry.description);
         }
         let is_in_flight = state == StepOutcome::Substituted(PlanReason::ReplyLost.code())
-            && self.missing_calls(contents).is_in_flight_at_end(step);
+            && self.missing_calls.is_in_flight_at_end(step);
         self.calls_in_flight += u64::from(is_in_flight);
         if let Some(tree) = &mut self.expected_tree {
             // The last status is that of the operation that failed, unless all succeeded.
@@ -293,21 +293,13 @@ impl<'r> LiveReplyVerificationState<'r> {
         if let StepOutcome::Mismatched(differences) = &state
             && !self.options.strict
         {
-            self.missing_calls(contents);
             let tree = self.expected_tree.as_ref();
             let creation_of = |file: u32| tree.and_then(|tree| tree.creation_step(file));
-            let missing = self.missing_calls.as_ref();
-            if missing.is_some_and(|missing| missing.explain(step, &entry.description, differences, &creation_of)) {
+            if self.missing_calls.explain(step, &entry.description, differences, &creation_of) {
                 state = StepOutcome::Substituted(recovery::CALL_MISSING.code);
             }
         }
         Ok(state)
-    }
-
-    /// Returns the calls that are missing from the capture, which are searched once.
-    pub(super) fn missing_calls<R: Read + Seek>(&mut self, contents: &mut ReplayTraceReader<R>) -> &MissingCalls {
-        // A trace that cannot be read ends the run elsewhere.
-        self.missing_calls.get_or_insert_with(|| MissingCalls::read(contents).unwrap_or_default())
     }
 
     /// Ends the divergence of file data that a step has written as in the capture.
