@@ -146,6 +146,11 @@ pub(super) fn message_tail(rpc: Cursor<'_>, reads: &ReadList<'_>) -> Option<Mess
     if inline.len() != rpc.remaining() {
         return None;
     }
+    // Nearly all messages continue behind their last item.
+    let highest = reads.0.last()?.1.position?;
+    if (highest as usize) < inline.len() {
+        return None;
+    }
     let last = reads.items().last()?;
     let position = last.position().filter(|position| *position > 0)?;
     let before: u64 = reads.items().map(PositionChunks::filled_bytes).sum::<u64>() - last.filled_bytes();

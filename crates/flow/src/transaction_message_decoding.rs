@@ -23,7 +23,7 @@ use super::chunk::{Chunk, ChunkSegment};
 use super::read_list::{self, MessageTail, PositionChunks, ReadList};
 use super::transaction::{CapturedMessage, ChunkListCompleteness, MissingPart, Transaction, TransactionFault};
 use call_header::{CallBodyDecodeParameters, PartialCallHeader};
-use compound_results::CallOperations;
+use compound_results::{CallOperations, ResultFaults, SentSequence};
 use result_limits::{ResultLimit, ResultLimits};
 
 pub(crate) use needed_reads::NeededReads;
@@ -498,7 +498,8 @@ impl<'a> TransactionMessages<'a> {
                 &mut NullFieldObserver,
             );
         };
-        let (end, mut faults) = compound_results::read(operations, body, self.compound.get());
+        let mut faults = ResultFaults::default();
+        let end = compound_results::read(operations, body, self.compound.get(), &mut faults);
         faults.has_contradiction |= operations.is_truncated() && compound_results::has_other_result(self.compound());
         faults.has_invalid |= operations.needs_arguments() && result_limits::has_invalid_result(self.compound());
         // What was decoded of a malformed Call is uncertain.
@@ -566,11 +567,12 @@ impl<'a> TransactionMessages<'a> {
             let (main_operation, all) = match self.compound.get().and_then(|compound| compound.call.as_ref()) {
                 Some(decoded) => {
                     (0..).zip(&decoded.operations).for_each(|(index, arguments)| add(index, arguments));
-                    (decoded.main_operation(), decoded.summary(|_| None))
+                    (decoded.main_operation(), decoded.summary())
                 }
                 None => call.main_operation_and_summary(add),
             };
-            *operations = CallOperations::Fore(all, body, limits);
+            let sequence = SentSequence::at(&body, v4::OperationNumber::SEQUENCE.0);
+            *operations = CallOperations::Fore(all, sequence, limits);
             let [operation, decoded] =
                 [main_operation.operation, main_operation.decoded].map(|number| number.map(MainOperation::Operation));
             (call.head.minorversion, operation, decoded, main_operation.stop)
@@ -580,7 +582,8 @@ impl<'a> TransactionMessages<'a> {
             let (main_operation, all) = call.main_operation_and_summary(|index, arguments| {
                 limits.add(index, ResultLimit::of_callback(arguments));
             });
-            *operations = CallOperations::Back(all, body, limits);
+            let sequence = SentSequence::at(&body, v4::CbOperationNumber::CB_SEQUENCE.0);
+            *operations = CallOperations::Back(all, sequence, limits);
             let [operation, decoded] =
                 [main_operation.operation, main_operation.decoded].map(|number| number.map(MainOperation::Callback));
             (call.head.minorversion, operation, decoded, main_operation.stop)

@@ -312,7 +312,7 @@ fn convert_compound<'a, H: Xdr<'a>, B: v4::OperationBody<'a> + 'a, O: FieldObser
 ) -> Result<(), XdrError> {
     let compound = v4::Compound::<'a, H, B>::decode(cursor, observer)?;
     let mut operations = compound.operations();
-    while let Some(operation) = operations.visit_next(observer, |_| ()) {
+    while let Some(operation) = operations.visit_next(observer, |_, _, _| ()) {
         operation.map_err(|stop| stop.error)?;
     }
     if let Some(end) = operations.cursor() {

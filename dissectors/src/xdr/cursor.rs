@@ -327,6 +327,12 @@ impl<'a> Cursor<'a> {
         self.take_array().map(u32::from_be_bytes)
     }
 
+    /// Returns the next four captured bytes as a big-endian number.
+    #[inline]
+    pub fn peek_word(&self) -> Option<u32> {
+        self.bytes.get(self.at..).and_then(<[u8]>::first_chunk).map(|word| u32::from_be_bytes(*word))
+    }
+
     /// Takes the next eight bytes as a big-endian number.
     ///
     /// # Errors

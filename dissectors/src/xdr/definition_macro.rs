@@ -182,7 +182,9 @@ macro_rules! xdr {
             |cursor, field, observer| {
                 let at = cursor.position();
                 let $this = Self(cursor.word()?);
-                observer.value(field, at..cursor.position(), $field_value);
+                if O::is_enabled() {
+                    observer.value(field, at..cursor.position(), $field_value);
+                }
                 if O::checks_values() && $is_undefined {
                     observer.undefined(field, stringify!($name), $this.0);
                 }

@@ -1,27 +1,25 @@
 //! Results of a COMPOUND or CB_COMPOUND, compared with the operations of its Call. RFC 8881 sections 16.2.3 and 19.2.3.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{
-    self, CbOperationNumber, Compound, CompoundReplyHead, Nfsstat4, OperationBody, OperationNumber, OperationSummary,
-};
+use nfsrdma_dissectors::nfs::v4::{self, CbOperationNumber, Nfsstat4, OperationNumber, OperationSummary};
 use nfsrdma_dissectors::xdr::{Cursor, XdrError};
 
 use super::decoded_compound::DecodedCompound;
 use super::result_limits::{LimitedResults, ResultLimits};
 
-/// Operations of a Call, with a cursor at the first.
+/// Operations of a Call, what SEQUENCE or CB_SEQUENCE sent, and the limits of their results.
 pub(super) enum CallOperations<'a> {
     /// No COMPOUND, or one that cannot be located.
     Unknown,
     /// COMPOUND.
-    Fore(OperationSummary<OperationNumber>, Cursor<'a>, ResultLimits),
+    Fore(OperationSummary<OperationNumber>, SentSequence<'a>, ResultLimits),
     /// CB_COMPOUND.
-    Back(OperationSummary<CbOperationNumber>, Cursor<'a>, ResultLimits),
+    Back(OperationSummary<CbOperationNumber>, SentSequence<'a>, ResultLimits),
 }
 
-/// Results of a COMPOUND that were decoded: the first of them, and the position behind the last or the cause of an early
-/// end.
-type DecodedResults<'a, N> = (OperationSummary<N>, Result<Option<Cursor<'a>>, XdrError>);
+/// What the first operation sent that its result repeats, if it is SEQUENCE or CB_SEQUENCE.
+#[derive(Clone, Copy)]
+pub(super) struct SentSequence<'a>(Option<&'a [u8]>);
 
 /// Bytes of SEQUENCE and CB_SEQUENCE that their results repeat: session ID, sequence ID, slot. RFC 8881 sections 18.46
 /// and 20.9.
@@ -36,91 +34,119 @@ pub(super) struct ResultFaults {
     pub(super) has_invalid: bool,
 }
 
-/// Decodes the results at the cursor to their end, unless they are in `decoded`. Returns their faults beside the outcome.
+/// Decodes the results at the cursor to their end, unless they are in `decoded`, and sets their faults.
+///
+/// # Errors
+/// Returns an error if they cannot be decoded to their end, or if successful ones are fewer than the operations.
 pub(super) fn read<'a>(
     operations: &CallOperations<'a>,
-    results: Cursor<'a>,
+    mut results: Cursor<'a>,
     decoded: Option<&DecodedCompound<'a>>,
-) -> (Result<(), XdrError>, ResultFaults) {
-    let mut faults = ResultFaults::default();
-    let has_contradiction = &mut faults.has_contradiction;
-    let end = match operations {
-        CallOperations::Unknown => Ok(()),
-        CallOperations::Fore(operations, arguments, limits) => {
-            let mut limited = LimitedResults::new(limits);
-            let decoded = decoded.and_then(|compound| compound.reply.as_ref());
-            let decoded = decoded.map(|reply| {
-                (0..).zip(&reply.operations).for_each(|(index, result)| limited.see(index, result));
-                (reply.summary(|result| Some(result.status())), reply.end().map(Some))
-            });
-            let end = compare::<v4::Results<'a>>(
-                (operations, *arguments, results),
-                (OperationNumber::SEQUENCE, OperationNumber::ILLEGAL),
-                decoded,
-                |index, result| limited.see(index, result),
-                has_contradiction,
-            );
-            faults.has_invalid = limited.has_invalid;
-            end
-        }
-        CallOperations::Back(operations, arguments, limits) => {
-            let mut limited = LimitedResults::new(limits);
-            let end = compare::<v4::CbResults<'a>>(
-                (operations, *arguments, results),
-                (CbOperationNumber::CB_SEQUENCE, CbOperationNumber::CB_ILLEGAL),
-                None,
-                |index, result| limited.see_callback(index, result),
-                has_contradiction,
-            );
-            faults.has_invalid = limited.has_invalid;
-            end
-        }
-    };
-    (end, faults)
-}
-
-/// Compares results with the operations of their Call. `sequence` and `illegal` are the numbers of SEQUENCE and of the result
-/// of an operation that does not exist. `see` receives each result that is not in `decoded`, with its index.
-fn compare<'a, B: OperationBody<'a> + 'a>(
-    (operations, arguments, mut results): (&OperationSummary<B::OperationNumber>, Cursor<'a>, Cursor<'a>),
-    (sequence, illegal): (B::OperationNumber, B::OperationNumber),
-    decoded: Option<DecodedResults<'a, B::OperationNumber>>,
-    see: impl FnMut(u32, &B),
-    has_contradiction: &mut bool,
+    faults: &mut ResultFaults,
 ) -> Result<(), XdrError> {
-    let reply = Compound::<'a, CompoundReplyHead<'a>, B>::decode(&mut results, &mut NullFieldObserver)?;
-    let status = reply.head.status;
-    let (summary, end) = decoded.unwrap_or_else(|| reply.result_summary(see));
-    let highest = if status == Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH { 0 } else { operations.count };
-    let is_other = |(operation, result): (B::OperationNumber, _)| {
-        operation != result && result != illegal && B::field(result).is_some()
-    };
-    let has_other_status = end.is_ok() && summary.last_status.is_some_and(|last| last != status);
-    *has_contradiction = summary.count > highest
-        || summary.has_early_failure
-        || has_other_status
-        || { operations.numbers().zip(summary.numbers()) }.any(is_other)
-        || (operations.numbers().next() == Some(sequence) && has_other_sequence(arguments, results));
-    let end = end?.unwrap_or(results);
-    if status == Nfsstat4::NFS4_OK && summary.count < operations.count {
-        let (results, operations) = (summary.count, operations.count);
-        return Err(XdrError::ResultsMissing { at: end.at(), results, operations });
+    match operations {
+        CallOperations::Unknown => Ok(()),
+        CallOperations::Fore(operations, sequence, limits) => {
+            let reply = v4::CompoundReply::decode(&mut results, &mut NullFieldObserver)?;
+            let mut comparison = Comparison::new(operations, OperationNumber::ILLEGAL);
+            let mut limited = LimitedResults::new(limits);
+            let mut see = |index, number, status, result: Option<&v4::Results<'_>>| {
+                comparison.add(number, status, result.is_some() || number.known().is_some());
+                result.into_iter().for_each(|result| limited.see(index, result));
+            };
+            let end = match decoded.and_then(|compound| compound.reply.as_ref()) {
+                Some(decoded) => {
+                    decoded.visit_results(&mut see);
+                    decoded.end()
+                }
+                None => reply.visit_results(&mut see).map(|end| end.unwrap_or(results)),
+            };
+            faults.has_invalid = limited.has_invalid;
+            faults.has_contradiction =
+                comparison.has_contradiction(reply.head.status, end.is_ok()) || sequence.is_unlike(&results);
+            comparison.check_count(reply.head.status, end?)
+        }
+        CallOperations::Back(operations, sequence, limits) => {
+            let reply = v4::CbCompoundReply::decode(&mut results, &mut NullFieldObserver)?;
+            let mut comparison = Comparison::new(operations, CbOperationNumber::CB_ILLEGAL);
+            let mut limited = LimitedResults::new(limits);
+            let end = reply.visit_results(|index, number, status, result| {
+                comparison.add(number, status, result.is_some() || number.known().is_some());
+                result.into_iter().for_each(|result| limited.see_callback(index, result));
+            });
+            let end = end.map(|end| end.unwrap_or(results));
+            faults.has_invalid = limited.has_invalid;
+            faults.has_contradiction =
+                comparison.has_contradiction(reply.head.status, end.is_ok()) || sequence.is_unlike(&results);
+            comparison.check_count(reply.head.status, end?)
+        }
     }
-    end.expect_end()
 }
 
-/// Returns `true` if the results of SEQUENCE or CB_SEQUENCE, the first operation, are of another session, slot or
-/// sequence ID than its arguments. The cursors are at the first operation.
-fn has_other_sequence(mut arguments: Cursor<'_>, mut results: Cursor<'_>) -> bool {
-    let mut echoed = || {
-        arguments.word().ok()?;
-        let sent = arguments.take(ECHOED_BYTES).ok()?;
-        results.word().ok()?;
-        let status = Nfsstat4(results.word().ok()?);
-        let returned = results.take(ECHOED_BYTES).ok()?;
-        (status == Nfsstat4::NFS4_OK).then_some((sent, returned))
-    };
-    echoed().is_some_and(|(sent, returned)| sent != returned)
+/// Results seen one after the other, compared with the operations of their Call.
+struct Comparison<'o, N> {
+    operations: &'o OperationSummary<N>,
+    /// Number of the result of an operation that does not exist.
+    illegal: N,
+    count: u32,
+    last_status: Option<Nfsstat4>,
+    has_early_failure: bool,
+    /// `true` if a result is that of another operation, as far as the operations are in the summary.
+    has_other: bool,
+}
+
+impl<'o, N: Copy + Default + PartialEq> Comparison<'o, N> {
+    fn new(operations: &'o OperationSummary<N>, illegal: N) -> Self {
+        Self { operations, illegal, count: 0, last_status: None, has_early_failure: false, has_other: false }
+    }
+
+    /// Adds the next result. One whose number is not known may be an operation that is not described here.
+    #[inline]
+    fn add(&mut self, result: N, status: Option<Nfsstat4>, is_known: bool) {
+        let operation = self.operations.number(self.count as usize);
+        let is_other = operation.is_some_and(|operation| operation != result);
+        self.has_other |= is_other && is_known && result != self.illegal;
+        self.has_early_failure |= self.last_status.is_some_and(|last| last != Nfsstat4::NFS4_OK);
+        self.last_status = status;
+        self.count += 1;
+    }
+
+    /// Returns `true` if the results are not those of the operations, or contradict the status of the COMPOUND.
+    /// `is_whole`: all results were decoded.
+    fn has_contradiction(&self, status: Nfsstat4, is_whole: bool) -> bool {
+        let highest = if status == Nfsstat4::NFS4ERR_MINOR_VERS_MISMATCH { 0 } else { self.operations.count };
+        let has_other_status = is_whole && self.last_status.is_some_and(|last| last != status);
+        self.count > highest || self.has_early_failure || has_other_status || self.has_other
+    }
+
+    /// Checks that a successful COMPOUND has a result for each operation, and that nothing follows the results.
+    fn check_count(&self, status: Nfsstat4, end: Cursor<'_>) -> Result<(), XdrError> {
+        let (results, operations) = (self.count, self.operations.count);
+        if status == Nfsstat4::NFS4_OK && results < operations {
+            return Err(XdrError::ResultsMissing { at: end.at(), results, operations });
+        }
+        end.expect_end()
+    }
+}
+
+impl<'a> SentSequence<'a> {
+    /// Returns what the operation at the cursor sent, if it has the number of SEQUENCE or CB_SEQUENCE.
+    pub(super) fn at(operations: &Cursor<'a>, sequence: u32) -> Self {
+        let (number, arguments) = operations.rest().split_first_chunk().unwrap_or((&[0; 4], &[]));
+        let is_sequence = u32::from_be_bytes(*number) == sequence;
+        Self(arguments.get(..ECHOED_BYTES).filter(|_| is_sequence))
+    }
+
+    /// Returns `true` if the first result, at the cursor, succeeded and is of another session, slot or sequence ID.
+    fn is_unlike(self, results: &Cursor<'_>) -> bool {
+        let mut returned = *results;
+        let mut echoed = || {
+            returned.word().ok()?;
+            (Nfsstat4(returned.word().ok()?) == Nfsstat4::NFS4_OK).then_some(())?;
+            returned.take(ECHOED_BYTES).ok()
+        };
+        self.0.is_some_and(|sent| echoed().is_some_and(|returned| returned != sent))
+    }
 }
 
 impl CallOperations<'_> {

@@ -100,7 +100,7 @@ fn items_of_operations(mut arguments: Cursor<'_>, mut results: Cursor<'_>) -> Op
     let Ok(call) = v4::CompoundCall::decode(&mut arguments, &mut NullFieldObserver) else { return Some(items.0) };
     let mut operations = call.operations();
     for _ in 0..reply.count().saturating_sub(failed) {
-        match operations.visit_next(&mut items, |_| ()) {
+        match operations.visit_next(&mut items, |_, _, _| ()) {
             Some(Ok(())) => {}
             Some(Err(stop)) if stop.error.is_cut() => return None,
             Some(Err(_)) | None => break,

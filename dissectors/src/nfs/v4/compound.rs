@@ -167,25 +167,27 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
         &mut self,
         observer: &mut O,
     ) -> Option<Result<B, CompoundDecodeFailure<B::OperationNumber>>> {
-        self.take_next(observer, |body| body)
+        self.take_next(observer, |_, _, body| body)
     }
 
-    /// Decodes the next operation, and returns what `visit` returns for it. Operations are large, and this one is not
-    /// moved.
+    /// Decodes the next operation, and returns what `visit` returns for its number, its status in a Reply, and its body.
+    /// Operations are large, and this one is not moved.
     #[inline]
     pub fn visit_next<O: FieldObserver<'a>, R>(
         &mut self,
         observer: &mut O,
-        visit: impl FnOnce(&B) -> R,
+        visit: impl FnOnce(B::OperationNumber, Option<Nfsstat4>, &B) -> R,
     ) -> Option<Result<R, CompoundDecodeFailure<B::OperationNumber>>> {
-        self.take_next(observer, |body| body.as_ref().map(visit).map_err(|error| *error))
+        self.take_next(observer, |number, status, body| {
+            body.as_ref().map(|body| visit(number, status, body)).map_err(|error| *error)
+        })
     }
 
     #[inline]
     fn take_next<O: FieldObserver<'a>, R>(
         &mut self,
         observer: &mut O,
-        take: impl FnOnce(Result<B, XdrError>) -> Result<R, XdrError>,
+        take: impl FnOnce(B::OperationNumber, Option<Nfsstat4>, Result<B, XdrError>) -> Result<R, XdrError>,
     ) -> Option<Result<R, CompoundDecodeFailure<B::OperationNumber>>> {
         if self.is_stopped || self.remaining == 0 {
             return None;
@@ -194,7 +196,11 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
             EncodedItemsOrSlice::Slice(bodies) => {
                 let (first, rest) = bodies.split_first()?;
                 *bodies = rest;
-                take(Ok(first.clone())).map_err(|error| CompoundDecodeFailure { operation: None, status: None, error })
+                take(first.number(), None, Ok(first.clone())).map_err(|error| CompoundDecodeFailure {
+                    operation: None,
+                    status: None,
+                    error,
+                })
             }
             EncodedItemsOrSlice::Message(cursor) => {
                 let start = *cursor;
@@ -219,7 +225,7 @@ impl<'a, B: OperationBody<'a>> CompoundOperationIterator<'a, B> {
 fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
     cursor: &mut Cursor<'a>,
     observer: &mut O,
-    take: impl FnOnce(Result<B, XdrError>) -> Result<R, XdrError>,
+    take: impl FnOnce(B::OperationNumber, Option<Nfsstat4>, Result<B, XdrError>) -> Result<R, XdrError>,
 ) -> Result<R, CompoundDecodeFailure<B::OperationNumber>> {
     let at = cursor.position();
     let mut number_field = O::is_enabled().then_some(*cursor);
@@ -230,8 +236,8 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
             return Err(CompoundDecodeFailure { operation: None, status: None, error });
         }
     };
-    let status = if B::HAS_STATUS { cursor.clone().word().ok().map(Nfsstat4) } else { None };
-    let group = B::field(number);
+    let status = if B::HAS_STATUS { cursor.peek_word().map(Nfsstat4) } else { None };
+    let group = if O::is_enabled() { B::field(number) } else { None };
     observer.enter(group.unwrap_or(&UNKNOWN), at);
     if let Some(field) = &mut number_field {
         B::OperationNumber::decode(field, B::OPCODE, observer).map_err(|error| CompoundDecodeFailure {
@@ -241,7 +247,7 @@ fn decode_operation<'a, B: OperationBody<'a>, O: FieldObserver<'a>, R>(
         })?;
     }
     let mut inner_observer = OuterGroupOmittingObserver::new(observer, group);
-    let body = take(B::decode(number, cursor, &mut inner_observer));
+    let body = take(number, status, B::decode(number, cursor, &mut inner_observer));
     if body.is_err() {
         inner_observer.leave_all(cursor.position());
         report_rest(cursor, observer);
@@ -332,45 +338,30 @@ const MAX_SUMMARY: usize = 20;
 pub struct OperationSummary<N> {
     /// Number of operations according to the message.
     pub count: u32,
-    numbers: [Option<N>; MAX_SUMMARY],
+    numbers: [N; MAX_SUMMARY],
     len: usize,
-    /// In a Reply: status of the last result that was decoded.
-    pub last_status: Option<Nfsstat4>,
-    /// In a Reply: `true` if a result other than the last one is a failure.
-    pub has_early_failure: bool,
 }
 
-impl<N: Copy> OperationSummary<N> {
+impl<N: Copy + Default> OperationSummary<N> {
     fn new(count: u32) -> Self {
-        Self { count, numbers: [None; MAX_SUMMARY], len: 0, last_status: None, has_early_failure: false }
+        Self { count, numbers: [N::default(); MAX_SUMMARY], len: 0 }
     }
 
     #[inline]
     fn add(&mut self, number: N) {
         if let Some(slot) = self.numbers.get_mut(self.len) {
-            *slot = Some(number);
+            *slot = number;
         }
         self.len += 1;
     }
 
+    /// Returns the operation at an index; `None` for one that was not decoded, or that is not among the first.
     #[inline]
-    fn add_result(&mut self, number: N, status: Option<Nfsstat4>) {
-        self.has_early_failure |= self.last_status.is_some_and(|last| last != Nfsstat4::NFS4_OK);
-        self.last_status = status;
-        self.add(number);
+    pub fn number(&self, index: usize) -> Option<N> {
+        self.numbers.get(..self.len.min(MAX_SUMMARY))?.get(index).copied()
     }
 
-    /// Iterates over the first operations.
-    pub fn numbers(&self) -> impl Iterator<Item = N> + '_ {
-        self.numbers.iter().map_while(|number| *number)
-    }
-
-    /// Returns the number of operations that were decoded at least up to their number.
-    pub fn decoded(&self) -> usize {
-        self.len
-    }
-
-    /// Returns `true` if [`OperationSummary::numbers`] lacks operations that were decoded.
+    /// Returns `true` if operations that were decoded are not among the first.
     pub fn is_truncated(&self) -> bool {
         self.len > MAX_SUMMARY
     }
@@ -394,9 +385,9 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         let mut stop = None;
         loop {
             let index = self.count - operations.remaining();
-            let visit = |body: &B| {
+            let visit = |number, _, body: &B| {
                 see(index, body);
-                body.number()
+                number
             };
             let Some(number) = operations.visit_next(&mut NullFieldObserver, visit) else { break };
             match number {
@@ -413,34 +404,28 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a>> Compound<'a, H, B> {
         (search.finish::<B>((operations.remaining(), operations.cursor()), stop), summary)
     }
 
-    /// Decodes the results of a Reply. Returns the first of them, and the position behind the last or the cause of an
-    /// early end. `see` receives each result with its index.
-    pub fn result_summary(
+    /// Decodes the results of a Reply. Returns the position behind the last. `see` receives each result that was decoded at
+    /// least up to its number: its index, number, status and body.
+    ///
+    /// # Errors
+    /// Returns the cause of an early end.
+    pub fn visit_results(
         &self,
-        mut see: impl FnMut(u32, &B),
-    ) -> (OperationSummary<B::OperationNumber>, Result<Option<Cursor<'a>>, XdrError>) {
-        let mut summary = OperationSummary::new(self.count);
+        mut see: impl FnMut(u32, B::OperationNumber, Option<Nfsstat4>, Option<&B>),
+    ) -> Result<Option<Cursor<'a>>, XdrError> {
         let mut operations = self.operations();
         loop {
-            // The status follows the number of the operation.
-            let status = operations.cursor().and_then(|mut cursor| {
-                cursor.word().ok()?;
-                cursor.word().ok().map(Nfsstat4)
-            });
             let index = self.count - operations.remaining();
-            let visit = |body: &B| {
-                see(index, body);
-                body.number()
-            };
+            let visit = |number, status, body: &B| see(index, number, status, Some(body));
             match operations.visit_next(&mut NullFieldObserver, visit) {
-                Some(Ok(number)) => summary.add_result(number, status),
+                Some(Ok(())) => {}
                 Some(Err(stop)) => {
                     if let Some(number) = stop.operation {
-                        summary.add_result(number, stop.status);
+                        see(index, number, stop.status, None);
                     }
-                    return (summary, Err(stop.error));
+                    return Err(stop.error);
                 }
-                None => return (summary, Ok(operations.cursor())),
+                None => return Ok(operations.cursor()),
             }
         }
     }
@@ -480,7 +465,7 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::O
         let (mut stop, mut after_first) = (None, None);
         while stop.is_none() && operations.len() < compound.count as usize {
             let start = cursor;
-            match decode_operation(&mut cursor, &mut undefined, |body| body.map(|body| operations.push(body))) {
+            match decode_operation(&mut cursor, &mut undefined, |_, _, body| body.map(|body| operations.push(body))) {
                 Ok(()) if operations.len() == 1 => {
                     let rest = cursor.rest();
                     after_first = (cursor.remaining() == rest.len()).then_some(rest);
@@ -526,16 +511,26 @@ impl<'a, H: Xdr<'a>, B: OperationBody<'a> + 'a> DecodedOperations<'a, H, B, B::O
         search.finish::<B>((remaining, Some(self.end)), self.stop)
     }
 
-    /// Returns the first operations. `status` returns the status of a result, and `None` for arguments.
-    pub fn summary(&self, status: impl Fn(&B) -> Option<Nfsstat4>) -> OperationSummary<B::OperationNumber> {
+    /// Returns the first operations.
+    pub fn summary(&self) -> OperationSummary<B::OperationNumber> {
         let mut summary = OperationSummary::new(self.count);
-        self.operations.iter().for_each(|body| summary.add_result(body.number(), status(body)));
+        self.operations.iter().for_each(|body| summary.add(body.number()));
+        self.stop.and_then(|stop| stop.operation).into_iter().for_each(|number| summary.add(number));
+        summary
+    }
+}
+
+impl DecodedCompoundReply<'_> {
+    /// Calls `see` with each result that was decoded at least up to its number: its index, number, status and body.
+    pub fn visit_results(&self, mut see: impl FnMut(u32, OperationNumber, Option<Nfsstat4>, Option<&Results<'_>>)) {
+        for (index, result) in (0..).zip(&self.operations) {
+            see(index, result.number(), Some(result.status()), Some(result));
+        }
         if let Some(stop) = &self.stop
             && let Some(number) = stop.operation
         {
-            summary.add_result(number, stop.status);
+            see(self.operations.len() as u32, number, stop.status, None);
         }
-        summary
     }
 }
 

@@ -29,6 +29,7 @@ impl Operation {
 
     /// Returns the class of the operation; higher classes are less characteristic of a COMPOUND. A COMPOUND is named
     /// after its first operation of the lowest class.
+    #[inline]
     pub fn class(self) -> u8 {
         match self {
             Self::DELEGRETURN | Self::CLOSE => 1,
@@ -55,6 +56,7 @@ impl CbOperation {
     }
 
     /// Returns the class of the operation, like [`Operation::class`].
+    #[inline]
     pub fn class(self) -> u8 {
         if self == Self::CB_SEQUENCE { 9 } else { 2 }
     }

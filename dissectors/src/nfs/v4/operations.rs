@@ -27,7 +27,7 @@ type Nfs4Res<T = Void> = StatusUnion<Nfsstat4, T>;
 /// One operation of a COMPOUND: its arguments in a Call, or its results in a Reply.
 pub trait OperationBody<'a>: Sized + Clone {
     /// Type of the operation number.
-    type OperationNumber: Copy + fmt::Debug + fmt::Display + PartialEq + Xdr<'a>;
+    type OperationNumber: Copy + Default + fmt::Debug + fmt::Display + PartialEq + Xdr<'a>;
     /// Field of the operation number.
     const OPCODE: &'static FieldDefinition;
     /// `true` if the body begins with a status.
@@ -92,14 +92,17 @@ macro_rules! bodies {
             };
             const HAS_STATUS: bool = $has_status;
 
+            #[inline]
             fn number(&self) -> $number {
                 self.operation().number()
             }
 
+            #[inline]
             fn field(number: $number) -> Option<&'static FieldDefinition> {
                 number.known().map(|operation| operation.field())
             }
 
+            #[inline]
             fn class(number: $number) -> u8 {
                 number.known().map_or(CLASS_OF_UNKNOWN, |operation| operation.class())
             }
