@@ -120,7 +120,9 @@ impl ParquetExport {
             names.infer(transaction, messages, &summary);
             transactions.add(&TransactionRow::of(transaction, &summary, names.paths()))?;
             lines.with_decoded_values(messages, &summary, |values| {
-                operations::for_each_row(transaction.index, &summary, values, names, |row| operations.add(row))
+                operations::for_each_row(transaction.index, (messages, &summary), values, names, |row| {
+                    operations.add(row)
+                })
             })?;
             io::Result::Ok(summary.missing(transaction).is_empty())
         })?;

@@ -278,6 +278,41 @@ fn operations_are_those_of_the_json_with_the_file_that_they_work_on() {
     assert_eq!((&opened["op"], &opened["name"]), (&json!("GETFH"), &json!("s8k")));
 }
 
+/// RFC 8881 sections 18.9 and 18.26, RFC 7862 sections 15.2 and 15.13: the saved filehandle is the source. The capture was
+/// written by a script that shares no code with the program.
+#[test]
+fn rows_of_two_objects_have_both() {
+    let folder = Folder::new("export-every-operation");
+    let capture = captures::path("cases/every-operation");
+    export(&folder.tables(), std::slice::from_ref(&capture));
+    let rows = table(&folder.tables(), "operations", &capture);
+    let handle =
+        |number: u8| json!(format!("handle-{number:02}").bytes().map(|byte| format!("{byte:02x}")).collect::<String>());
+    let null = Value::Null;
+    for (op, source, target, name, target_name, offsets) in [
+        ("RENAME", 3, 4, json!("before"), json!("after"), [null.clone(), null.clone()]),
+        ("LINK", 1, 4, null.clone(), json!("linked"), [null.clone(), null.clone()]),
+        ("COPY", 1, 2, null.clone(), null.clone(), [json!(1), json!(2)]),
+        ("CLONE", 1, 2, null.clone(), null.clone(), [json!(1), json!(2)]),
+    ] {
+        // Answered, failed and without reply.
+        let of_op: Vec<_> = rows.iter().filter(|row| row["op"] == op).collect();
+        assert_eq!(of_op.len(), 3, "{op}");
+        for row in of_op {
+            assert_eq!((&row["filehandle"], &row["target_filehandle"]), (&handle(source), &handle(target)), "{op}");
+            assert_eq!((&row["name"], &row["target_name"]), (&name, &target_name), "{op}");
+            assert_eq!([&row["offset"], &row["target_offset"]], [&offsets[0], &offsets[1]], "{op}");
+        }
+    }
+    // What the server returned is what the operations before it lead to.
+    let given: Vec<_> = rows.iter().filter(|row| row["op"] == "GETFH" && row["status"] == "NFS4_OK").collect();
+    assert!(given.len() > 60 && given.iter().all(|row| row["filehandle"] == row["result_filehandle"]));
+    let puts = rows.iter().filter(|row| row["op"] == "PUTFH").collect::<Vec<_>>();
+    assert!(
+        puts.len() > 300 && puts.iter().all(|row| row["target_filehandle"].is_null() && row["filehandle"].is_string())
+    );
+}
+
 #[test]
 fn procedures_of_nfsv3_are_operations_of_their_own() {
     let folder = Folder::new("export-v3");
@@ -285,6 +320,12 @@ fn procedures_of_nfsv3_are_operations_of_their_own() {
     export(&folder.tables(), std::slice::from_ref(&capture));
     let rows = table(&folder.tables(), "operations", &capture);
     let create = rows.iter().find(|row| row["op"] == "CREATE" && row["name"] == "s8k").unwrap();
+    // RFC 1813 section 3.3.14: two directories, each with a name.
+    let rename = rows.iter().find(|row| row["op"] == "RENAME").unwrap();
+    for column in ["filehandle", "name", "target_filehandle", "target_name"] {
+        assert!(rename[column].is_string(), "{column}");
+    }
+    assert_ne!(rename["name"], rename["target_name"]);
     let write = rows.iter().find(|row| row["op"] == "WRITE" && row["data"] == 8192).unwrap();
     assert_eq!(create["result_filehandle"], write["filehandle"]);
     for op in ["GETACL", "SETACL", "LOCK", "UNLOCK"] {

@@ -16,11 +16,11 @@ use super::v4::{
     Creatverfattr, Data4, Deallocate4Args, Dirlist4, Entry4, ExchangeId4Resok, Fsid4, Getattr4Resok,
     Getdeviceinfo4Args, Getxattr4Args, Getxattr4Resok, Layoutcommit4Args, Layoutget4Args, LayoutrecallFile4,
     Layoutstats4Args, Link4Args, Listxattrs4Args, Listxattrs4Resok, LockStateid4Resok, ModeMasked4, ModeUmask4,
-    NfsClientId4, Nfstime4, Notification, ObjectFh4, Open4Args, Open4Resok, OpenStateid4Resok, OpenToLockOwner4,
-    OperationBody, Read4Args, Read4Resok, ReadPlus4Args, ReadPlusContent, ReadPlusRes4, Readdir4Args, Readdir4Resok,
-    Readlink4Resok, Remove4Args, Removexattr4Args, Rename4Args, Rename4Resok, Seek4Args, SeekRes4, Sequence4Args,
-    Sequence4Resok, Setattr4Res, SetclientidConfirm, Settime4, Setxattr4Args, Stateid4, Threshold, Write4Resok,
-    WriteResponse4, compound,
+    NfsClientId4, Nfstime4, Notification, ObjectFh4, Open4Args, Open4Resok, OpenClaim4, OpenStateid4Resok,
+    OpenToLockOwner4, OperationBody, Read4Args, Read4Resok, ReadPlus4Args, ReadPlusContent, ReadPlusRes4, Readdir4Args,
+    Readdir4Resok, Readlink4Resok, Remove4Args, Removexattr4Args, Rename4Args, Rename4Resok, Seek4Args, SeekRes4,
+    Sequence4Args, Sequence4Resok, Setattr4Res, SetclientidConfirm, Settime4, Setxattr4Args, Stateid4, Threshold,
+    Write4Resok, WriteResponse4, compound,
 };
 
 macro_rules! field_labels {
@@ -59,6 +59,7 @@ field_labels! {
     CASE_INSENSITIVE = Attribute::FIELDS.CASE_INSENSITIVE;
     CASE_PRESERVING = Attribute::FIELDS.CASE_PRESERVING;
     CA_COUNT = Copy4Args::FIELDS.ca_count;
+    CA_DST_OFFSET = Copy4Args::FIELDS.ca_dst_offset;
     CA_HEADERPADSIZE = ChannelAttrs4::FIELDS.ca_headerpadsize;
     CA_MAXOPERATIONS = ChannelAttrs4::FIELDS.ca_maxoperations;
     CA_MAXREQUESTS = ChannelAttrs4::FIELDS.ca_maxrequests;
@@ -76,6 +77,7 @@ field_labels! {
     CLIENTID = SetclientidConfirm::FIELDS.clientid;
     CLONE_BLKSIZE = Attribute::FIELDS.CLONE_BLKSIZE;
     CL_COUNT = Clone4Args::FIELDS.cl_count;
+    CL_DST_OFFSET = Clone4Args::FIELDS.cl_dst_offset;
     CL_SRC_OFFSET = Clone4Args::FIELDS.cl_src_offset;
     CNA_FH = CbNotify4Args::FIELDS.cna_fh;
     CNLA_FH = CbNotifyLock4Args::FIELDS.cnla_fh;
@@ -105,6 +107,7 @@ field_labels! {
     DATA = Read4Resok::FIELDS.data;
     DA_LENGTH = Deallocate4Args::FIELDS.da_length;
     DA_OFFSET = Deallocate4Args::FIELDS.da_offset;
+    DELEGATE_CUR_INFO = OpenClaim4::FIELDS.DelegateCur;
     DELEGATION = Open4Resok::FIELDS.delegation;
     DIR = Diropargs3::FIELDS.dir;
     DIR_ATTRIBUTES = Lookup3Resok::FIELDS.dir_attributes;
@@ -121,6 +124,7 @@ field_labels! {
     FILE = Read3Args::FIELDS.file;
     FILEID = Attribute::FIELDS.FILEID;
     FILE_ATTRIBUTES = Link3Res::FIELDS.file_attributes;
+    FILE_DELEGATE_PREV = OpenClaim4::FIELDS.DelegatePrev;
     FILE_WCC = FileWcc::FIELDS.file_wcc;
     FROM = Rename3Args::FIELDS.from;
     FROMDIR_WCC = RenameWcc::FIELDS.fromdir_wcc;
