@@ -5,6 +5,8 @@ use std::ops::Range;
 use nfsrdma_dissectors::nfs::{Procedure, mount, v2, v3, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_flow::transaction_message_decoding::{MainOperation, RpcSummary};
+use nfsrdma_nfs_model::Naming;
+use nfsrdma_nfs_model::v4::{Current, Meaning, meaning};
 
 use super::file_node_store::{FileNodeId, FileNodeStore, PathComponent, ServerAddressAndVirtualNetwork};
 use super::path_inference_token_stream::{
@@ -241,6 +243,7 @@ impl TransactionPathResolver<'_> {
 
     fn compound(&mut self, summary: &RpcSummary) {
         let (call, reply) = (self.call, self.reply);
+        let minor_version = summary.minor_version.unwrap_or_default();
         let is_path = summary.main_operation == Some(MainOperation::Operation(v4::OperationNumber::LOOKUP));
         let mut results = reply.operations();
         let (mut current, mut saved) = (InferredCurrentFile::Unknown, InferredCurrentFile::Unknown);
@@ -260,11 +263,11 @@ impl TransactionPathResolver<'_> {
             let result = results.next().filter(|result| result.number == operation.number);
             let is_main = summary.main_operation == Some(MainOperation::Operation(number));
             let needs_paths = is_main || self.resolved.wants_all;
-            let step = PathInferenceOperation { number, operation, result, needs_paths };
+            let step = PathInferenceOperation { name: number.known(), minor_version, operation, result, needs_paths };
             if is_main {
-                start = if number == v4::OperationNumber::RENAME { saved } else { current };
+                start = if step.name == Some(v4::Operation::RENAME) { saved } else { current };
             }
-            names_entry |= is_main && is_directory_change(number);
+            names_entry |= is_main && step.replaces_names();
             is_main_known |= is_main;
             // The arguments of the last operation before a cut may be missing.
             let may_lack_arguments = is_cut && at == call_count && step.operation.names().next().is_none();
@@ -296,19 +299,13 @@ impl TransactionPathResolver<'_> {
         current: &mut InferredCurrentFile,
         saved: &mut InferredCurrentFile,
     ) -> ResolvedPathTextRanges {
-        match step.number {
-            v4::OperationNumber::PUTFH if step.operation.handles().next().is_some() => self.step(step, current, saved),
-            v4::OperationNumber::PUTFH
-            | v4::OperationNumber::LOOKUP
-            | v4::OperationNumber::OPEN
-            | v4::OperationNumber::CREATE
-            | v4::OperationNumber::SECINFO
-            | v4::OperationNumber::REMOVE
-            | v4::OperationNumber::RENAME
-            | v4::OperationNumber::LINK => {
-                *current = if is_directory_change(step.number) { *current } else { InferredCurrentFile::Unknown };
+        match step.meaning().map(|meaning| meaning.current) {
+            Some(Current::Argument) if step.operation.handles().next().is_some() => self.step(step, current, saved),
+            Some(Current::Argument | Current::Name | Current::Claim | Current::Consumed) => {
+                *current = InferredCurrentFile::Unknown;
                 ResolvedPathTextRanges::default()
             }
+            _ if step.replaces_names() => ResolvedPathTextRanges::default(),
             _ => self.step(step, current, saved),
         }
     }
@@ -323,12 +320,9 @@ impl TransactionPathResolver<'_> {
         let mut names = step.operation.names();
         let is_done = step.is_done();
         let mut new_path = None;
-        let path = match (step.number, names.next()) {
-            (v4::OperationNumber::PUTPUBFH | v4::OperationNumber::OPENATTR, _) => {
-                *current = InferredCurrentFile::Unknown;
-                None
-            }
-            (v4::OperationNumber::LOOKUP | v4::OperationNumber::OPEN | v4::OperationNumber::CREATE, Some(name)) => {
+        let becomes = step.meaning().map_or(Current::Kept, |meaning| meaning.current);
+        let path = match (becomes, step.name, names.next()) {
+            (Current::Name | Current::Claim, _, Some(name)) => {
                 let path = self.write_child_if_needed(step, *current, name);
                 let bytes = call.bytes(name);
                 if step.result.and_then(|result| result.status()) == Some(STATUS_NOENT)
@@ -344,14 +338,14 @@ impl TransactionPathResolver<'_> {
                 };
                 path
             }
-            (v4::OperationNumber::REMOVE, Some(name)) => {
+            (Current::Kept, Some(v4::Operation::REMOVE), Some(name)) => {
                 let path = self.write_child_if_needed(step, *current, name);
                 if let Some(parent) = current.id().filter(|_| is_done) {
                     self.store.remove(parent, call.bytes(name));
                 }
                 path
             }
-            (v4::OperationNumber::RENAME, Some(old_name)) => {
+            (Current::Kept, Some(v4::Operation::RENAME), Some(old_name)) => {
                 let path = self.write_child_if_needed(step, *saved, old_name);
                 if let Some(new_name) = names.next() {
                     new_path = self.write_child_if_needed(step, *current, new_name);
@@ -361,7 +355,7 @@ impl TransactionPathResolver<'_> {
                 }
                 path
             }
-            (v4::OperationNumber::LINK, Some(name)) => {
+            (Current::Kept, Some(v4::Operation::LINK), Some(name)) => {
                 let path = self.write_if_needed(step, *saved);
                 new_path = self.write_child_if_needed(step, *current, name);
                 if let (true, Some(file), Some(parent)) = (is_done, saved.id(), current.id()) {
@@ -369,27 +363,34 @@ impl TransactionPathResolver<'_> {
                 }
                 path
             }
-            (v4::OperationNumber::SECINFO, Some(name)) => self.write_child_if_needed(step, *current, name),
-            (v4::OperationNumber::COPY | v4::OperationNumber::CLONE, _) => {
+            (Current::Kept, Some(v4::Operation::COPY | v4::Operation::CLONE), _) => {
                 new_path = self.write_if_needed(step, *current);
                 self.write_if_needed(step, *saved)
             }
-            (number, _) => {
-                match number {
-                    v4::OperationNumber::PUTFH => {
+            (Current::Consumed, _, name) => {
+                let path = match name {
+                    Some(name) => self.write_child_if_needed(step, *current, name),
+                    None => self.write_if_needed(step, *current),
+                };
+                *current = if step.minor_version == 0 { *current } else { InferredCurrentFile::Unknown };
+                path
+            }
+            (_, _, _) => {
+                *current = match becomes {
+                    Current::Kept | Current::Name | Current::Claim | Current::Consumed => *current,
+                    Current::Public | Current::Attributes => InferredCurrentFile::Unknown,
+                    Current::Argument => {
                         let handle = step.operation.handles().next().map(|handle| call.bytes(handle));
-                        *current = handle.map(|handle| self.store.find_or_insert(self.server, handle)).into();
+                        handle.map(|handle| self.store.find_or_insert(self.server, handle)).into()
                     }
-                    v4::OperationNumber::PUTROOTFH => {
-                        *current = InferredCurrentFile::File(self.store.root(self.server));
-                    }
-                    v4::OperationNumber::SAVEFH => *saved = *current,
-                    v4::OperationNumber::RESTOREFH => *current = *saved,
-                    v4::OperationNumber::LOOKUPP => {
-                        *current = current.id().and_then(|id| self.store.parent(id)).into();
-                    }
-                    _ => self.result(number, current, step.result.filter(|_| is_done)),
+                    Current::Root => InferredCurrentFile::File(self.store.root(self.server)),
+                    Current::Saved => *saved,
+                    Current::Parent => current.id().and_then(|id| self.store.parent(id)).into(),
+                };
+                if step.name == Some(v4::Operation::SAVEFH) {
+                    *saved = *current;
                 }
+                self.result(step.name, current, step.result.filter(|_| is_done));
                 self.write_if_needed(step, *current)
             }
         };
@@ -399,19 +400,19 @@ impl TransactionPathResolver<'_> {
     /// Binds the filehandles that a successful operation returned.
     fn result(
         &mut self,
-        number: v4::OperationNumber,
+        operation: Option<v4::Operation>,
         current: &mut InferredCurrentFile,
         result: Option<OperationPathInferenceTokens<'_>>,
     ) {
         let Some(result) = result else { return };
-        match (number, current.id()) {
-            (v4::OperationNumber::GETFH | v4::OperationNumber::GETATTR, _) => self.handle(current, result),
-            (v4::OperationNumber::LAYOUTGET, Some(file)) => {
+        match (operation, current.id()) {
+            (Some(v4::Operation::GETFH | v4::Operation::GETATTR), _) => self.handle(current, result),
+            (Some(v4::Operation::LAYOUTGET), Some(file)) => {
                 for handle in result.handles() {
                     self.store.add_layout_handle(file, self.reply.bytes(handle));
                 }
             }
-            (v4::OperationNumber::READDIR, Some(directory)) => self.entries(directory, result),
+            (Some(v4::Operation::READDIR), Some(directory)) => self.entries(directory, result),
             _ => {}
         }
     }
@@ -498,21 +499,27 @@ impl TransactionPathResolver<'_> {
 
 /// An operation of a COMPOUND with its result.
 struct PathInferenceOperation<'h> {
-    number: v4::OperationNumber,
+    /// `None` for a number that is not known.
+    name: Option<v4::Operation>,
+    minor_version: u32,
     operation: OperationPathInferenceTokens<'h>,
     result: Option<OperationPathInferenceTokens<'h>>,
     needs_paths: bool,
 }
 
 impl PathInferenceOperation<'_> {
+    fn meaning(&self) -> Option<Meaning> {
+        self.name.map(meaning)
+    }
+
     fn is_done(&self) -> bool {
         self.result.and_then(|result| result.status()) == Some(0)
     }
-}
 
-/// Returns `true` if an operation changes names in the current directory, which remains the current file.
-fn is_directory_change(number: v4::OperationNumber) -> bool {
-    matches!(number, v4::OperationNumber::REMOVE | v4::OperationNumber::RENAME | v4::OperationNumber::LINK)
+    /// Returns `true` if the operation changes names in the current directory, which remains the current file.
+    fn replaces_names(&self) -> bool {
+        self.meaning().is_some_and(|meaning| meaning.naming == Naming::Replaces)
+    }
 }
 
 /// Returns all tokens of a message without operations.
