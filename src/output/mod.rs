@@ -399,7 +399,7 @@ impl<W: Write> ViewAndSummaryWriter<W> {
             {
                 return Ok(());
             }
-            let slot = call_session_slots::slot(messages, &summary);
+            let slot = call_session_slots::slot(messages);
             let pending = PendingCallProgress { age_ns, phase: call.phase(), slot, direction: call.direction };
             match lines_view {
                 SelectedViewLineWriter::List(list) => {

@@ -631,7 +631,7 @@ impl ReadPassState {
                 if !is_listed && selection.is_none() {
                     return;
                 }
-                let (slot, phase) = (call_session_slots::slot(messages, &summary), call.phase());
+                let (slot, phase) = (call_session_slots::slot(messages), call.phase());
                 let age_ns = now.nanoseconds_since(call.since).unwrap_or(0);
                 if is_listed && is_old(call) {
                     let progress = PendingCallProgress { age_ns, phase, slot, direction: call.direction };

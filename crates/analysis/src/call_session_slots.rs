@@ -1,14 +1,13 @@
 //! Session slots of Calls (RFC 8881 section 2.10.6.1).
 
-use std::ops::Range;
-
-use nfsrdma_dissectors::field::{FieldDefinition, FieldObserver, FieldValue};
-use nfsrdma_dissectors::nfs::field_labels;
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::Procedure;
+use nfsrdma_dissectors::nfs::v4::{CbCompoundCall, CompoundCall, CompoundReply, Results};
 use nfsrdma_flow::transaction::RpcMessageKind;
-use nfsrdma_flow::transaction_message_decoding::{RpcSummary, TransactionMessages};
+use nfsrdma_flow::transaction_message_decoding::TransactionMessages;
+use nfsrdma_nfs_model::v4::sequence::{Sequence, SequenceResult};
 
-/// A sessionid4 (RFC 8881 section 3.2).
-pub type SessionId = [u8; 16];
+pub use nfsrdma_dissectors::nfs::v4::Sessionid4 as SessionId;
 
 /// The session slot of a Call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,89 +18,59 @@ pub struct CallSessionSlot {
     pub slot: u32,
 }
 
-/// Fields of SEQUENCE or CB_SEQUENCE, the first operation of a COMPOUND, and of operations with their own session.
-#[derive(Debug, Default)]
-struct SequenceFields {
-    session: Option<SessionId>,
-    slot: Option<u32>,
-    target_highest_slot: Option<u32>,
-    /// Of the fore channel, which comes first.
-    max_requests: Option<u32>,
-}
-
-impl<'a> FieldObserver<'a> for SequenceFields {
-    fn enter(&mut self, _: &'static FieldDefinition, _: usize) {}
-
-    fn leave(&mut self, _: usize) {}
-
-    fn value(&mut self, field: &'static FieldDefinition, _: Range<usize>, value: FieldValue<'a>) {
-        match (field.label, value) {
-            (
-                field_labels::SA_SESSIONID
-                | field_labels::CSA_SESSIONID
-                | field_labels::BCTSR_SESSID
-                | field_labels::CSR_SESSIONID,
-                FieldValue::Bytes(bytes),
-            ) => {
-                self.session = self.session.or(bytes.try_into().ok());
-            }
-            (field_labels::SA_SLOTID | field_labels::CSA_SLOTID, FieldValue::Unsigned(slot)) => {
-                self.slot = self.slot.or(u32::try_from(slot).ok());
-            }
-            (field_labels::CA_MAXREQUESTS, FieldValue::Unsigned(count)) => {
-                self.max_requests = self.max_requests.or(u32::try_from(count).ok());
-            }
-            (
-                field_labels::SR_TARGET_HIGHEST_SLOTID | field_labels::CSR_TARGET_HIGHEST_SLOTID,
-                FieldValue::Unsigned(slot),
-            ) => {
-                self.target_highest_slot = self.target_highest_slot.or(u32::try_from(slot).ok());
-            }
-            _ => {}
+/// Returns the first operation of a Call, if it is SEQUENCE or CB_SEQUENCE.
+fn sequence(messages: &TransactionMessages<'_>) -> Option<Sequence> {
+    let observer = &mut NullFieldObserver;
+    match messages.body(RpcMessageKind::Call)? {
+        (Procedure::Compound, mut call) => {
+            let call = CompoundCall::decode(&mut call, observer).ok()?;
+            Sequence::of(&call.operations().next()?.ok()?)
         }
+        (Procedure::CbCompound, mut call) => {
+            let call = CbCompoundCall::decode(&mut call, observer).ok()?;
+            Sequence::of_callback(&call.operations().next()?.ok()?)
+        }
+        _ => None,
     }
 }
 
-/// Returns the fields of the first of these messages that names a session; `None` before NFSv4.1.
-fn sequence_fields(
-    messages: &TransactionMessages<'_>,
-    summary: &RpcSummary,
-    kinds: &[RpcMessageKind],
-) -> Option<SequenceFields> {
-    summary.minor_version.filter(|minor| *minor > 0)?;
-    let mut fields = SequenceFields::default();
-    for kind in kinds {
-        // Fields before an error are valid.
-        let _ = messages.observe_rpc(*kind, &mut fields);
-        if fields.session.is_some() {
-            break;
-        }
-    }
-    Some(fields)
+/// Returns what `find` finds first in the results of a COMPOUND.
+fn find_result<R>(messages: &TransactionMessages<'_>, find: impl FnMut(Results<'_>) -> Option<R>) -> Option<R> {
+    let (Procedure::Compound, mut reply) = messages.body(RpcMessageKind::Reply)? else { return None };
+    let reply = CompoundReply::decode(&mut reply, &mut NullFieldObserver).ok()?;
+    reply.operations().map_while(Result::ok).find_map(find)
 }
 
-/// Returns the slot of a Call; `None` before NFSv4.1, and for Calls that begin with another operation.
-pub fn slot(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<CallSessionSlot> {
-    let fields = sequence_fields(messages, summary, &[RpcMessageKind::Call])?;
-    Some(CallSessionSlot { session: fields.session?, slot: fields.slot? })
+/// Returns the slot of a Call; `None` for Calls that begin with another operation, as before NFSv4.1.
+pub fn slot(messages: &TransactionMessages<'_>) -> Option<CallSessionSlot> {
+    sequence(messages).map(|sequence| CallSessionSlot { session: sequence.session, slot: sequence.slot })
 }
 
 /// Returns the number of slots that the Reply grants: one more than `sr_target_highest_slotid`.
-pub fn granted_slots(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<u32> {
-    let fields = sequence_fields(messages, summary, &[RpcMessageKind::Reply])?;
-    fields.target_highest_slot?.checked_add(1)
+pub fn granted_slots(messages: &TransactionMessages<'_>) -> Option<u32> {
+    find_result(messages, |result| SequenceResult::of(&result))??.target_highest_slot.checked_add(1)
 }
 
 /// Returns the session that a reply to CREATE_SESSION creates, and the number of slots of its fore channel.
-pub fn created_session(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<(SessionId, u32)> {
-    let fields = sequence_fields(messages, summary, &[RpcMessageKind::Reply])?;
-    fields.session.zip(fields.max_requests)
+pub fn created_session(messages: &TransactionMessages<'_>) -> Option<(SessionId, u32)> {
+    find_result(messages, |result| match result {
+        Results::CREATE_SESSION(result) => {
+            result.ok().map(|created| (created.csr_sessionid, created.csr_fore_chan_attrs.ca_maxrequests))
+        }
+        _ => None,
+    })
 }
 
 /// Returns the session of a COMPOUND, to which its connection is bound: that of SEQUENCE, CB_SEQUENCE,
 /// BIND_CONN_TO_SESSION or CREATE_SESSION (RFC 8881 sections 18.46, 20.9, 18.34 and 18.36).
-pub fn session(messages: &TransactionMessages<'_>, summary: &RpcSummary) -> Option<SessionId> {
-    sequence_fields(messages, summary, &[RpcMessageKind::Call, RpcMessageKind::Reply])?.session
+pub fn session(messages: &TransactionMessages<'_>) -> Option<SessionId> {
+    sequence(messages).map(|sequence| sequence.session).or_else(|| {
+        find_result(messages, |result| match result {
+            Results::BIND_CONN_TO_SESSION(result) => result.ok().map(|bound| bound.bctsr_sessid),
+            Results::CREATE_SESSION(result) => result.ok().map(|created| created.csr_sessionid),
+            _ => None,
+        })
+    })
 }
 
 #[cfg(test)]
@@ -113,16 +82,15 @@ mod tests {
         let transactions = crate::testing::transactions("rxe-v42.pcap");
         let read = transactions.iter().find(|transaction| transaction.xid.0 == 0xb38d_f27d).unwrap();
         read.with_messages(|messages| {
-            let summary = messages.summary();
-            assert_eq!(slot(messages, &summary).map(|used| used.slot), Some(0));
-            assert_eq!(granted_slots(messages, &summary), Some(64));
+            assert_eq!(slot(messages).map(|used| used.slot), Some(0));
+            assert_eq!(granted_slots(messages), Some(64));
         });
     }
 
     #[test]
     fn nfsv3_calls_have_no_session_slot() {
         for transaction in crate::testing::transactions("rxe-v3.pcap") {
-            transaction.with_messages(|messages| assert_eq!(slot(messages, &messages.summary()), None));
+            transaction.with_messages(|messages| assert_eq!(slot(messages), None));
         }
     }
 }

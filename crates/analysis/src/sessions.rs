@@ -132,7 +132,7 @@ impl CapturedSessionConnections {
         }
         // The Call that binds a connection to the backchannel uses no channel.
         if operation != Some(Operation::BIND_CONN_TO_SESSION)
-            && let Some(id) = call_session_slots::session(messages, summary)
+            && let Some(id) = call_session_slots::session(messages)
             && let Some(binding) = self.bind(id, number)
         {
             match transaction.direction {

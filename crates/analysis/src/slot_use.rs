@@ -84,7 +84,7 @@ impl SlotUse {
         let calls = flow.partial_calls().filter(|call| call.direction == CallDirection::Forward);
         let slots = calls.filter_map(|call| {
             let transaction = &call.transaction;
-            let used = transaction.with_messages(|messages| call_session_slots::slot(messages, &messages.summary()));
+            let used = transaction.with_messages(|messages| call_session_slots::slot(messages));
             Some((used?, call.since))
         });
         self.partial_calls = slots.take(MAX_CALLS).collect();
@@ -95,7 +95,7 @@ impl SlotUse {
         let Some(call) = transaction.call.as_ref().filter(|_| transaction.direction == CallDirection::Forward) else {
             return;
         };
-        let used = transaction.with_messages(|messages| call_session_slots::slot(messages, &messages.summary()));
+        let used = transaction.with_messages(|messages| call_session_slots::slot(messages));
         let Some(used) = used else { return };
         if self.sessions.len() >= self.max_sessions && !self.sessions.contains_key(&used.session) {
             return;
@@ -121,8 +121,8 @@ impl SlotUse {
         let (created, granted) = transaction.with_messages(|messages| {
             let summary = messages.summary();
             let is_creation = summary.main_operation == Some(MainOperation::Operation(OperationNumber::CREATE_SESSION));
-            let created = is_creation.then(|| call_session_slots::created_session(messages, &summary)).flatten();
-            (created, used.as_ref().and_then(|_| call_session_slots::granted_slots(messages, &summary)))
+            let created = is_creation.then(|| call_session_slots::created_session(messages)).flatten();
+            (created, used.as_ref().and_then(|_| call_session_slots::granted_slots(messages)))
         });
         if let Some((id, limit)) = created
             && (self.sessions.len() < self.max_sessions || self.sessions.contains_key(&id))
@@ -198,7 +198,7 @@ mod tests {
     fn most_at_once(name: &str) -> BTreeMap<SessionId, u32> {
         let mut events: BTreeMap<SessionId, Vec<(Timestamp, i32)>> = BTreeMap::new();
         for transaction in crate::testing::transactions(name) {
-            let used = transaction.with_messages(|messages| call_session_slots::slot(messages, &messages.summary()));
+            let used = transaction.with_messages(|messages| call_session_slots::slot(messages));
             if let (Some(used), CallDirection::Forward, Some(call)) = (used, transaction.direction, &transaction.call) {
                 let events = events.entry(used.session).or_default();
                 events.push((call.end_time, 1));

@@ -1,6 +1,7 @@
 //! Operations of NFSv4.0, 4.1 and 4.2. RFC 7530 section 16, RFC 8881 section 18, RFC 7862 section 15, RFC 8276.
 
 pub mod filehandles;
+pub mod sequence;
 pub mod statuses;
 
 use nfsrdma_dissectors::nfs::v4::{Nfsstat4, Operation};
