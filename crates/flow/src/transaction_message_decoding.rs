@@ -7,6 +7,7 @@ mod misplaced_items;
 mod needed_reads;
 mod procedure_or_main_operation;
 mod reencoding;
+mod result_contradictions;
 mod result_limits;
 mod rpc_message_trailer;
 
@@ -32,6 +33,7 @@ pub(crate) use needed_reads::NeededReads;
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};
 pub use reencoding::{OriginalAndReencodedBytes, OriginalAndReencodedMessage};
+pub use result_contradictions::result_contradiction;
 pub use result_limits::{AttributeSet, UnknownLength, first_gap, is_less_stable, session_fault};
 
 /// Program, procedure and result of a Transaction.

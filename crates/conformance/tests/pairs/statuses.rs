@@ -14,6 +14,7 @@ const OF_RESULTS: &[&str] = &[
     "nfs/copy-stateid",
     "nfs/read-count",
     "nfs/read-plus",
+    "nfs/result-range",
     "nfs/result-after-failure",
     "nfs/result-count",
     "nfs/result-operation",
