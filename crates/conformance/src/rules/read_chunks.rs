@@ -166,13 +166,17 @@ fn needed_bytes(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_
         Some(0) => return offered_bytes,
         position => position,
     };
-    let is_short = |access: &SuccessfulReadWrite| access.is_write && access.done_bytes < access.asked_bytes;
-    if view.file_accesses().iter().any(is_short) {
-        let has_written = view.file_accesses().iter().any(|access| access.is_write && access.done_bytes > 0);
-        return offered_bytes.min(u64::from(has_written));
-    }
     let items = view.eligible_items(RpcMessageKind::Call).zip(position);
     let item = items.and_then(|(items, position)| items.at_position(position));
+    let mut writes = view.file_accesses().iter().filter(|access| access.is_write);
+    if writes.clone().any(|write| write.done_bytes < write.asked_bytes) {
+        let write = item.and_then(|item| writes.clone().nth(item.operation).filter(|it| it.asked_bytes == item.length));
+        let has_written = match write {
+            Some(write) => write.done_bytes > 0,
+            None => writes.any(|write| write.done_bytes > 0),
+        };
+        return offered_bytes.min(u64::from(has_written));
+    }
     item.map_or(1, |item| item.length.into()).min(offered_bytes)
 }
 

@@ -137,3 +137,22 @@ fn repeated_write_needs_no_data() {
         assert!(!broken.contains("rpcrdma/read-missing"), "{kind:?}: {broken:?}");
     }
 }
+
+/// RFC 8881 section 18.32.3: a WRITE that wrote nothing needs no data.
+#[test]
+fn empty_write_needs_no_data() {
+    for kind in BOTH {
+        for (count, expected) in [(0, false), (1, true)] {
+            let mut scene = Scene::new(*kind);
+            let mut write = Exchange::write3(scene.xid(), 4096);
+            // Behind 24 bytes of RPC, the status and two absent attributes.
+            write.reply.rpc[36..40].copy_from_slice(&u32::to_be_bytes(count));
+            scene.call(&write);
+            scene.reply(&write);
+            let frames = scene.frames();
+            assert_eq!(!missing(&frames).is_empty(), expected, "{kind:?} {count}");
+            let broken = broken_rules(&findings(&frames), "");
+            assert_eq!(broken.contains("rpcrdma/read-missing"), expected, "{kind:?} {count}: {broken:?}");
+        }
+    }
+}
