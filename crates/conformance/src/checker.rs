@@ -167,6 +167,21 @@ struct TransactionFindings {
     findings: Vec<(usize, Finding)>,
 }
 
+/// Returns the verdict about a Transaction or its message. A Reply that may be that of another Call does not prove that
+/// its sender broke a rule, as `is_responder` tells by the side of the violation.
+fn unless_ambiguous(
+    verdict: RuleVerdict,
+    transaction: &Transaction,
+    is_responder: impl FnOnce(Option<EndpointRole>) -> bool,
+) -> RuleVerdict {
+    match verdict {
+        RuleVerdict::Broken(violation) if transaction.is_reply_ambiguous && is_responder(violation.side) => {
+            RuleVerdict::Unknown
+        }
+        verdict => verdict,
+    }
+}
+
 /// Context of a violation by default.
 #[derive(Clone, Copy)]
 struct FindingContext<'c> {
@@ -336,6 +351,7 @@ impl ConformanceChecker {
                 self.judge_message(&message, evidence, &mut collected);
             }
         }
+        let certain = |verdict| unless_ambiguous(verdict, transaction, |side| side != Some(view.requester()));
         let is_rdma = transaction.connection.transport.is_rdma();
         let side = view.responder();
         let context = |violation: &Violation| {
@@ -348,7 +364,7 @@ impl ConformanceChecker {
         let plans: RulePlansAccessor<TransactionCheck> =
             if is_rdma { |plans| &mut plans.rdma_transactions } else { |plans| &mut plans.other_transactions };
         if is_judged {
-            self.judge(plans, (subjects, evidence), None, |check| check(&view), context, &mut collected);
+            self.judge(plans, (subjects, evidence), None, |check| check(&view).map(certain), context, &mut collected);
         }
         if is_judged && is_rdma && subjects.contains(RequiredMessagePropertySet::of(&[RequiredMessageProperty::Chunks]))
         {
@@ -388,7 +404,9 @@ impl ConformanceChecker {
             frames: &message.record.frames,
             time: message.record.time,
         };
-        self.judge(plans, properties, Some(message.sender()), |check| check(message), |_| context, collected);
+        let certain = |verdict| unless_ambiguous(verdict, message.transaction.transaction, |_| !message.is_call());
+        let check = |check: MessageCheck| check(message).map(certain);
+        self.judge(plans, properties, Some(message.sender()), check, |_| context, collected);
     }
 
     /// Judges a message of this sender, or a Transaction, with these properties. Adds findings with the indices of

@@ -36,11 +36,18 @@ impl Flow {
         let route = connection.route(entry.requester);
         match self.retries.record_call(route, entry.transaction.xid, key) {
             Some(EarlierCallEmissionState::Pending(previous_key)) => {
-                let is_repeated = |other: &TrackedFlowTransaction| {
+                let has_same_bytes = |other: &&TrackedFlowTransaction| {
                     let bytes = other.transaction.call.as_ref().map(CapturedMessage::inline_bytes);
-                    other.connection != entry.connection && other.is_unanswered() && bytes == Some(call.inline_bytes())
+                    bytes == Some(call.inline_bytes())
                 };
-                if self.transaction_table.get(previous_key).is_some_and(is_repeated) {
+                let previous = self.transaction_table.get(previous_key).filter(has_same_bytes);
+                let repeats_call = previous.is_some();
+                let is_retry = previous
+                    .is_some_and(|previous| previous.connection != entry.connection && previous.is_unanswered());
+                if repeats_call && let Some(entry) = self.transaction_table.get_mut(key) {
+                    entry.transaction.repeats_call = true;
+                }
+                if is_retry {
                     if self.transaction_table.get(previous_key).is_some_and(TrackedFlowTransaction::is_open) {
                         self.transaction_table.close(previous_key, packet_meta);
                     }
@@ -54,6 +61,7 @@ impl Flow {
             {
                 if let Some(entry) = self.transaction_table.get_mut(key) {
                     entry.transaction.retry_of = Some(index);
+                    entry.transaction.repeats_call = true;
                 }
             }
             Some(EarlierCallEmissionState::Emitted { .. }) | None => {}

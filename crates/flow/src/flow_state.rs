@@ -20,6 +20,7 @@ use super::limits::FlowLimits;
 use super::non_message_frame_role::TransactionFrame;
 use super::packet_meta::PacketMeta;
 use super::rpcrdma_control_message::RpcRdmaControlMessage;
+use super::session_slots::SessionSlots;
 use super::statistics::FlowDecodingStatistics;
 use super::stream_protocol::StreamProtocol;
 use super::tcp_conversations::{TcpConversationTable, TcpSegmentNumbers};
@@ -48,6 +49,7 @@ pub struct Flow {
     pub(super) set_ups: PendingConnectionSetUps,
     pub(super) ip_reassembler: IpReassembler,
     pub(super) retries: CallRetryDetectionTable,
+    pub(super) session_slots: SessionSlots,
     pub(super) stats: FlowDecodingStatistics,
     pub(super) icrc_counts: IcrcCounts,
     pub(super) recent_frames: DuplicateFrameDetector,
@@ -80,6 +82,7 @@ impl Flow {
             set_ups: PendingConnectionSetUps::new(limits.set_ups),
             ip_reassembler: IpReassembler::new(limits.fragments),
             retries: CallRetryDetectionTable::new(limits.open_transactions),
+            session_slots: SessionSlots::default(),
             stats: FlowDecodingStatistics::default(),
             icrc_counts: IcrcCounts::default(),
             recent_frames: DuplicateFrameDetector::default(),

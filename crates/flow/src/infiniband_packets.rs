@@ -16,7 +16,7 @@ use super::connection_setup::SetUpFrame;
 use super::count_categories::{EvictedState, UndecodedReason};
 use super::duplicate_frames::{self, FrameFingerprint};
 use super::early_packet_buffer::EarlyRdmaWriteHoldReason;
-use super::exceptional_transport_events::TransportAnomalyKind;
+use super::exceptional_transport_events::{ConnectionSlotTransportEvent, TransportAnomalyKind};
 use super::extended_psn::ExtendedPsn;
 use super::finality;
 use super::flow_state::Flow;
@@ -452,6 +452,8 @@ impl Flow {
         packet: &InfinibandPacket<'_>,
         order: Option<PacketOpcodeOrLengthViolation>,
     ) {
+        // With a Call that the capture lacks, the sender may have exceeded its credits.
+        let mut is_certain = true;
         let refusal = match packet.aeth.map(|aeth| aeth.syndrome) {
             Some(Syndrome::Nak(NakCode::INVALID_REQUEST)) if self.refuses_oversized_send(at, sender) => {
                 Some(TransportAnomalyKind::OversizedSendRefused)
@@ -459,10 +461,11 @@ impl Flow {
             Some(Syndrome::Nak(code)) => Some(TransportAnomalyKind::Nak(code)),
             Some(Syndrome::RnrNak { timer }) => {
                 let wait_us = Syndrome::RnrNak { timer }.wait_us().unwrap_or(0);
-                let exceeds_credits = self
-                    .connections
-                    .get(at)
-                    .is_some_and(|connection| connection.conversation.exceeds_credits(sender.peer()));
+                let conversation = self.connections.get(at).map(|connection| &connection.conversation);
+                let (requester, now) = (sender.peer(), packet_meta.time);
+                let exceeds_credits = conversation.is_some_and(|state| state.exceeds_credits(requester));
+                is_certain =
+                    exceeds_credits || !conversation.is_some_and(|state| state.may_lack_credit_use(requester, now));
                 Some(TransportAnomalyKind::ReceiverNotReady { wait_us, exceeds_credits })
             }
             _ => None,
@@ -485,8 +488,11 @@ impl Flow {
         let events = &mut self.transaction_table.transport_events;
         let congestion = events.has_congestion_mark.then_some(TransportAnomalyKind::CongestionExperienced);
         let damage = events.has_bad_icrc.then_some(TransportAnomalyKind::BadIcrc);
-        for kind in { refusal.into_iter() }
-            .chain(anomaly)
+        if let Some(kind) = refusal.filter(|_| events.is_enabled()) {
+            let event = ConnectionSlotTransportEvent::new((at, sender), &packet_meta, None, kind);
+            events.record_event(ConnectionSlotTransportEvent { is_certain, ..event });
+        }
+        for kind in { anomaly.into_iter() }
             .chain(congestion)
             .chain(damage)
             .chain(order.map(TransportAnomalyKind::PacketOrderFault))

@@ -60,8 +60,11 @@ impl Transaction {
             return Vec::new();
         }
         let is_answered = self.reply.as_ref().is_some_and(|reply| !reply.is_rdma_error());
-        let needed =
-            if is_answered { self.with_messages(|messages| messages.needed_reads()) } else { NeededReads::NONE };
+        let needed = if is_answered && !self.repeats_call {
+            self.with_messages(|messages| messages.needed_reads())
+        } else {
+            NeededReads::NONE
+        };
         let mut missing = Vec::new();
         for chunks in ReadList::new(&self.read_chunks).positions() {
             let mut needed_bytes = needed.bytes_at(chunks.position(), chunks.offered_bytes());

@@ -16,6 +16,7 @@ mod plain_rpc;
 mod rdma_read_depth;
 pub(super) mod retransmitted_message_packets;
 pub(super) mod rpcrdma_messages;
+mod shared_xids;
 mod suspected_violations;
 mod unexpected_messages;
 

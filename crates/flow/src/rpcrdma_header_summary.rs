@@ -14,7 +14,7 @@ use super::chunk::{Chunk, ChunkSegment};
 use super::transaction::{CapturedMessage, RpcRdmaHeaderWords, Transaction};
 
 /// The decoded fields of a transport header.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RpcRdmaHeaderSummary {
     pub(super) xid: Xid,
     pub(super) words: RpcRdmaHeaderWords,
@@ -228,6 +228,7 @@ impl RpcRdmaHeaderSummary {
     }
 
     pub(super) fn set_reply(self, transaction: &mut Transaction, reply: CapturedMessage) {
+        transaction.has_other_reply_header = self.contradicts_call(transaction, &reply);
         for (chunk, returned) in transaction.write_chunks.iter_mut().zip(&self.write_chunks) {
             record_returned_lengths(chunk, returned);
         }

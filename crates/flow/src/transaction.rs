@@ -713,6 +713,12 @@ pub struct Transaction {
     pub is_answer_refused: bool,
     /// Index of the Transaction that this one repeats on another connection.
     pub retry_of: Option<u64>,
+    /// `true` if the Call has the arguments of an earlier one, and its XID or its session, slot and sequence ID: the
+    /// Responder may have the results in its cache, and needs no data for them.
+    pub repeats_call: bool,
+    /// `true` if the results are those of an earlier Call with the same session, slot and sequence ID, and other
+    /// arguments. RFC 8881 section 2.10.6.1.3.1.
+    pub has_results_of_other: bool,
     /// Periods in which its packets were lost or refused and retransmitted; sorted, without overlap.
     pub stalls: Vec<RetransmissionStall>,
     /// Parameters of the connection, if its set-up was captured.
@@ -728,6 +734,11 @@ pub struct Transaction {
     /// `true` if bytes of the Transaction lie in an FPDU of iWARP with a wrong ULPDU_Length, if transport events are
     /// recorded: they are not what their sender meant, and the answer to them shows nothing.
     pub is_misframed: bool,
+    /// `true` if the RPC-over-RDMA header of the Reply cannot be that of the Reply to the Call: it has other chunks, is
+    /// RDMA_MSGP, or refuses a version that it supports. RFC 8166 sections 3.4.6, 4.5.1 and 4.6.1.
+    pub has_other_reply_header: bool,
+    /// `true` if the Reply may be that of another Call in flight with the same XID, as far as its chunks and results tell.
+    pub is_reply_ambiguous: bool,
     /// `true` if bytes that an RDMA Write moved count for a segment of this Transaction and for another segment of the
     /// same memory.
     pub shares_memory: bool,

@@ -2,6 +2,7 @@
 
 use super::connection::FlowConnection;
 use super::flow_state::Flow;
+use super::session_slots::SlotRetry;
 use super::transaction::{CapturedMessage, SiblingConnectionStatus};
 use super::transaction_slab_key::TransactionSlabKey;
 
@@ -45,8 +46,13 @@ impl Flow {
         if let Some(connection) = self.connections.get_mut(entry.connection) {
             connection.conversation.remove_transaction(key, &entry);
             connection.conversation.apply_dialect(&mut entry.transaction);
-            let transaction = &entry.transaction;
+            let transaction = &mut entry.transaction;
             let route = connection.route(entry.requester);
+            match self.session_slots.record(route.0, transaction) {
+                Some(SlotRetry::Same) => transaction.repeats_call = true,
+                Some(SlotRetry::FalseWithCachedResults) => transaction.has_results_of_other = true,
+                None => {}
+            }
             let unanswered = match (&transaction.call, &transaction.reply) {
                 (_, Some(_)) => None,
                 (call, None) => Some(call.as_ref().map_or(&[][..], CapturedMessage::inline_bytes)),

@@ -3,9 +3,11 @@
 mod call_header;
 mod compound_results;
 mod decoded_compound;
+mod misplaced_items;
 mod needed_reads;
 mod procedure_or_main_operation;
 mod reencoding;
+mod result_contradictions;
 mod result_limits;
 mod rpc_message_trailer;
 
@@ -31,6 +33,7 @@ pub(crate) use needed_reads::NeededReads;
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};
 pub use reencoding::{OriginalAndReencodedBytes, OriginalAndReencodedMessage};
+pub use result_contradictions::result_contradiction;
 pub use result_limits::{AttributeSet, UnknownLength, first_gap, is_less_stable, session_fault};
 
 /// Program, procedure and result of a Transaction.
@@ -117,8 +120,8 @@ impl RpcSummary {
     }
 
     /// Returns `true` if a Reply is not that of its Call: it has another XID, other operations, another number of
-    /// them, or results that are not those of its procedure. An operation of NFSv4 that cannot be decoded may be one that
-    /// is not described here.
+    /// them, or results that are not those of its procedure. A value or an operation of NFSv4 that cannot be decoded may
+    /// be one that is not described here.
     pub fn has_wrong_result(&self, transaction: &Transaction) -> bool {
         if self.has_contradiction {
             return true;
@@ -130,7 +133,7 @@ impl RpcSummary {
         is_readable
             && is_success
             && self.call_error.is_none()
-            && (is_closed || matches!(error, XdrError::ResultsMissing { .. }))
+            && (is_closed || is_malformed(error))
             && self.decode_error(transaction, RpcMessageKind::Reply).is_some()
     }
 
@@ -153,18 +156,44 @@ impl RpcSummary {
     pub fn fault(&self, transaction: &Transaction) -> Option<TransactionFault> {
         match transaction.refused_message() {
             Some(_) => Some(TransactionFault::Refused),
-            None => { self.has_wrong_result(transaction) || self.has_invalid_result || returns_too_much(transaction) }
-                .then_some(TransactionFault::WrongResult),
+            None => {
+                let is_wrong = self.has_wrong_result(transaction)
+                    || self.has_invalid_result
+                    || has_wrong_lengths(transaction)
+                    || transaction.has_other_reply_header
+                    || transaction.has_results_of_other;
+                is_wrong.then_some(TransactionFault::WrongResult)
+            }
         }
     }
 }
 
-/// Returns `true` if the header of the Reply returns more bytes in a segment than the Call offered. RFC 8166 section
-/// 3.4.6.
-fn returns_too_much(transaction: &Transaction) -> bool {
+/// Returns `true` if results of NFSv4 end within an item, or have bytes or lengths that no item permits, whatever
+/// operations and values later minor versions add. RFC 4506.
+fn is_malformed(error: XdrError) -> bool {
+    matches!(
+        error,
+        XdrError::ResultsMissing { .. }
+            | XdrError::Short { .. }
+            | XdrError::TooLong { .. }
+            | XdrError::Trailing { .. }
+            | XdrError::Invalid { what: "bool", .. }
+    )
+}
+
+/// Returns `true` if the header of the Reply returns more bytes in a segment than the Call offered, or leaves a gap before
+/// a segment. RFC 8166 section 3.4.6.
+fn has_wrong_lengths(transaction: &Transaction) -> bool {
     let mut chunks = transaction.write_chunks.iter().chain(&transaction.reply_chunk);
-    let is_exceeded = |segment: &ChunkSegment| segment.returned_length.is_some_and(|length| length > segment.length);
-    chunks.any(|chunk| chunk.segments.iter().any(is_exceeded))
+    chunks.any(|chunk| {
+        let mut has_gap = false;
+        let returned = chunk.segments.iter().filter_map(|segment| Some((segment, segment.returned_length?)));
+        { returned }.any(|(segment, length)| {
+            let is_wrong = length > segment.length || (has_gap && length > 0);
+            has_gap |= length < segment.length;
+            is_wrong
+        })
+    })
 }
 
 /// Status of an RPC, or of RPC-over-RDMA below it.
@@ -453,7 +482,9 @@ impl<'a> TransactionMessages<'a> {
                     summary.reply_error = match header {
                         Some((call, _)) if status.is_some_and(RpcReplyStatus::is_success) => {
                             summary.status = procedure_status(call, cursor);
-                            self.read_results(call, cursor, &operations, &mut summary).err()
+                            let error = self.read_results(call, cursor, &operations, &mut summary).err();
+                            summary.has_invalid_result |= error.is_none() && self.has_misplaced_item(call, cursor);
+                            error
                         }
                         _ if status.is_some_and(|status| !status.is_success()) => cursor.expect_end().err(),
                         _ => None,

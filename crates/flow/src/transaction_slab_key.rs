@@ -17,6 +17,13 @@ const PLACE_BITS: u32 = 28;
 /// Number of bits for the number of an opening: the uppermost is that of partial calls.
 const NUMBER_BITS: u32 = 63 - PLACE_BITS;
 
+impl Default for TransactionSlabKey {
+    /// Returns [`TransactionSlabKey::NONE`].
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl TransactionSlabKey {
     /// Returns the key of the Transaction that opened as number `opening`, from 1 on.
     pub(super) fn new(opening: u64, slot: usize) -> Self {

@@ -264,7 +264,6 @@ pub(crate) const RULES: &[Rule] = &[
             Example: a client restarts its counter after a reconnect, and sends 0x00000102 while the call of the same XID \
             has no reply: \"another call with this XID is in flight\".",
         subjects: &[RequiredMessageProperty::Call],
-        needs: &[RequiredCaptureEvidence::SetUp],
         check: RuleCheck::MessageUnlessEvent(|event| {
             message_verdict(event, UnexpectedRpcMessageReason::XidInUse, "another call with this XID is in flight")
         }),

@@ -4,11 +4,24 @@ use nfsrdma_dissectors::enumerator_names;
 use nfsrdma_dissectors::nfs::v4::{
     Attributes, BitNames, Bitmap4, CbArgs, CbOperationNumber, CbResults, Operation, StableHow4,
 };
-use nfsrdma_flow::transaction_message_decoding::{AttributeSet, UnknownLength, first_gap, is_less_stable};
+use nfsrdma_flow::transaction_message_decoding::{
+    AttributeSet, UnknownLength, first_gap, is_less_stable, result_contradiction,
+};
 use nfsrdma_nfs_model::{Again, v4};
 
 use super::prelude::*;
-use crate::compound_operations_view::{CompoundOrCallbackOpcode, is_in_minor_version};
+use crate::compound_operations_view::{CompoundOrCallbackOpcode, OperationSet, is_in_minor_version};
+
+/// Operations whose results nfs/result-range compares with their arguments.
+const COMPARED: OperationSet = OperationSet::of(&[
+    Operation::BIND_CONN_TO_SESSION,
+    Operation::COPY,
+    Operation::LOCK,
+    Operation::LOCKT,
+    Operation::READ_PLUS,
+    Operation::SEEK,
+    Operation::TEST_STATEID,
+]);
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
@@ -340,6 +353,29 @@ pub(crate) const RULES: &[Rule] = &[
                 }
             }
             verdict
+        }),
+        ..Rule::DEFAULT
+    },
+    Rule {
+        id: "nfs/result-range",
+        section: "RFC 7862 sections 15.2.3, 15.10.3 and 15.11.3, RFC 8881 sections 18.10.3, 18.34.3 and 18.48.3",
+        requirement: "The results of COPY, SEEK, READ_PLUS, TEST_STATEID, BIND_CONN_TO_SESSION, LOCK and LOCKT fit their \
+            arguments.",
+        explanation: "COPY and READ_PLUS return no more data than the client asked for, SEEK finds no offset before its own, \
+            TEST_STATEID returns a status for each stateid, and a lock is denied by one that overlaps it. The reply belongs \
+            to another call, or the server has an error. The status of the transaction is \"wrong result\". Example: a \
+            client copies 100 bytes, and the server copied 5,000: \"COPY of 100 bytes copied 5000\".",
+        subjects: &[RequiredMessageProperty::Compound],
+        check: RuleCheck::Transaction(|transaction| {
+            if !transaction.operations.has_any(COMPARED) {
+                return None;
+            }
+            let pairs = transaction.operations.pairs().filter_map(|(operation, result)| Some((operation, result?)));
+            let verdict = RuleVerdict::of_items(pairs, |(operation, result)| result_contradiction(operation, result))?;
+            if has_malformed_call(transaction) {
+                return Some(RuleVerdict::Unknown);
+            }
+            super::sessions::unless_false_retry(transaction, verdict)
         }),
         ..Rule::DEFAULT
     },

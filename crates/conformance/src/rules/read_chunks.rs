@@ -159,19 +159,24 @@ fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
 }
 
 /// Returns the number of bytes of the Read chunks of a Position that the Responder needs: the data item without roundup.
-/// One byte, if the item is not known, or if a WRITE wrote less than its data.
+/// One byte, if the item is not known, or if a WRITE wrote less than its data; none if no WRITE wrote any.
 fn needed_bytes(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_>) -> u64 {
     let offered_bytes = chunks.offered_bytes();
     let position = match chunks.position() {
         Some(0) => return offered_bytes,
         position => position,
     };
-    let is_short = |access: &SuccessfulReadWrite| access.is_write && access.done_bytes < access.asked_bytes;
-    if view.file_accesses().iter().any(is_short) {
-        return offered_bytes.min(1);
-    }
     let items = view.eligible_items(RpcMessageKind::Call).zip(position);
     let item = items.and_then(|(items, position)| items.at_position(position));
+    let mut writes = view.file_accesses().iter().filter(|access| access.is_write);
+    if writes.clone().any(|write| write.done_bytes < write.asked_bytes) {
+        let write = item.and_then(|item| writes.clone().nth(item.operation).filter(|it| it.asked_bytes == item.length));
+        let has_written = match write {
+            Some(write) => write.done_bytes > 0,
+            None => writes.any(|write| write.done_bytes > 0),
+        };
+        return offered_bytes.min(u64::from(has_written));
+    }
     item.map_or(1, |item| item.length.into()).min(offered_bytes)
 }
 
@@ -185,10 +190,10 @@ fn unread_bytes(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_
     if read >= offered_bytes || chunks.chunks().any(|chunk| read_of(chunk) == 0 && chunk.times.is_some()) {
         return None;
     }
-    if read == 0 {
+    let needed = needed_bytes(view, chunks);
+    if read == 0 && needed > 0 {
         return Some((offered_bytes, offered_bytes));
     }
-    let needed = needed_bytes(view, chunks);
     (read < needed).then(|| (needed - read, needed))
 }
 
@@ -418,7 +423,8 @@ pub(crate) const RULES: &[Rule] = &[
             let needs_call =
                 is_executed || (is_accepted && !is_compound && view.transaction.direction == CallDirection::Forward);
             // A Call that was sent again may offer other memory.
-            if !needs_call || call.record.copies > 1 {
+            // The server may have the results of a Call that is repeated in its cache.
+            if !needs_call || call.record.copies > 1 || view.transaction.repeats_call {
                 return None;
             }
             let reads = ReadList::new(chunks);

@@ -157,7 +157,7 @@ pub(crate) const RULES: &[Rule] = &[
             to them. Results of other operations, of another slot or with another XID break nfs/result-operation, \
             nfs/result-count, nfs/sequence-echo or rpcrdma/xid-mismatch instead. The status is the same for results that the \
             arguments rule out: see nfs/read-count, nfs/write-count, nfs/write-committed, nfs/unrequested-attrs, \
-            nfs/session-attrs, nfs/read-plus, nfs/copy-stateid and rpcrdma/returned-too-much. Example: a reply of GETATTR ends before its \
+            nfs/session-attrs, nfs/read-plus, nfs/copy-stateid, nfs/result-range and rpcrdma/returned-too-much. Example: a reply of GETATTR ends before its \
             status: \"the results have an error at byte 24: the message ends before the 4 bytes that belong here\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reply],
         needs: &[RequiredCaptureEvidence::BothMessages],

@@ -3,7 +3,7 @@
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_flow::transaction::EndpointRole;
 
-use crate::credits::grant;
+use crate::credits::{grant, inline_write};
 use crate::exchange::{Compound, Exchange, Operation, STATEID, data, divide, memory, rpc_reply};
 use crate::fabric::{Kind, Side};
 use crate::gss::{private_write, signed_read};
@@ -11,7 +11,7 @@ use crate::scene::{Private, Scene};
 use crate::sessions::{access, retry};
 use crate::transport::RNR_NAK;
 use crate::writer::Memory;
-use crate::{BOTH, broken_rules, describe, findings, frame_time, judge};
+use crate::{ALL, BOTH, broken_rules, describe, findings, frame_time, judge};
 
 /// Returns the rules that a side breaks, at least as warnings.
 fn rules_of(found: &[Finding], side: EndpointRole) -> Vec<&'static str> {
@@ -715,5 +715,46 @@ fn statuses_of_unknown_values_are_right() {
             let server: &[&str] = if is_right { &[] } else { &["rpcrdma/garbage-args"] };
             expect(scene, &["rpc/undefined-argument"], server);
         }
+    }
+}
+
+/// RFC 5531 section 9: a client has two calls of one XID in flight. Whichever reply comes first, the server is right.
+#[test]
+fn shared_xid_blames_client_alone() {
+    for kind in ALL {
+        for is_swapped in [false, true] {
+            let mut scene = Scene::new(*kind);
+            let first = Exchange::getattr3(scene.xid());
+            let second = inline_write(first.call.xid, 8);
+            let replies = if is_swapped { [&second, &first] } else { [&first, &second] };
+            scene.call(&first);
+            scene.call(&second);
+            replies.iter().for_each(|exchange| scene.reply(exchange));
+            expect(scene, &["rpcrdma/xid-reused"], &[]);
+        }
+    }
+}
+
+/// InfiniBand Architecture Specification volume 1, section 9.7.5.2.8: with a Call that the capture lacks, the client may
+/// have exceeded its credits, so an RNR NAK shows nothing about the server.
+#[test]
+fn missing_call_blames_no_receiver() {
+    for is_captured in [true, false] {
+        let mut scene = Scene::new(Kind::Roce);
+        grant(&mut scene, 1);
+        let psn = scene.fabric.next[Side::Client as usize];
+        for at in 0..4 {
+            let exchange = Exchange::getattr3(scene.xid());
+            scene.call(&exchange);
+            if at == 1 && !is_captured {
+                scene.fabric.frames.pop();
+            }
+        }
+        scene.fabric.acknowledge(Side::Server, psn + 3, RNR_NAK);
+        scene.disconnect();
+        let found = findings(&scene.fabric.frames);
+        let expected: &[&str] = if is_captured { &["rpcrdma/credit-exceeded"] } else { &[] };
+        assert_eq!(rules_of(&found, EndpointRole::Client), expected, "{:#?}", describe(&found));
+        assert_eq!(rules_of(&found, EndpointRole::Server), [""; 0], "{:#?}", describe(&found));
     }
 }

@@ -3,7 +3,7 @@
 use crate::exchange::{Exchange, RDMA_ERROR, RDMA_MSGP, RDMA_NOMSG, memory, rpc_reply};
 use crate::fabric::Side;
 use crate::writer::{Memory, Writer};
-use crate::{BOTH, Pair};
+use crate::{ALL, BOTH, Pair};
 
 /// Error codes of RPC-over-RDMA. RFC 8166 section 4.5.
 const ERR_VERS: u32 = 1;
@@ -96,7 +96,7 @@ pub(crate) const PAIRS: &[Pair] = &[
     },
     Pair {
         rule: "rpcrdma/xid-reused",
-        kinds: BOTH,
+        kinds: ALL,
         conversation: |scene, broken| {
             let first = Exchange::getattr3(scene.xid());
             let mut second = Exchange::getattr3(if broken { first.call.xid } else { scene.xid() });

@@ -55,6 +55,7 @@ pub(crate) struct Pair {
 
 pub(crate) const BOTH: &[Kind] = &[Kind::Roce, Kind::Iwarp];
 pub(crate) const TCP: &[Kind] = &[Kind::Tcp];
+pub(crate) const ALL: &[Kind] = &[Kind::Roce, Kind::Iwarp, Kind::Tcp];
 
 /// All pairs, by group.
 fn pairs() -> Vec<&'static Pair> {

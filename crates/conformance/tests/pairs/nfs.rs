@@ -2,6 +2,7 @@
 
 use crate::callbacks::{open_backchannel, reverse};
 use crate::exchange::{Compound, Exchange, Operation, STATEID, rpc_call, rpc_reply};
+use crate::scene::Scene;
 use crate::{BOTH, Pair};
 
 /// NFS4ERR_NOENT.
@@ -24,6 +25,11 @@ fn read(count: u32) -> Operation {
 fn write(count: u32, committed: u32) -> Operation {
     let arguments = [&STATEID[..], &[0, 0, 2, 8, 1, 2]].concat();
     Operation::new(38, &arguments, &[count, committed, 7, 7])
+}
+
+/// Sends a COMPOUND of minor version 2 with this operation.
+fn in_session(scene: &mut Scene, operation: Operation) {
+    scene.compound(&Compound::new(2, &[Operation::sequence(0, 1), Operation::putrootfh(), operation]));
 }
 
 pub(crate) const PAIRS: &[Pair] = &[
@@ -201,6 +207,69 @@ pub(crate) const PAIRS: &[Pair] = &[
             let second = if broken { 5000 } else { 4608 };
             let operations = [Operation::sequence(0, 1), Operation::putrootfh(), read_plus(4608), read_plus(second)];
             scene.compound(&Compound::new(2, &operations));
+        },
+    },
+    Pair {
+        rule: "nfs/result-range",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // COPY of 100 bytes, synchronous. RFC 7862 section 15.2.
+            let arguments = [&STATEID[..], &STATEID, &[0, 0, 0, 0, 0, 100, 1, 1, 0]].concat();
+            let operation = Operation::new(60, &arguments, &[0, 0, if broken { 5000 } else { 100 }, 2, 7, 7, 1, 1]);
+            in_session(scene, operation);
+        },
+    },
+    Pair {
+        rule: "nfs/result-range",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // SEEK for data from 1000. RFC 7862 section 15.11.
+            let arguments = [&STATEID[..], &[0, 1000, 0]].concat();
+            let operation = Operation::new(69, &arguments, &[0, 0, if broken { 999 } else { 1000 }]);
+            in_session(scene, operation);
+        },
+    },
+    Pair {
+        rule: "nfs/result-range",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // READ_PLUS of 4 bytes. RFC 7862 section 15.10.
+            let arguments = [&STATEID[..], &[0, 4096, if broken { 3 } else { 4 }]].concat();
+            let operation = Operation::new(68, &arguments, &[0, 1, 0, 0, 4096, 4, 7]);
+            in_session(scene, operation);
+        },
+    },
+    Pair {
+        rule: "nfs/result-range",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // TEST_STATEID of two stateids. RFC 8881 section 18.48.
+            let arguments = [&[2][..], &STATEID, &STATEID].concat();
+            let statuses: &[u32] = if broken { &[3, 0, 0, 0] } else { &[2, 0, 0] };
+            let operation = Operation::new(55, &arguments, statuses);
+            in_session(scene, operation);
+        },
+    },
+    Pair {
+        rule: "nfs/result-range",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // LOCK of 10 bytes, denied by the lock of another owner. RFC 8881 section 18.10.
+            let arguments = [&[2, 0, 0, 0, 0, 10, 0][..], &STATEID, &[1]].concat();
+            let mut operation = Operation::new(12, &arguments, &[]);
+            operation.result = Some((10010, vec![0, if broken { 10 } else { 9 }, 0, 10, 2, 0, 7, 4, 8]));
+            in_session(scene, operation);
+        },
+    },
+    Pair {
+        rule: "nfs/result-range",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut bind = Operation::bind_conn_to_session();
+            if broken && let Some((_, result)) = &mut bind.result {
+                result[0] ^= 1;
+            }
+            scene.compound(&Compound::new(2, &[bind]));
         },
     },
     Pair {

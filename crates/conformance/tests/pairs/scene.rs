@@ -134,6 +134,17 @@ impl Scene {
         }
     }
 
+    /// Acknowledges the last packet of the server.
+    pub(crate) fn acknowledge_reply(&mut self) {
+        match self.fabric.kind {
+            Kind::Roce => {
+                let psn = self.fabric.next[Side::Server as usize] - 1;
+                self.fabric.acknowledge(Side::Client, psn, 0x1f);
+            }
+            Kind::Iwarp | Kind::Tcp => self.fabric.tcp(Side::Client, 0x10, &[]),
+        }
+    }
+
     /// Sends RDMA_ERROR of version 1 with this code, and a range of versions. RFC 8166 section 4.5.
     pub(crate) fn error(&mut self, from: Side, xid: u32, code: &[u32]) {
         let mut to = Writer::default();

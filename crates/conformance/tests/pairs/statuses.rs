@@ -2,18 +2,19 @@
 
 use nfsrdma_flow::transaction::EndpointRole;
 
-use crate::exchange::{Compound, Operation};
+use crate::exchange::{Compound, Exchange, Operation};
 use crate::refusals::missing;
 use crate::scene::Scene;
-use crate::{BOTH, broken_rules, findings, pairs};
+use crate::{ALL, BOTH, broken_rules, findings, pairs};
 
-/// Rules with errors about the results of a Reply. Errors of other rules concern a Call, the transport, the placement of
-/// data, or other Transactions: the results are those that the Call asked for.
+/// Rules with errors about the results of a Reply, or about its chunks. Errors of other rules concern a Call, the
+/// transport, or other Transactions: the results are those that the Call asked for.
 const OF_RESULTS: &[&str] = &[
     "nfs/compound-status",
     "nfs/copy-stateid",
     "nfs/read-count",
     "nfs/read-plus",
+    "nfs/result-range",
     "nfs/result-after-failure",
     "nfs/result-count",
     "nfs/result-operation",
@@ -22,12 +23,22 @@ const OF_RESULTS: &[&str] = &[
     "nfs/unrequested-attrs",
     "nfs/write-committed",
     "nfs/write-count",
+    "rpc/stale-handles",
     "rpc/wrong-result",
+    "rpcrdma/empty-not-kept",
+    "rpcrdma/item-in-wrong-chunk",
+    "rpcrdma/item-inline",
+    "rpcrdma/reply-chunk-in-msg",
+    "rpcrdma/returned-not-in-order",
     "rpcrdma/returned-too-much",
 ];
 
 /// Rules whose violation leaves results that cannot be decoded.
 const OF_FORM: &[&str] = &["nfs/not-eligible", "rpcrdma/long-roundup", "rpcrdma/roundup-left"];
+
+/// Rules whose violation may leave the results as they are: a chunk that is not needed is left out, a Call is RDMA_MSGP, an
+/// RDMA_ERROR has an unknown code, or the server refuses a false retry.
+const OF_SOME: &[&str] = &["nfs/false-retry", "rpcrdma/error-range", "rpcrdma/msgp", "rpcrdma/not-copied"];
 
 /// Rules that a Call may break, too, or a Reply that belongs to no Call.
 const OF_BOTH: &[&str] = &["nfs/copy-stateid", "rpcrdma/xid-mismatch"];
@@ -50,7 +61,7 @@ fn errors_about_results_have_their_status() {
                     rule if OF_BOTH.contains(&rule) && (is_of_client || !broken) => !has_wrong_result,
                     // The Reply is not that of its Call.
                     "rpcrdma/xid-mismatch" => !codes.is_empty(),
-                    rule if OF_FORM.contains(&rule) => broken || !has_wrong_result,
+                    rule if OF_FORM.contains(&rule) || OF_SOME.contains(&rule) => broken || !has_wrong_result,
                     rule => has_wrong_result == (broken && OF_RESULTS.contains(&rule)),
                 };
                 if !is_right {
@@ -81,6 +92,67 @@ fn one_of_many_results_is_wrong() {
             assert_eq!(codes, ["reply:wrong-result"], "{kind:?} {wrong} {word}");
             let broken = broken_rules(&findings(&frames), "");
             assert!(broken.contains("nfs/unrequested-attrs"), "{kind:?} {wrong} {word}: {broken:?}");
+        }
+    }
+}
+
+/// RFC 8881 section 2.10.6.1.3.1: a server may answer a false retry with the results of the other Call. Results that differ
+/// are its own.
+#[test]
+fn false_retry_has_cached_results() {
+    // REMOVE, with change_info4 in its result. RFC 8881 section 18.25.
+    let remove = |name: u8, after: u32| {
+        let arguments = [1, u32::from(name) << 24];
+        Compound::new(
+            2,
+            &[Operation::sequence(3, 77), Operation::putrootfh(), Operation::new(28, &arguments, &[1, 0, 1, 0, after])],
+        )
+    };
+    for kind in ALL {
+        for (second, after, expected) in [(b'b', 2, true), (b'a', 2, false), (b'b', 3, false)] {
+            let mut scene = Scene::new(*kind);
+            scene.compound(&remove(b'a', 2));
+            let xid = scene.xid();
+            scene.exchange(&remove(second, after).exchange(xid));
+            let codes = missing(&scene.frames());
+            let wrong = (xid, "reply:wrong-result".to_owned());
+            assert_eq!(codes, if expected { vec![wrong] } else { Vec::new() }, "{kind:?} {second} {after}");
+        }
+    }
+}
+
+/// RFC 8881 section 2.10.6.1: the results of a repeated Call may come from the reply cache, without its data.
+#[test]
+fn repeated_write_needs_no_data() {
+    for kind in BOTH {
+        let mut scene = Scene::new(*kind);
+        let first = Exchange::write3(scene.xid(), 4096);
+        scene.exchange(&first);
+        scene.acknowledge_reply();
+        scene.call(&first);
+        scene.reply(&first);
+        let frames = scene.frames();
+        assert_eq!(missing(&frames), [], "{kind:?}");
+        let broken = broken_rules(&findings(&frames), "");
+        assert!(!broken.contains("rpcrdma/read-missing"), "{kind:?}: {broken:?}");
+    }
+}
+
+/// RFC 8881 section 18.32.3: a WRITE that wrote nothing needs no data.
+#[test]
+fn empty_write_needs_no_data() {
+    for kind in BOTH {
+        for (count, expected) in [(0, false), (1, true)] {
+            let mut scene = Scene::new(*kind);
+            let mut write = Exchange::write3(scene.xid(), 4096);
+            // Behind 24 bytes of RPC, the status and two absent attributes.
+            write.reply.rpc[36..40].copy_from_slice(&u32::to_be_bytes(count));
+            scene.call(&write);
+            scene.reply(&write);
+            let frames = scene.frames();
+            assert_eq!(!missing(&frames).is_empty(), expected, "{kind:?} {count}");
+            let broken = broken_rules(&findings(&frames), "");
+            assert_eq!(broken.contains("rpcrdma/read-missing"), expected, "{kind:?} {count}: {broken:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ use super::message_record::append_frames;
 use super::overlapping_memory::lacks_writes;
 use crate::borrowed_flow_state::BorrowedFlowState;
 use crate::count_categories::EvictedState;
-use crate::exceptional_transport_events::{MAX_REPLY_SKEW_NS, UnexpectedRpcMessageReason};
+use crate::exceptional_transport_events::MAX_REPLY_SKEW_NS;
 use crate::rdma_operation::ConnectionSideAOrB;
 use crate::rpcrdma_header_summary::RpcRdmaHeaderSummary;
 use crate::transaction::{CallCreditUse, CapturedMessage, Transaction};
@@ -28,7 +28,7 @@ pub(super) enum NewCallXidMatch {
     Copy(TransactionSlabKey),
     /// The Reply in this Transaction was captured before the Call.
     Reply(TransactionSlabKey),
-    /// The XID is reused for another Call. This Transaction's Call was in flight.
+    /// The XID is that of another Call in flight: the Call of this Transaction.
     InUse(TransactionSlabKey),
     /// The XID is new, or reused for another Call.
     NoMatch,
@@ -44,7 +44,7 @@ impl ConnectionRpcState {
     ) -> TransactionSlabKey {
         let xid = summary.xid;
         let quiet_ns = self.update_last_message_time(&call);
-        let mut is_xid_in_use = false;
+        let mut shared = None;
         let reply_key = match self.match_call_xid(context, xid, &call) {
             NewCallXidMatch::Copy(key) => {
                 let moved = |entry: &TrackedFlowTransaction| {
@@ -57,7 +57,7 @@ impl ConnectionRpcState {
             }
             NewCallXidMatch::Reply(key) => Some(key),
             NewCallXidMatch::InUse(key) => {
-                is_xid_in_use = self.is_other_call(context, key, &call);
+                shared = Some(key);
                 None
             }
             NewCallXidMatch::NoMatch => None,
@@ -74,9 +74,8 @@ impl ConnectionRpcState {
         }
         store_call_chunks(&mut transaction, summary, cursor, context.limits.keep_file_data);
         let key = self.open_transaction(context, transaction, reply_key);
-        if is_xid_in_use {
-            let is_certain = !self.has_lost_recently(context.packet_meta.time);
-            self.suspect_message(context, key, UnexpectedRpcMessageReason::XidInUse, is_certain);
+        if let Some(earlier) = shared {
+            self.suspect_xid(context, key, earlier);
         }
         key
     }
@@ -102,6 +101,32 @@ impl ConnectionRpcState {
         // Captured after its Reply: a capture of several queues may reorder packets.
         let Some(call) = &mut entry.transaction.call else { return NewCallXidMatch::Reply(key) };
         if may_be_copy && call.is_copy_of(copy) {
+            return Self::record_call_copy(context, key, copy);
+        }
+        let is_open = entry.state == TransactionTableEntryState::Open;
+        if let Some(key) = self.shared_original(context, xid, copy) {
+            return Self::record_call_copy(context, key, copy);
+        }
+        if !is_open {
+            return NewCallXidMatch::NoMatch;
+        }
+        self.suspected_messages.has_forgotten_calls = true;
+        if self.share_xid(context, xid, key, copy) {
+            return NewCallXidMatch::InUse(key);
+        }
+        // The XID is reused, so nothing more is expected for the previous Call.
+        context.transaction_table.close(key, *context.packet_meta);
+        NewCallXidMatch::NoMatch
+    }
+
+    /// Records a copy of the Call of a Transaction.
+    fn record_call_copy(
+        context: &mut BorrowedFlowState<'_>,
+        key: TransactionSlabKey,
+        copy: &CapturedMessage,
+    ) -> NewCallXidMatch {
+        let entry = context.transaction_table.get_mut(key);
+        if let Some(call) = entry.and_then(|entry| entry.transaction.call.as_mut()) {
             if !context.packet_meta.is_captured_twice() {
                 call.copies += 1;
                 call.retransmissions += u32::from(!context.packet_meta.is_duplicate());
@@ -109,15 +134,8 @@ impl ConnectionRpcState {
             let listed_bytes = append_frames(&mut call.frames, &copy.frames, context.stats);
             call.adopt_longer_copy(copy);
             context.transaction_table.apply_size_change(key, 0, listed_bytes);
-            return NewCallXidMatch::Copy(key);
         }
-        // The XID is reused for another Call, so nothing more is expected for the previous one.
-        if entry.state == TransactionTableEntryState::Open {
-            context.transaction_table.close(key, *context.packet_meta);
-            self.suspected_messages.has_forgotten_calls = true;
-            return NewCallXidMatch::InUse(key);
-        }
-        NewCallXidMatch::NoMatch
+        NewCallXidMatch::Copy(key)
     }
 
     /// Records which side sends Calls of NFS, MOUNT or NFSACL, if this Call is the first of them.
@@ -166,7 +184,10 @@ impl ConnectionRpcState {
             let (losses, gaps, time) = (self.losses, self.gaps(), context.packet_meta.time);
             let credits = &mut self.credits[context.sender];
             if in_flight <= 1 {
-                credits.record_idle(losses, gaps);
+                // A Reply that was emitted was captured long before.
+                let last_reply = context.transaction_table.get(credits.last_reply);
+                let is_received = last_reply.is_none_or(|entry| entry.is_reply_acknowledged);
+                credits.record_idle(losses, gaps, is_received);
             }
             let before_call = credits.in_use;
             credits.set_in_flight(in_flight, time);
@@ -250,7 +271,10 @@ impl ConnectionRpcState {
         let requester = context.sender.peer();
         self.update_last_message_time(&reply);
         let stall = reply.stall;
-        let existing = self.transactions.get(&(requester, xid)).copied();
+        let mut existing = self.transactions.get(&(requester, xid)).copied();
+        if self.shared_xids.is_some() {
+            existing = self.shared_call_of_reply(context, (requester, xid), existing, (&reply, summary.as_ref()));
+        }
         self.mark_calls_before_reply(context, existing);
         self.last_reply =
             { reply.frames.first() }.map(|frame| ReplyFirstFrame { requester, frame: *frame, time: reply.time });
@@ -330,6 +354,7 @@ impl ConnectionRpcState {
         if let Some(granted) = granted {
             credits.record_grant(granted);
         }
+        credits.last_reply = key;
         credits.set_in_flight(context.transaction_table.open_on(context.connection, requester), now);
         self.expect_reads(context.transaction_table, key, context.limits.keep_file_data);
         key
@@ -381,6 +406,9 @@ impl ConnectionRpcState {
             && *occupied.get() == key
         {
             occupied.remove();
+        }
+        if self.shared_xids.is_some() {
+            self.remove_shared_xid(key, entry);
         }
         self.remove_advertised_memory(key, entry);
         // Capacity for the peak of each connection would add up over all connections.

@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::credits::{CreditsInUse, RequesterCreditState, Version2SendCredits};
 use super::rdma_read_depth::RdmaReadDepthTracker;
+use super::shared_xids::SharedXidCalls;
 use super::suspected_violations::{SuspectedAccesses, SuspectedUnexpectedMessages};
 use crate::advertised_handles::HandleSegments;
 use crate::by_side::ConnectionSidePair;
@@ -82,6 +83,8 @@ pub(crate) struct ConnectionRpcState {
     pub(super) first_caller: Option<ConnectionSideAOrB>,
     /// Open and lingering Transactions, by the side that sends the Call and the XID.
     pub(super) transactions: FxHashMap<(ConnectionSideAOrB, Xid), TransactionSlabKey>,
+    /// Calls in flight whose XID a later Call of the same side has. Allocated at the first.
+    pub(super) shared_xids: Option<Box<SharedXidCalls>>,
     /// Advertised memory, by the side that owns it.
     pub(super) handles: FxHashMap<(ConnectionSideAOrB, Handle), HandleSegments>,
     /// Pairs of Transactions that merged connections held for one Requester and XID: one may have the Call, the other
@@ -278,6 +281,12 @@ impl ConnectionRpcState {
             && (self.has_set_up || credits.has_grant_when_idle)
             && credits.gaps_when_idle == self.gaps()
             && credits.in_use.in_flight > credits.limit().unwrap_or(1).max(1)
+    }
+
+    /// Returns `true` if the capture may lack Calls in flight of a side whose credits are known.
+    pub(crate) fn may_lack_credit_use(&self, requester: ConnectionSideAOrB, now: Timestamp) -> bool {
+        let is_lossy = self.last_gap.is_some_and(|gap| now.abs_diff_ns(gap) < MIN_LOSSLESS_NS);
+        is_lossy && self.credits[requester].limit().is_some()
     }
 
     /// Returns the number of times that messages were found missing from the capture.

@@ -2,6 +2,8 @@
 
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
+use crate::transaction_slab_key::TransactionSlabKey;
+
 /// Credits of one side for its Calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RequesterCreditState {
@@ -11,8 +13,11 @@ pub(super) struct RequesterCreditState {
     previous_grant: Option<u32>,
     /// `true` after the first grant.
     has_grant: bool,
-    /// `true` if a grant was known when a Call was last captured with no other in flight.
+    /// `true` if a grant was known when a Call was last captured with no other in flight, and the side had received it:
+    /// near the Responder, Calls are captured that were sent before.
     pub(super) has_grant_when_idle: bool,
+    /// The Transaction of the last Reply.
+    pub(super) last_reply: TransactionSlabKey,
     pub(super) call_count: u64,
     /// Number of losses of the conversation when no Call was in flight for the last time.
     pub(super) losses_when_idle: u64,
@@ -62,10 +67,10 @@ impl RequesterCreditState {
         (self.granted_credits, self.has_grant) = (granted_credits, true);
     }
 
-    /// Records a Call with which no other one is in flight.
-    pub(super) fn record_idle(&mut self, losses: u64, gaps: u64) {
+    /// Records a Call with which no other one is in flight. `is_received` says if the side had received the last Reply.
+    pub(super) fn record_idle(&mut self, losses: u64, gaps: u64, is_received: bool) {
         (self.losses_when_idle, self.gaps_when_idle) = (losses, gaps);
-        self.has_grant_when_idle = self.has_grant;
+        self.has_grant_when_idle = self.has_grant && is_received;
     }
 
     /// Returns the larger of the last two grants; `None` before the first. A grant of 0 permits one call.

@@ -38,6 +38,7 @@ impl ConnectionRpcState {
             RpcMessageKind::Call => self.add_plain_call(context, xid, message),
             RpcMessageKind::Reply => self.add_reply(context, xid, message, None),
         };
+        self.confirm_messages(context);
         let at = PackedChunkSegmentOrdinal::of_message(kind);
         (FrameContentKind::Message { key, which: kind }, key.to_attribution(at))
     }
@@ -48,10 +49,11 @@ impl ConnectionRpcState {
         xid: Xid,
         call: CapturedMessage,
     ) -> TransactionSlabKey {
-        let reply_key = match self.match_call_xid(context, xid, &call) {
+        let (reply_key, shared) = match self.match_call_xid(context, xid, &call) {
             NewCallXidMatch::Copy(key) => return key,
-            NewCallXidMatch::Reply(key) => Some(key),
-            NewCallXidMatch::InUse(_) | NewCallXidMatch::NoMatch => None,
+            NewCallXidMatch::Reply(key) => (Some(key), None),
+            NewCallXidMatch::InUse(key) => (None, Some(key)),
+            NewCallXidMatch::NoMatch => (None, None),
         };
         self.record_caller(context.sender, Cursor::new(call.inline_bytes()).with_length(call.length));
         let mut transaction = empty_transaction(xid);
@@ -59,6 +61,10 @@ impl ConnectionRpcState {
             transaction.record_stall(stall);
         }
         transaction.call = Some(call);
-        self.open_transaction(context, transaction, reply_key)
+        let key = self.open_transaction(context, transaction, reply_key);
+        if let Some(earlier) = shared {
+            self.suspect_xid(context, key, earlier);
+        }
+        key
     }
 }

@@ -4,6 +4,7 @@
 //! sent a further message without loss.
 
 use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::rpc::gss::GssPayload;
 use nfsrdma_dissectors::rpc::{RpcMessageKind, RpcMsg, Xid};
 use nfsrdma_dissectors::rpcrdma::{self, AnyDialectHeader, RdmaProc, RpcRdma1ErrCode};
 use nfsrdma_dissectors::xdr::Cursor;
@@ -159,16 +160,22 @@ impl ConnectionRpcState {
             && self.suspected_messages.suspects.len() < MAX_SUSPECTS
     }
 
-    /// Returns `true` if a Call has the XID of the Call in `existing_key`, but asks for something else.
-    pub(super) fn is_other_call(
-        &self,
-        context: &BorrowedFlowState<'_>,
-        existing_key: TransactionSlabKey,
-        call: &CapturedMessage,
-    ) -> bool {
-        let existing_call =
-            context.transaction_table.get(existing_key).and_then(|entry| entry.transaction.call.as_ref());
-        self.may_suspect(context) && existing_call.is_some_and(|existing_call| asks_for_other(existing_call, call))
+    /// Judges a Call that has the XID of the Call in `earlier`, which is in flight unless a Reply is missing. RFC 5531
+    /// section 9. Without the set-up, it may precede the first captured packet of its sender.
+    #[cold]
+    pub(super) fn suspect_xid(
+        &mut self,
+        context: &mut BorrowedFlowState<'_>,
+        key: TransactionSlabKey,
+        earlier: TransactionSlabKey,
+    ) {
+        if !self.may_suspect(context) {
+            return;
+        }
+        let is_lossless = self.is_gapless_since(context.transaction_table, earlier);
+        let has_replied = self.last_reply.is_some_and(|reply| reply.requester == context.sender);
+        let is_certain = is_lossless && (self.has_set_up || has_replied);
+        self.suspect_message(context, key, UnexpectedRpcMessageReason::XidInUse, is_certain);
     }
 
     /// Reports a message once its receiver has sent a further message without loss; at once as uncertain, unless
@@ -208,8 +215,7 @@ impl ConnectionRpcState {
             let entry = event.transaction.and_then(|key| context.transaction_table.get(key));
             // The Call was captured after its Reply.
             let has_call = entry.is_some_and(|entry| entry.transaction.call.is_some());
-            let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
-            if is_version1 && !(is_without_call && has_call) {
+            if self.is_judged(event.kind) && !(is_without_call && has_call) {
                 context.record_suspect(event, is_certain);
             }
         }
@@ -218,12 +224,18 @@ impl ConnectionRpcState {
 
     /// Records the suspected messages as uncertain: the connection or the capture ends.
     pub(crate) fn drop_suspected_messages(&mut self, context: &mut BorrowedFlowState<'_>) {
-        let is_version1 = self.dialect.is_some_and(rpcrdma::Dialect::is_version1);
         for suspect in std::mem::take(&mut self.suspected_messages.suspects) {
-            if is_version1 {
+            if self.is_judged(suspect.event.kind) {
                 context.record_suspect(suspect.event, false);
             }
         }
+    }
+
+    /// Returns `true` if the messages of the connection are of version 1 of RPC-over-RDMA, or if the fault is one of RPC.
+    fn is_judged(&self, fault: TransportAnomalyKind) -> bool {
+        const XID_IN_USE: TransportAnomalyKind =
+            TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidInUse);
+        self.dialect.is_some_and(rpcrdma::Dialect::is_version1) || fault == XID_IN_USE
     }
 }
 
@@ -286,16 +298,16 @@ fn may_answer_other_call(context: &BorrowedFlowState<'_>, requester: ConnectionS
 /// Returns `true` if two Calls with one XID differ in their procedures or, as far as these were captured, in their
 /// arguments. Credentials may differ: RPCSEC_GSS numbers each copy, also in protected arguments (RFC 2203 section
 /// 5.3.3.1).
-fn asks_for_other(earlier: &CapturedMessage, call: &CapturedMessage) -> bool {
+pub(super) fn asks_for_other(earlier: &CapturedMessage, call: &CapturedMessage) -> bool {
     let (mut one, mut other) = (Cursor::new(earlier.inline_bytes()), Cursor::new(call.inline_bytes()));
     let decode = |cursor: &mut Cursor<'_>| {
         let message = RpcMsg::decode(cursor, &mut NullFieldObserver).ok()?;
         let call = message.call()?;
-        Some(((call.prog, call.vers, call.proc), call.cred.gss().is_some()))
+        Some(((call.prog, call.vers, call.proc), call.cred.payload() != GssPayload::Plain))
     };
-    let (Some((first, has_gss)), Some((second, _))) = (decode(&mut one), decode(&mut other)) else {
+    let (Some((first, is_protected)), Some((second, _))) = (decode(&mut one), decode(&mut other)) else {
         return false;
     };
     let common = one.rest().len().min(other.rest().len());
-    first != second || (!has_gss && one.rest().get(..common) != other.rest().get(..common))
+    first != second || (!is_protected && one.rest().get(..common) != other.rest().get(..common))
 }

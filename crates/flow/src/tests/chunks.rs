@@ -128,6 +128,22 @@ fn a_call_may_have_several_read_chunks_of_several_segments() {
     );
 }
 
+/// RFC 8881 section 18.32.3: a server may write less than it is asked, and needs no more.
+#[test]
+fn short_write_needs_its_count() {
+    let parts = [memory(0xa1, 0, 400), memory(0xa2, 0, 600)];
+    for (read, count, missing) in
+        [(1, 400, ""), (1, 1000, " missing read:0:400-999"), (1, 401, " missing read:0:400-400"), (0, 0, "")]
+    {
+        let mut link = Link::new(17);
+        let mut frames = link.send(Client, &write_call(7, 1000).read(&parts));
+        frames.extend(parts[..read].iter().flat_map(|part| link.read(Server, *part, &data(400))));
+        frames.extend(link.send(Server, &write_reply(7, count)));
+        let lines = run(&frames).lines().concat();
+        assert!(lines.ends_with(&format!("/600]{missing}")), "{count}: {lines}");
+    }
+}
+
 #[test]
 fn several_write_chunks_are_distinguished() {
     let mut link = Link::new(17);

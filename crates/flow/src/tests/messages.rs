@@ -261,11 +261,12 @@ fn a_call_that_is_sent_again_with_other_handles_has_its_bytes_there() {
     assert_eq!(outcome.transactions[0].write_chunks[0].segments[0].handle.0, 0xb2);
 }
 
+/// RFC 5531 section 9: the earlier Call may still be answered.
 #[test]
-fn another_call_with_the_xid_of_one_that_waits_ends_that() {
+fn another_call_with_its_xid_ends_no_call() {
     let mut link = Link::new(17);
     let frames = [link.send(Client, &getattr_call(7)), null(&mut link, 7)].concat();
-    expect_all(&frames, &["#1 c1 > 7 GETATTR - call 1 missing reply", "#2 c1 > 7 NULL SUCCESS call 2 reply 3"]);
+    expect_all(&frames, &["#1 c1 > 7 NULL SUCCESS call 2 reply 3", "#2 c1 > 7 GETATTR - call 1 missing reply"]);
 }
 
 #[test]

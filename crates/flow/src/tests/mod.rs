@@ -16,6 +16,7 @@ mod packet_losses;
 mod pending;
 mod seeds;
 mod settling;
+mod shared_xids;
 mod stream_delivery;
 mod streams;
 mod tcp;

@@ -184,7 +184,7 @@ fn reply_in_unoffered_chunk_is_incomplete() {
         &frames,
         &[
             "#1 c1 > 6 GETATTR NFS3ERR_STALE call 1 reply 2",
-            "#2 c1 > 7 GETATTR - call 3 reply 4 missing undecoded:reply:0-",
+            "#2 c1 > 7 GETATTR - call 3 reply 4 missing undecoded:reply:0-,reply:wrong-result",
         ],
     );
 }

@@ -1,13 +1,14 @@
 //! Data items in Read chunks that the Responder needed, as its Reply proves.
 //!
 //! A Responder reads a chunk only if it needs the data: not after it refused the Call, not if an operation of a COMPOUND
-//! failed before, and not if no data item is at the Position (RFC 5667 section 4).
+//! failed before, and not if no data item is at the Position (RFC 5667 section 4). It needs the data that a WRITE has
+//! written (RFC 8881 section 18.32.3).
 
 use std::ops::Range;
 
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::field::{DataItemPlacement, DdpEligibleItem, FieldDefinition, FieldObserver, FieldValue};
-use nfsrdma_dissectors::nfs::{Procedure, v4};
+use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc::{RpcMessageKind, RpcReplyStatus};
 use nfsrdma_dissectors::xdr::Cursor;
 
@@ -58,6 +59,15 @@ impl NeededReads {
 #[derive(Default)]
 struct ReadItems(Vec<(usize, u32)>);
 
+impl ReadItems {
+    /// Limits the items from the index `first` on, of a WRITE, to the bytes that it has written.
+    fn limit(&mut self, first: usize, written_bytes: u32) {
+        for (_, length) in self.0.iter_mut().skip(first) {
+            *length = written_bytes.min(*length);
+        }
+    }
+}
+
 impl<'a> FieldObserver<'a> for ReadItems {
     fn is_enabled() -> bool {
         false
@@ -86,9 +96,21 @@ fn items_of_arguments(
         return Some(Vec::new());
     }
     let mut items = ReadItems::default();
-    match procedure.arguments(&mut arguments, &mut items) {
-        Err(error) if error.is_cut() => None,
-        _ => Some(items.0),
+    if procedure.arguments(&mut arguments, &mut items).is_err_and(|error| error.is_cut()) {
+        return None;
+    }
+    if let Some(written_bytes) = written_bytes(procedure, results) {
+        items.limit(0, written_bytes);
+    }
+    Some(items.0)
+}
+
+/// Returns the bytes that a WRITE of NFSv3 has written.
+fn written_bytes(procedure: Procedure, mut results: Cursor<'_>) -> Option<u32> {
+    let Procedure::V3(procedure @ v3::Procedure::WRITE) = procedure else { return None };
+    match v3::Results::decode(procedure, &mut results, &mut NullFieldObserver) {
+        Ok(v3::Results::WRITE(result)) => result.ok().map(|ok| ok.count),
+        _ => None,
     }
 }
 
@@ -98,9 +120,18 @@ fn items_of_operations(mut arguments: Cursor<'_>, mut results: Cursor<'_>) -> Op
     let Ok(reply) = v4::CompoundReply::decode(&mut results, &mut NullFieldObserver) else { return Some(items.0) };
     let failed = u32::from(reply.head.status != v4::Nfsstat4::NFS4_OK);
     let Ok(call) = v4::CompoundCall::decode(&mut arguments, &mut NullFieldObserver) else { return Some(items.0) };
-    let mut operations = call.operations();
+    let (mut operations, mut results) = (call.operations(), reply.operations());
     for _ in 0..reply.count().saturating_sub(failed) {
-        match operations.visit_next(&mut items, |_, _, _| ()) {
+        let first = items.0.len();
+        let visited = operations.visit_next(&mut items, |_, _, _| ());
+        let written_bytes = results.visit_next(&mut NullFieldObserver, |_, _, result| match result {
+            v4::Results::WRITE(result) => result.ok().map(|ok| ok.count),
+            _ => None,
+        });
+        if let Some(Ok(Some(written_bytes))) = written_bytes {
+            items.limit(first, written_bytes);
+        }
+        match visited {
             Some(Ok(())) => {}
             Some(Err(stop)) if stop.error.is_cut() => return None,
             Some(Err(_)) | None => break,

@@ -10,6 +10,7 @@ use nfsrdma_dissectors::nfs::{Procedure, field_labels, v2, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::decoded_compound::DecodedCompound;
+use super::result_contradictions::{data_end, result_contradiction};
 
 /// Words of bitmap4 that the RFCs define.
 const ATTRIBUTE_WORDS: usize = 3;
@@ -43,8 +44,10 @@ pub(super) enum ResultLimit {
     Read(u32),
     /// Number of bytes of WRITE, and the stability that it asked for.
     Write(u32, StableHow4),
-    /// Those of CREATE_SESSION.
-    Session,
+    /// End of the range of READ_PLUS.
+    ReadPlus(u64),
+    /// Those of CREATE_SESSION, and of other rare operations whose results are compared with their arguments.
+    Arguments,
 }
 
 impl ResultLimit {
@@ -55,7 +58,14 @@ impl ResultLimit {
             Args::READ(args) => Some(Self::Read(args.count)),
             Args::WRITE(args) => Some(Self::Write(args.data.length(), args.stable)),
             Args::READDIR(args) => Some(Self::Attributes(AttributeSet::new(&args.attr_request))),
-            Args::CREATE_SESSION(_) => Some(Self::Session),
+            Args::READ_PLUS(args) => Some(Self::ReadPlus(args.rpa_offset.saturating_add(args.rpa_count.into()))),
+            Args::CREATE_SESSION(_)
+            | Args::BIND_CONN_TO_SESSION(_)
+            | Args::COPY(_)
+            | Args::LOCK(_)
+            | Args::LOCKT(_)
+            | Args::SEEK(_)
+            | Args::TEST_STATEID(_) => Some(Self::Arguments),
             _ => None,
         }
     }
@@ -92,7 +102,10 @@ fn is_invalid(limit: Option<ResultLimit>, results: &Results<'_>) -> bool {
         (Some(ResultLimit::Write(bytes, stable)), Results::WRITE(result)) => {
             result.ok().is_some_and(|ok| ok.count > bytes || is_less_stable(stable, ok.committed))
         }
-        (_, Results::READ_PLUS(result)) => result.ok().is_some_and(|ok| matches!(first_gap(ok), Ok(Some(_)))),
+        (limit, Results::READ_PLUS(result)) => result.ok().is_some_and(|ok| {
+            let exceeds = |end| data_end(ok).is_some_and(|data_end| data_end > end);
+            matches!(first_gap(ok), Ok(Some(_))) || matches!(limit, Some(ResultLimit::ReadPlus(end)) if exceeds(end))
+        }),
         (_, Results::COPY(result)) => result.ok().is_some_and(|ok| {
             let mut stateids = ok.cr_response.wr_callback_id.iter();
             stateids.any(|stateid| stateid.seqid == 0)
@@ -118,14 +131,14 @@ const MAX_LIMITS: usize = 4;
 pub(super) struct ResultLimits {
     limits: [Option<(u32, ResultLimit)>; MAX_LIMITS],
     count: usize,
-    has_session: bool,
+    has_arguments: bool,
 }
 
 impl ResultLimits {
     #[inline]
     pub(super) fn add(&mut self, index: u32, limit: Option<ResultLimit>) {
         let Some(limit) = limit else { return };
-        self.has_session |= matches!(limit, ResultLimit::Session);
+        self.has_arguments |= matches!(limit, ResultLimit::Arguments);
         if let Some(slot) = self.limits.get_mut(self.count) {
             *slot = Some((index, limit));
         }
@@ -134,7 +147,7 @@ impl ResultLimits {
 
     /// Returns `true` if the results must be compared with the decoded arguments.
     pub(super) fn needs_arguments(&self) -> bool {
-        self.has_session || self.count > MAX_LIMITS
+        self.has_arguments || self.count > MAX_LIMITS
     }
 }
 
@@ -181,7 +194,7 @@ pub(super) fn has_invalid_result(compound: &DecodedCompound<'_>) -> bool {
         (Args::CREATE_SESSION(args), Results::CREATE_SESSION(result)) => {
             result.ok().is_some_and(|created| session_fault(args, created).is_some())
         }
-        _ => is_invalid(ResultLimit::of(arguments), results),
+        _ => is_invalid(ResultLimit::of(arguments), results) || result_contradiction(arguments, results).is_some(),
     };
     if let (Some(call), Some(reply)) = (&compound.call, &compound.reply) {
         return call.operations.iter().zip(&reply.operations).any(is_operation_invalid);

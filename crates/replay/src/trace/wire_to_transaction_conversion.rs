@@ -152,6 +152,10 @@ impl ReconstructedWireTransaction {
             credit_use: CallCreditUse::default(),
             has_suspected_access: false,
             is_misframed: false,
+            is_reply_ambiguous: false,
+            repeats_call: false,
+            has_results_of_other: false,
+            has_other_reply_header: false,
             is_answer_refused: false,
             shares_memory: false,
         }
