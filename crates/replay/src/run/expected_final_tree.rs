@@ -22,6 +22,7 @@ use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep};
 use crate::tree::inference::TreeInferenceStepInput;
+use crate::tree::inferred_object::ROOT;
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::CurrentNameBinding;
 use crate::tree::nfs4_tree_inference::MAX_CLONE_BLOCK_BYTES;
@@ -214,6 +215,14 @@ impl ExpectedFinalTree {
     /// Returns `true` if a directory must have this name after the steps so far.
     pub(super) fn has_name(&self, directory: u32, name: &[u8]) -> bool {
         self.tree.has_name(directory, name)
+    }
+
+    /// Returns `true` if the directory of a name must be empty after the steps so far: it was `made_empty` before the
+    /// first one, or a step made it.
+    pub(super) fn is_empty(&self, (server, directory): (u32, u32), name: &[u8], made_empty: bool) -> bool {
+        let parent = if directory == ROOT { self.tree.root(server) } else { self.tree.find_by_handle(directory) };
+        let id = parent.and_then(|parent| self.tree.bound_object(parent, name));
+        id.is_some_and(|id| self.tree.has_no_entry(id) && (made_empty || self.tree.is_created(id)))
     }
 
     /// Returns `true` if a file must have a name after the steps so far.

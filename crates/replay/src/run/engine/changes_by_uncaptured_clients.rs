@@ -14,14 +14,16 @@ use super::super::expected_final_tree::ExpectedFinalTree;
 use super::super::file_divergence::FileDivergence;
 use super::super::rpc_header_splitting::successful_results;
 use super::reply_check_queue::LiveReply;
+use crate::seed::SeededTree;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
+use crate::tree::inferred_object::name_hash;
 
 /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
 /// so far, and the recorded one does not.
 pub(super) fn detect_outside_change<R: Read + Seek>(
-    tree: &ExpectedFinalTree,
+    (tree, seeded): (&ExpectedFinalTree, &SeededTree),
     written_bytes: &[u64],
     step: &TraceStep<'_>,
     parts: &CallOperationsAndFiles,
@@ -48,7 +50,14 @@ pub(super) fn detect_outside_change<R: Read + Seek>(
         let is_there = live_value.is_some_and(|status| status.ends_with("_OK"));
         let must_be_there = || match recorded_value {
             Some(status) if status.ends_with("ERR_STALE") => must_have_file(tree, step),
-            Some(status) if status.ends_with("ERR_NOENT") => must_have_name(tree, step, parts),
+            Some(status) if status.ends_with("ERR_NOENT") => {
+                any_name(step, parts, |directory, name| tree.has_name(directory, name))
+            }
+            // RFC 1813 section 3.3.13, RFC 8881 sections 18.25.4 and 18.26.4.
+            Some(status) if status.ends_with("ERR_NOTEMPTY") => any_name(step, parts, |directory, name| {
+                let made_empty = seeded.empty_directories.contains(&(directory, name_hash(name)));
+                tree.is_empty((step.caller.server, directory), name, made_empty)
+            }),
             _ => false,
         };
         if difference.kind == DifferenceKind::Status && is_there && must_be_there() {
@@ -99,8 +108,9 @@ fn must_have_file(tree: &ExpectedFinalTree, step: &TraceStep<'_>) -> bool {
     step.call.variables(TraceSlotValueKind::FILEHANDLE).any(|file| tree.must_exist(file))
 }
 
-/// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
-fn must_have_name(tree: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
+/// Returns `true` if `is_so` for a name that a step looks up, removes, opens or replaces, and the variable of its
+/// directory.
+fn any_name(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, is_so: impl Fn(u32, &[u8]) -> bool) -> bool {
     let items = step.call.items();
     let mut cursor = step.call.body_cursor().with_chunks(&items);
     match step.procedure.find_description() {
@@ -113,26 +123,32 @@ fn must_have_name(tree: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOp
                 let name = match &operation {
                     v4::Args::LOOKUP(args) => args.objname.0,
                     v4::Args::REMOVE(args) => args.target.0,
+                    v4::Args::RENAME(args) => args.newname.0,
                     v4::Args::OPEN(args) => match &args.claim {
                         v4::OpenClaim4::Null(name) => name.0,
                         _ => return false,
                     },
                     _ => return false,
                 };
-                directory.is_some_and(|directory| tree.has_name(*directory, name))
+                directory.is_some_and(|directory| is_so(*directory, name))
             })
         }
         Some(Procedure::V3(procedure)) => {
             let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) else {
                 return false;
             };
-            let directory = step.call.variable(TraceSlotValueKind::FILEHANDLE);
+            let mut directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
             let name = match &arguments {
                 v3::Args::LOOKUP(args) => args.what.name.0,
-                v3::Args::REMOVE(args) => args.object.name.0,
+                v3::Args::REMOVE(args) | v3::Args::RMDIR(args) => args.object.name.0,
+                // Its first filehandle is that of the old name.
+                v3::Args::RENAME(args) => {
+                    let _ = directories.next();
+                    args.to.name.0
+                }
                 _ => return false,
             };
-            directory.is_some_and(|directory| tree.has_name(directory, name))
+            directories.next().is_some_and(|directory| is_so(directory, name))
         }
         _ => false,
     }

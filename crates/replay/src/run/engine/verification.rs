@@ -473,8 +473,15 @@ impl<'r> LiveReplyVerificationState<'r> {
             && !touched.is_outside()
             && !touched.explains(differences)
             && let Some(tree) = &self.expected_tree
-            && let Some(outside_change) =
-                detect_outside_change(tree, &self.written_bytes, step, parts, live, differences, contents)?
+            && let Some(outside_change) = detect_outside_change(
+                (tree, self.seeded),
+                &self.written_bytes,
+                step,
+                parts,
+                live,
+                differences,
+                contents,
+            )?
         {
             files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside_change));
             touched.merge(&outside_change);
