@@ -259,6 +259,8 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         if entry.resend.count > 0 {
             state = recovery::resent_state(state, findings.is_done_twice, entry.resend.renewals > 0);
+        } else if entry.resend.completed_client && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_)) {
+            state = StepOutcome::Substituted(recovery::CLIENT_COMPLETED.code);
         } else if entry.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_)) {
             state = StepOutcome::Substituted(match entry.resend.was_unbound {
                 true => recovery::CONNECTION_BOUND.code,
