@@ -9,7 +9,7 @@ use nfsrdma_dissectors::xdr::{Cursor, Text};
 use nfsrdma_nfs_model::types::{Objects, Types};
 
 use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
-use super::inferred_object::{ChangedAttributeFlags, InferredObjectId};
+use super::inferred_object::{ChangedAttributeFlags, InferredNameBinding, InferredObjectId};
 use super::inferred_tree::is_dots;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::step::NONE;
@@ -286,8 +286,7 @@ impl TreeInferenceStepContext<'_, '_> {
         }
     }
 
-    /// Infers the name of an object from a call whose reply was not captured, but gave a filehandle that later steps
-    /// use.
+    /// Infers names from a call that was executed, but whose reply was not captured.
     pub(super) fn infer_from_lost_nfs3(&mut self, procedure: Procedure, mut call: Cursor<'_>) {
         let Ok(args) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
         let handle = self.lost_variable(0);
@@ -296,6 +295,26 @@ impl TreeInferenceStepContext<'_, '_> {
                 if let Some(parent) = self.object_of_handle(args.what.dir.0) {
                     self.tree.prove_types(parent, Types::DIRECTORY, true);
                     self.child(parent, args.what.name, handle);
+                }
+                return;
+            }
+            Args::REMOVE(args) | Args::RMDIR(args) => {
+                if let Some(parent) = self.object_of_handle(args.object.dir.0) {
+                    self.tree.remove_name(parent, args.object.name.0, Types::ANY, self.facts.id);
+                }
+                return;
+            }
+            Args::RENAME(args) => {
+                let [from, to] = [args.from.dir.0, args.to.dir.0].map(|directory| self.object_of_handle(directory));
+                if let (Some(from), Some(to)) = (from, to) {
+                    self.tree.rename((from, args.from.name.0), (to, args.to.name.0), self.facts.id);
+                }
+                return;
+            }
+            Args::LINK(args) => {
+                let [file, parent] = [args.file.0, args.link.dir.0].map(|object| self.object_of_handle(object));
+                if let (Some(file), Some(parent)) = (file, parent) {
+                    self.tree.bind(parent, args.link.name.0, InferredNameBinding::Bound(file));
                 }
                 return;
             }

@@ -114,7 +114,7 @@ impl TreeInferenceStepContext<'_, '_> {
         self.infer_from_status(objects, status, [current, saved], names);
     }
 
-    /// Infers names from a COMPOUND whose reply was not captured, but gave filehandles that later steps use.
+    /// Infers names from a COMPOUND that was executed, but whose reply was not captured.
     pub(super) fn infer_from_lost_compound(&mut self, mut call: Cursor<'_>) {
         let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
         let operations: Vec<_> = call.operations().map_while(Result::ok).take(MAX_LOST_OPERATIONS).collect();
@@ -156,6 +156,21 @@ impl TreeInferenceStepContext<'_, '_> {
                     current = self.object_by_name(current, handle, |step, parent| {
                         step.tree.create_name(parent, args.objname.0, handle, file_type, false, now)
                     });
+                }
+                Args::REMOVE(args) => {
+                    if let Some(parent) = current {
+                        self.tree.remove_name(parent, args.target.0, Types::ANY, now);
+                    }
+                }
+                Args::RENAME(args) => {
+                    if let (Some(from), Some(to)) = (saved, current) {
+                        self.tree.rename((from, args.oldname.0), (to, args.newname.0), now);
+                    }
+                }
+                Args::LINK(args) => {
+                    if let (Some(file), Some(parent)) = (saved, current) {
+                        self.tree.bind(parent, args.newname.0, InferredNameBinding::Bound(file));
+                    }
                 }
                 args if changes_current_file(args) => current = None,
                 _ => {}

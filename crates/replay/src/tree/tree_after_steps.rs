@@ -32,7 +32,7 @@ impl InferredTree {
         self.forget_unnamed_content();
     }
 
-    /// Updates the tree from an executed step whose reply was not captured, but gave filehandles that later steps use:
+    /// Updates the tree from an executed step whose reply was not captured. If it gave filehandles that later steps use,
     /// their objects have the names by which the call found or created them.
     pub fn update_from_lost_reply(&mut self, input: &TreeInferenceStepInput<'_>, frames: [u64; 2]) {
         self.begin_step(true, frames);
