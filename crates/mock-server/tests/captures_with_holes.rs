@@ -836,6 +836,42 @@ fn frames_of(trace: &[u8], operation: Operation) -> BTreeSet<u64> {
     frames
 }
 
+/// Returns the frames from the one with this number on.
+fn from(frames: &[Kept], first: u64) -> impl Iterator<Item = (u64, &Kept)> {
+    (1..).zip(frames).filter(move |(number, _)| *number >= first)
+}
+
+/// The file of the last REMOVE is not there afterwards: the live server has removed it.
+#[test]
+fn removal_without_reply_is_checked() {
+    let frames = frames("rxe-v42-database");
+    let removals = frames_of(&compiled((1..).zip(&frames), |_| {}), Operation::REMOVE);
+    let last = removals.last().unwrap();
+    let (report, ..) =
+        replayed(&Work::new(4, compiled((1..).zip(&frames).filter(|(number, _)| number != last), |_| {})), false);
+    assert_eq!((difference(&report), report.shortfall(90.0)), (None, None));
+    let walked = report.tree_check.as_ref().unwrap();
+    assert_eq!((walked.left_out, &walked.left_out_paths), (0, &Vec::new()));
+}
+
+/// RFC 7862 section 15.11.3: what the allocation of a file from before the capture was is unknown.
+#[test]
+fn holes_from_before_capture_are_not_compared() {
+    let frames = frames("rxe-v42");
+    let seeks = frames_of(&compiled((1..).zip(&frames), |_| {}), Operation::SEEK);
+    let trace = compiled(from(&frames, *seeks.first().unwrap()), |_| {});
+    let (report, ..) = replayed(&Work::new(4, trace), false);
+    assert_eq!(difference(&report), None);
+}
+
+/// RFC 1813 section 3.2: ".." in READDIRPLUS (frame 1092) is the directory above, whose name is not known.
+#[test]
+fn entry_above_nameless_directory_is_not_compared() {
+    let frames = frames("rxe-v3");
+    let (report, ..) = replayed(&Work::new(3, compiled(from(&frames, 1088), |_| {})), false);
+    assert_eq!(difference(&report), None);
+}
+
 /// RFC 7530 section 16.33.5, RFC 8881 section 18.51.3: without the captured call, no OPEN would succeed.
 #[test]
 fn run_completes_registration_of_clients() {

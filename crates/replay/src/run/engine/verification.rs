@@ -451,6 +451,13 @@ impl<'r> LiveReplyVerificationState<'r> {
         if tree.is_some_and(|tree| step.filehandles().any(|file| tree.modeless.contains(&file))) {
             touched.merge(&FileDivergence::of_attributes());
         }
+        // Where a file from before the first step has holes is unknown.
+        let seeks = |(operation, file): (&Operation, &u32)| {
+            *operation == Operation::SEEK && self.seeded.handles.contains_key(file)
+        };
+        if parts.operations.iter().zip(&parts.files).any(seeks) {
+            touched.merge(&FileDivergence::from_data_range(0, u64::MAX));
+        }
         let ends_owner =
             |operation: &Operation| matches!(*operation, Operation::RELEASE_LOCKOWNER | Operation::FREE_STATEID);
         if self.leaves_open && parts.operations.iter().any(ends_owner) {
