@@ -854,16 +854,6 @@ fn removal_without_reply_is_checked() {
     assert_eq!((walked.left_out, &walked.left_out_paths), (0, &Vec::new()));
 }
 
-/// RFC 7862 section 15.11.3: what the allocation of a file from before the capture was is unknown.
-#[test]
-fn holes_from_before_capture_are_not_compared() {
-    let frames = frames("rxe-v42");
-    let seeks = frames_of(&compiled((1..).zip(&frames), |_| {}), Operation::SEEK);
-    let trace = compiled(from(&frames, *seeks.first().unwrap()), |_| {});
-    let (report, ..) = replayed(&Work::new(4, trace), false);
-    assert_eq!(difference(&report), None);
-}
-
 /// RFC 1813 section 3.2: ".." in READDIRPLUS (frame 1092) is the directory above, whose name is not known.
 #[test]
 fn entry_above_nameless_directory_is_not_compared() {
