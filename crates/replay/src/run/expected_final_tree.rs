@@ -224,6 +224,11 @@ impl ExpectedFinalTree {
         self.tree.has_name(directory, name)
     }
 
+    /// Returns `true` if a directory must not have this name after the steps so far.
+    pub(super) fn lacks_name(&self, directory: u32, name: &[u8]) -> bool {
+        self.tree.lacks_name(directory, name)
+    }
+
     /// Returns `true` if the directory of a name must be empty after the steps so far: it was `made_empty` before the
     /// first one, or a step made it.
     pub(super) fn is_empty(&self, (server, directory): (u32, u32), name: &[u8], made_empty: bool) -> bool {

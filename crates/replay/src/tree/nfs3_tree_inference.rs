@@ -190,6 +190,14 @@ impl TreeInferenceStepContext<'_, '_> {
                 let id = self.object_of_handle(args.fsroot.0);
                 self.record_attributes(id, ok.obj_attributes.as_ref());
             }
+            (Args::FSSTAT(args), Results::FSSTAT(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.fsroot.0);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
+            }
+            (Args::PATHCONF(args), Results::PATHCONF(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.object.0);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
+            }
             (Args::READ(args), Results::READ(StatusUnion::Ok(ok))) => {
                 if let Some(id) = self.object_of_handle(args.file.0) {
                     self.record_attributes(Some(id), ok.file_attributes.as_ref());
@@ -249,7 +257,7 @@ impl TreeInferenceStepContext<'_, '_> {
                     self.tree.rename((from, args.from.name.0), (to, args.to.name.0), now);
                 }
             }
-            (Args::LINK(args), Results::LINK(StatusUnion::Ok(_))) => {
+            (Args::LINK(args), Results::LINK(StatusUnion::Ok(ok))) => {
                 if let (Some(_), Some(parent)) =
                     (self.object_of_handle(args.file.0), self.object_of_handle(args.link.dir.0))
                 {
@@ -258,6 +266,8 @@ impl TreeInferenceStepContext<'_, '_> {
                     let name = args.link.name.0;
                     let id = self.tree.create_name(parent, name, variable, TraceFileType::UNKNOWN, false, now);
                     id.into_iter().for_each(|id| self.tree.change_links(id, 1));
+                    self.record_attributes(id, ok.file_attributes.as_ref());
+                    self.record_attributes_after_change(parent, &ok.linkdir_wcc);
                 }
             }
             (Args::READDIR(args), Results::READDIR(StatusUnion::Ok(ok))) => {

@@ -595,3 +595,19 @@ fn size_before_setattr_is_initial() {
     infer(&mut tree, (3, 2), bodies);
     assert_eq!(tree.known_initial_size(file), Some(65_536));
 }
+
+/// What a run knows of names tells the changes of other clients from faults of the server.
+#[test]
+fn absent_names_and_empty_directories_are_known() {
+    let mut tree = InferredTree::with_current_state();
+    let directory = tree.find_or_add_by_handle(1, 0, 1).unwrap();
+    assert!(!tree.lacks_name(1, b"f") && tree.has_no_entry(directory));
+    tree.unbind_name(directory, b"f");
+    assert!(tree.lacks_name(1, b"f") && tree.has_no_entry(directory));
+    tree.resolve_name(directory, b"f", NONE, 2);
+    assert!(!tree.lacks_name(1, b"f") && !tree.has_no_entry(directory));
+    tree.remove_name(directory, b"f", Types::ANY, 3);
+    assert!(tree.lacks_name(1, b"f") && tree.has_no_entry(directory));
+    tree.mark_name_uncertain(1, (0, 4), name_hash(b"f"), false);
+    assert!(!tree.lacks_name(1, b"f") && !tree.has_no_entry(directory));
+}

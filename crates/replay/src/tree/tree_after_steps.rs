@@ -259,6 +259,14 @@ impl InferredTree {
             && !self.is_name_uncertain(directory, name)
     }
 
+    /// Returns `true` if a directory is known not to have this name now.
+    pub fn lacks_name(&self, directory: u32, name: &[u8]) -> bool {
+        let Some(directory) = self.find_by_handle(directory) else { return false };
+        self.binding(directory, name) == Some(InferredNameBinding::Unbound)
+            && !self.is_name_uncertain(directory, name)
+            && !self.has_unknown_changes()
+    }
+
     /// Returns `true` if a directory is known to have no name now.
     pub(crate) fn has_no_entry(&self, directory: InferredObjectId) -> bool {
         let uncertain = self.current.as_ref().and_then(|current| current.uncertain_names.get(&directory));
