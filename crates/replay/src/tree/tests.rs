@@ -489,7 +489,7 @@ fn names_of_failed_link_and_rename_exist() {
         let saved = [Args::PUTFH(ObjectFh4 { object: Opaque(DIRECTORY) }), Args::SAVEFH(Void)];
         infer_operations(
             &mut tree,
-            &[&saved[..], &[operation.clone()]].concat(),
+            &[&saved[..], std::slice::from_ref(&operation)].concat(),
             &[Results::PUTFH(StatusUnion::Ok(Void)), Results::SAVEFH(StatusUnion::Ok(Void)), result.clone()],
         );
         let types = [&b"o"[..], b"n"].map(|name| {
