@@ -19,9 +19,10 @@ use nfsrdma_dissectors::rpcrdma::Dialect;
 use nfsrdma_output_file::{ProtectedInputFiles, check_standard_output};
 use nfsrdma_rpc::url::ServerUrl;
 use nfsrdma_text::os_error_text;
+use rustc_hash::FxHashSet;
 
 use super::bytes::BytesArg;
-use super::comparison_input::ComparisonInput;
+use super::comparison_input::{ComparisonInput, paths_of_frames};
 use super::exit_status::ExitStatus;
 use super::memory_limit::MemoryArgs;
 use super::output_file_creation;
@@ -36,12 +37,15 @@ use super::standard_streams::{report_error, with_capture, write_error};
 use super::terminal_capabilities::{self, ColorChoice};
 use crate::output::baseline_report::{
     BaselineCheckOutcome, BaselineCheckSummary, BaselineDifferences, BaselineReportWriter, CaptureBaselineCheckResult,
+    DifferencePaths,
 };
 use crate::output::comparison::json_line;
 use crate::output::junit;
 use crate::output::settings::ReportFormat;
 
 const DEFAULT_SHOWN_DIFFERENCES: usize = 10;
+/// Maximum number of frames of differences whose files and directories are named.
+const MAX_PATHS: usize = 1 << 16;
 /// Default minimum percentage of steps replayed with `--server`.
 const DEFAULT_MIN_COVERAGE: f64 = 90.0;
 
@@ -210,12 +214,12 @@ pub(super) fn run(args: &BaselineCheckArgs) -> Result<ExitStatus> {
             command.bless(file, &captures, &mut progress)
         } else {
             let mut shown_count = 0;
-            let mut write_difference = |difference: &Difference| {
+            let mut write_difference = |difference: &Difference, object: Option<&str>| {
                 if args.format != ReportFormat::Json || args.count.is_some_and(|count| shown_count >= count) {
                     return Ok(());
                 }
                 shown_count += 1;
-                json_line(&mut to, difference, Some(&name))
+                json_line(&mut to, difference, Some(&name), object)
             };
             let count = args.count.unwrap_or(DEFAULT_SHOWN_DIFFERENCES);
             command.check(file, count, &mut progress, &mut write_difference)
@@ -366,7 +370,7 @@ impl BaselineCommandContext<'_> {
         file: &Path,
         count: usize,
         progress: &mut ProgressLine,
-        write_difference: &mut dyn FnMut(&Difference) -> io::Result<()>,
+        write_difference: &mut dyn FnMut(&Difference, Option<&str>) -> io::Result<()>,
     ) -> Result<BaselineCheckOutcome> {
         let reader = self.open_capture(file)?;
         let path = baseline_path(file);
@@ -386,11 +390,21 @@ impl BaselineCommandContext<'_> {
             return Ok(BaselineCheckOutcome::Same(summary));
         }
         let baseline = baseline_file.read(max_bytes).map_err(|error| self.read_error(&path, &error))?;
+        // The differences have the frames whose paths are needed.
+        let mut frames = FxHashSet::default();
+        BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes).run(|difference| {
+            if frames.len() < MAX_PATHS {
+                frames.extend(DifferencePaths::frames(&difference));
+            }
+            anyhow::Ok(())
+        })?;
+        let paths = paths_of_frames(file, self.memory, self.dialect, &frames)?;
+        let paths = DifferencePaths(paths);
         let mut comparator = BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes);
         let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
         comparator.run(|difference| {
             tally.push(&difference);
-            write_difference(&difference).map_err(anyhow::Error::from)
+            write_difference(&difference, paths.path(&difference)).map_err(anyhow::Error::from)
         })?;
         // Includes operations of the baseline alone.
         summary.operations.extend(baseline.counts().operations.keys().cloned());
@@ -403,6 +417,7 @@ impl BaselineCommandContext<'_> {
                 summary,
                 counts: comparison.counts().clone(),
                 tally,
+                paths,
             }))
         })
     }

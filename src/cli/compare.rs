@@ -144,7 +144,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<ExitStatus> {
             first.push(&difference);
             if is_json && remaining > 0 && !is_no_capture.get() {
                 remaining -= 1;
-                json_line(&mut to, &difference, None)?;
+                json_line(&mut to, &difference, None, None)?;
             }
             Ok(())
         })

@@ -12,6 +12,7 @@ use nfsrdma_analysis::comparison::record::{ComparableFinding, ComparableTransact
 use nfsrdma_analysis::conformance::run::ConformanceRun;
 use nfsrdma_analysis::filter::{Filter, FilterRunner};
 use nfsrdma_analysis::memory_budget_shares::CommandMemoryBudget;
+use nfsrdma_analysis::names::{FileNames, FilehandleDisplay};
 use nfsrdma_capture_file::{CaptureFrameSource, ReadProgress, SourceError};
 use nfsrdma_conformance::{Finding, ReportedFindingSeverity};
 use nfsrdma_dissectors::rpcrdma::Dialect;
@@ -20,6 +21,7 @@ use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_replay::trace::file_format::MAGIC;
 use nfsrdma_replay::trace::step_to_transaction_conversion::StepToTransactionConverter;
 use nfsrdma_replay::trace::{self, TraceError};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::exit_status::ExitStatus;
 use super::progress::ProgressLine;
@@ -213,6 +215,53 @@ impl ComparisonInput {
             if progress.is_due(false) {
                 progress.draw(source.progress(), self.trace.transactions);
             }
+        }
+    }
+}
+
+/// Returns the paths of the files or directories of the transactions with these frames, by the frame.
+///
+/// # Errors
+/// Returns an error if the file cannot be opened, or a trace is damaged.
+pub(super) fn paths_of_frames(
+    path: &Path,
+    memory: &CommandMemoryBudget,
+    dialect: Option<Dialect>,
+    frames: &FxHashSet<u64>,
+) -> Result<FxHashMap<u64, String>> {
+    let mut names = FileNames::new(FilehandleDisplay::default(), memory.names_bytes());
+    let mut paths = FxHashMap::default();
+    let mut visit = |transaction: &Transaction| {
+        transaction.with_messages(|messages| names.infer(transaction, messages, &messages.summary()));
+        let messages = [transaction.call.as_ref(), transaction.reply.as_ref()].into_iter().flatten();
+        for frame in messages.filter_map(|message| message.frames.first()).filter(|frame| frames.contains(&frame.0)) {
+            let path = names.paths().path.map(|path| String::from_utf8_lossy(path).into_owned());
+            paths.extend(path.map(|path| (frame.0, path)));
+        }
+    };
+    if is_trace(path) {
+        let ComparisonTraceReader { mut steps, mut contents, mut builder, .. } = ComparisonTraceReader::open(path)?;
+        while let Some(step) = steps.next_step()? {
+            visit(&builder.transaction(&step, &mut contents)?.0);
+        }
+        return Ok(paths);
+    }
+    let mut source = CaptureFrameSource::open_within([path], memory.windows())?;
+    let mut flow = Flow::new(FlowLimits { dialect, ..memory.limits() });
+    loop {
+        // Errors were reported when the file was read first.
+        let frame = source.next();
+        match &frame {
+            Ok(Some(frame)) => _ = flow.process_frame(frame),
+            Ok(None) => flow.finish(),
+            Err(_) => continue,
+        }
+        let is_over = matches!(frame, Ok(None));
+        while let Some(transaction) = flow.next_transaction() {
+            visit(&transaction);
+        }
+        if is_over {
+            return Ok(paths);
         }
     }
 }

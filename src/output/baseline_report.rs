@@ -7,6 +7,7 @@ use std::time::Duration;
 use nfsrdma_analysis::baseline::BaselineCounts;
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_analysis::comparison::difference_tally::DifferenceTally;
+use rustc_hash::FxHashMap;
 
 use super::comparison::difference_text::{difference_text, frame_of};
 use super::json::object::{SCHEMA, json_object, write_json_line};
@@ -42,6 +43,26 @@ pub struct BaselineDifferences {
     pub counts: BTreeMap<DifferenceKind, u64>,
     /// Number of differences by operation, and the first of them.
     pub tally: DifferenceTally,
+    /// Files and directories of the differing transactions.
+    pub paths: DifferencePaths,
+}
+
+/// Paths of files and directories, by the frames of their transactions in the capture.
+#[derive(Clone, Debug, Default)]
+pub struct DifferencePaths(pub FxHashMap<u64, String>);
+
+impl DifferencePaths {
+    /// Returns the frames of the capture, not of the baseline, that a difference is in.
+    pub fn frames(difference: &Difference) -> impl Iterator<Item = u64> {
+        let location = difference.b.location;
+        let messages = [difference.b.frame, location.and_then(|at| at.call), location.and_then(|at| at.reply)];
+        messages.into_iter().flatten().map(|frame| frame.0)
+    }
+
+    /// Returns the file or directory that a difference is about, if it is known.
+    pub fn path(&self, difference: &Difference) -> Option<&str> {
+        Self::frames(difference).find_map(|frame| self.0.get(&frame)).map(String::as_str)
+    }
 }
 
 impl BaselineDifferences {
@@ -98,8 +119,9 @@ pub struct BaselineReportWriter<'a> {
     pub quiet: bool,
 }
 
-/// Formats a difference from a baseline in one line: `frame 595: NFS 4.2 READ, count: READ count: 4096 → 4095`.
-pub fn difference_line(difference: &Difference, to: &str) -> String {
+/// Formats a difference from a baseline in one line:
+/// `frame 595: NFS 4.2 READ of /data/w/s2k, count: READ count: 4096 → 4095`.
+pub fn difference_line(difference: &Difference, paths: &DifferencePaths, to: &str) -> String {
     let (baseline_frame, frame) = (frame_of(&difference.a), frame_of(&difference.b));
     let location = match (baseline_frame, frame) {
         (Some(baseline_frame), Some(frame)) if baseline_frame != frame => {
@@ -109,7 +131,8 @@ pub fn difference_line(difference: &Difference, to: &str) -> String {
         (Some(baseline_frame), None) => format!("frame {baseline_frame} of the baseline: "),
         (None, None) => String::new(),
     };
-    format!("{location}{}, {}: {}", difference.operation, difference.kind, difference_text(difference, to))
+    let of = paths.path(difference).map(|path| format!(" of {}", escape::escape_line(path))).unwrap_or_default();
+    format!("{location}{}{of}, {}: {}", difference.operation, difference.kind, difference_text(difference, to))
 }
 
 /// Returns an error message without the name of its capture, or of the baseline of that, with which it begins.
@@ -168,7 +191,7 @@ impl BaselineReportWriter<'_> {
                         |difference: &&Difference| frame_of(&difference.a).or(frame_of(&difference.b)).is_some();
                     let first = shown.iter().find(has_frame).or(shown.first()).filter(|_| !is_alone);
                     let first = first.map_or_else(String::new, |first| {
-                        format!("; first: {}", difference_line(first, self.screen.glyphs.to))
+                        format!("; first: {}", difference_line(first, &differences.paths, self.screen.glyphs.to))
                     });
                     let extent = if is_alone { String::new() } else { format!(" in {extent}") };
                     writeln!(to, "{:<8}  {file:<name$}  {count}{extent}{first}", StyledText(styles.error, "DIFFERS"))?;
@@ -209,7 +232,7 @@ impl BaselineReportWriter<'_> {
     fn differences(&self, to: &mut impl Write, differences: &BaselineDifferences) -> io::Result<()> {
         let shown_differences = differences.tally.first.differences();
         for difference in shown_differences {
-            let line = difference_line(difference, self.screen.glyphs.to);
+            let line = difference_line(difference, &differences.paths, self.screen.glyphs.to);
             match self.screen.width {
                 Some(width) => {
                     writeln!(to, "  {}", fit(&line, width.saturating_sub(2).max(40), &self.screen.glyphs))?;

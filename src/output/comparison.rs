@@ -22,10 +22,16 @@ impl Report for ComparisonReportWriter<'_> {
     }
 }
 
-/// Writes the JSON line of kind `difference`; `file` is the capture, if there are several.
+/// Writes the JSON line of kind `difference`; `file` is the capture, if there are several, and `object` the file or
+/// directory that the difference is about, if known.
 ///
 /// # Errors
 /// Returns an error if writing fails.
-pub fn json_line(to: &mut impl Write, difference: &Difference, file: Option<&str>) -> io::Result<()> {
-    json::difference(to, difference, file)
+pub fn json_line(
+    to: &mut impl Write,
+    difference: &Difference,
+    file: Option<&str>,
+    object: Option<&str>,
+) -> io::Result<()> {
+    json::difference(to, difference, file, object)
 }

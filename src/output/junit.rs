@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use nfsrdma_analysis::comparison::difference_tally::OperationDifferenceTally;
 use nfsrdma_dissectors::captured_frame::Timestamp;
 
-use super::baseline_report::{BaselineCheckOutcome, CaptureBaselineCheckResult, difference_line};
+use super::baseline_report::{BaselineCheckOutcome, CaptureBaselineCheckResult, DifferencePaths, difference_line};
 use super::units::{CalendarTime, DateTimeUtc};
 use crate::escape;
 
@@ -82,10 +82,11 @@ fn check_suite(check: &CaptureBaselineCheckResult) -> JunitTestSuite<'_> {
         BaselineCheckOutcome::NoBaseline(what) | BaselineCheckOutcome::Unreadable(what) => Some(what.as_str()),
         _ => None,
     };
-    let operations = match &check.outcome {
-        BaselineCheckOutcome::Different(differences) => Some(differences.tally.operations()),
+    let differences = match &check.outcome {
+        BaselineCheckOutcome::Different(differences) => Some(differences),
         _ => None,
     };
+    let operations = differences.map(|differences| differences.tally.operations());
     // Includes operations of the baseline alone, and the group of those beyond the limit.
     let mut names: BTreeSet<&str> =
         operations.iter().flat_map(|operations| operations.keys()).map(String::as_str).collect();
@@ -94,7 +95,8 @@ fn check_suite(check: &CaptureBaselineCheckResult) -> JunitTestSuite<'_> {
     let case = |name| JunitTestCase {
         name,
         error: error.filter(|_| name == CAPTURE_CASE),
-        failure: operations.and_then(|operations| check_failure(operations.get(name)?)),
+        failure: differences
+            .and_then(|differences| check_failure(differences.tally.operations().get(name)?, &differences.paths)),
         skipped: None,
         // A capture is read once for all of its operations.
         time_ns: if name == CAPTURE_CASE { check.time.as_nanos() } else { 0 },
@@ -103,9 +105,9 @@ fn check_suite(check: &CaptureBaselineCheckResult) -> JunitTestSuite<'_> {
     JunitTestSuite { name: &check.file, properties: None, elapsed: check.time, cases }
 }
 
-fn check_failure(tally: &OperationDifferenceTally) -> Option<JunitFailure> {
+fn check_failure(tally: &OperationDifferenceTally, paths: &DifferencePaths) -> Option<JunitFailure> {
     let differences = tally.first.differences();
-    let mut lines: Vec<_> = differences.iter().map(|difference| difference_line(difference, "→")).collect();
+    let mut lines: Vec<_> = differences.iter().map(|difference| difference_line(difference, paths, "→")).collect();
     let (kind, message) = (differences.first()?.kind.to_string().into(), lines.first()?.clone());
     let remaining = tally.count - differences.len() as u64;
     if remaining > 0 {

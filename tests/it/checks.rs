@@ -98,8 +98,8 @@ fn a_changed_value_is_named_at_its_frame() {
     let frame = damage(&folder);
     let text = ends(&run(&folder.0, &["trace.pcap"]), 1);
     assert!(text.starts_with("DIFFERS   trace.pcap"), "{text}");
-    assert!(text.contains(&format!("frame {frame}: NFS 4.2 ")), "{text}");
-    assert!(text.contains("status: GETFH status: NFS4_OK → NFS4ERR_STALE"), "{text}");
+    let of_file = format!("frame {frame}: NFS 4.2 LOOKUP of /data, status: GETFH status: NFS4_OK → NFS4ERR_STALE\n");
+    assert!(text.contains(&of_file), "{text}");
     assert!(text.ends_with("1 capture: 1 differs\n"), "{text}");
 }
 
@@ -117,7 +117,7 @@ fn several_captures_end_with_one_line_each() {
     let lines: Vec<_> = text.lines().collect();
     let [.., differs, same, error, summary] = lines[..] else { panic!("{text}") };
     assert_eq!(lines.first(), Some(&"trace.pcap"));
-    let expected = format!(" in 37 transactions; first: frame {frame}: NFS 4.2 ");
+    let expected = format!(" in 37 transactions; first: frame {frame}: NFS 4.2 LOOKUP of /data, ");
     assert!(differs.starts_with("DIFFERS   trace.pcap  ") && differs.contains(&expected), "{differs}");
     assert_eq!(same, "same      same.pcap   37 transactions");
     assert_eq!(error, "ERROR     other.pcap  no baseline; write it with: check --bless other.pcap");
@@ -338,7 +338,7 @@ fn a_report_keeps_the_schemas_of_junit() {
     let report = folder.read("report.xml");
     assert_eq!(report.matches("<testsuite ").count(), 2);
     assert_eq!(report.matches("<error ").count(), 1);
-    assert!(report.contains(&format!("message=\"frame {frame}: NFS 4.2 ")), "{report}");
+    assert!(report.contains(&format!("message=\"frame {frame}: NFS 4.2 LOOKUP of /data, ")), "{report}");
     assert!(report.contains("GETFH status: NFS4_OK → NFS4ERR_STALE"), "{report}");
     validates(&folder, "report.xml");
 }

@@ -64,15 +64,49 @@ impl Default for Types {
     }
 }
 
-/// Types that objects can have.
+/// What is known of a name in a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Entry {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// It does not exist.
+    Absent,
+    /// It exists, with an object of one of these types.
+    Present(Types),
+    /// It exists, with a directory that is not empty.
+    Occupied,
+}
+
+/// Types that objects can have, and names that exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
     /// Types of the object of the current filehandle; of LINK and RENAME in NFSv3, of the target directory.
     pub current: Types,
     /// Types of the object of the other filehandle.
     pub saved: Types,
-    /// Types of the object of the name in the current one; other than [`Types::ANY`] only if it exists.
-    pub named: Types,
+    /// The name in the current one; of RENAME, the new name. The statuses of an operation on a name that is not in a
+    /// directory may prove the same: it holds if the objects are directories.
+    pub named: Entry,
+    /// The old name of RENAME, in the other one.
+    pub old: Entry,
+}
+
+/// Returns what the names of a RENAME that fails with NFS4ERR_EXIST are, if their objects can have these types: a
+/// directory and another object, or directories, of which the target is not empty. RFC 1813 section 3.3.14, RFC 8881
+/// section 18.26.3.
+///
+/// If both are possible, the target is not empty: servers have other statuses for objects of different types.
+pub const fn conflict(old: Types, named: Types) -> [Entry; 2] {
+    const DIRECTORY: Entry = Entry::Present(Types::DIRECTORY);
+    const NO_DIRECTORY: Entry = Entry::Present(Types::DIRECTORY.others());
+    if !old.has(Types::DIRECTORY) {
+        [NO_DIRECTORY, DIRECTORY]
+    } else if !named.has(Types::DIRECTORY) {
+        [DIRECTORY, NO_DIRECTORY]
+    } else {
+        [DIRECTORY, Entry::Occupied]
+    }
 }
 
 /// The objects that an operation works on.
@@ -154,74 +188,91 @@ impl Objects {
         }
     }
 
-    /// Returns the types that the objects can have if the operation has this status. A status that another check can
+    /// Returns what the objects and names can be if the operation has this status. A status that another check can
     /// give, such as those of names and of access, proves nothing.
     pub const fn proof(self, status: Nfsstat4) -> Proof {
+        use Entry::{Absent, Occupied, Present, Unknown};
         use Nfsstat4 as S;
         const ANY: Types = Types::ANY;
         const DIRECTORY: Types = Types::DIRECTORY;
         const LINK_OR_SPECIAL: Types = Types(Types::LINK.0 | Types::SPECIAL.0);
         const NO_DIRECTORY: Types = DIRECTORY.others();
-        const fn of(current: Types, saved: Types, named: Types) -> Proof {
-            Proof { current, saved, named }
+        const fn of(current: Types, saved: Types, named: Entry) -> Proof {
+            Proof { current, saved, named, old: Unknown }
+        }
+        const fn of_rename(directories: Types, old: Entry, named: Entry) -> Proof {
+            Proof { current: directories, saved: directories, named, old }
         }
         match (self, status) {
-            (Self::Any, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, ANY),
-            (Self::Any, _) => of(ANY, ANY, ANY),
+            (Self::Any, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, Unknown),
+            (Self::Any, _) => of(ANY, ANY, Unknown),
             // What is in a directory: a name, an entry, none, or a cookie.
-            (Self::Directory, S::NFS4_OK | S::NFS4ERR_NOENT | S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, ANY),
-            (Self::Directory, S::NFS4ERR_TOOSMALL | S::NFS4ERR_BAD_COOKIE) => of(DIRECTORY, ANY, ANY),
-            (Self::Directory, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
-            (Self::Removal, S::NFS4_OK | S::NFS4ERR_NOENT | S::NFS4ERR_FILE_OPEN) => of(DIRECTORY, ANY, ANY),
-            (Self::DirectoryRemoval, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
-            (Self::Removal, S::NFS4ERR_NOTEMPTY | S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
-            (Self::DirectoryRemoval, S::NFS4_OK | S::NFS4ERR_NOTEMPTY) => of(DIRECTORY, ANY, DIRECTORY),
+            (Self::Directory, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, Absent),
+            (Self::Directory, S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, Present(ANY)),
+            (Self::Directory, S::NFS4_OK | S::NFS4ERR_TOOSMALL | S::NFS4ERR_BAD_COOKIE) => of(DIRECTORY, ANY, Unknown),
+            (Self::Directory, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, Present(DIRECTORY)),
+            (Self::Removal | Self::DirectoryRemoval, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, Absent),
+            (Self::Removal, S::NFS4_OK | S::NFS4ERR_FILE_OPEN) => of(DIRECTORY, ANY, Unknown),
+            (Self::Removal, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, Present(DIRECTORY)),
+            (Self::DirectoryRemoval, S::NFS4_OK) => of(DIRECTORY, ANY, Present(DIRECTORY)),
+            // Some servers say that the name exists, as RENAME does: RFC 1813 section 3.3.14.
+            (Self::Removal | Self::DirectoryRemoval, S::NFS4ERR_NOTEMPTY | S::NFS4ERR_EXIST) => {
+                of(DIRECTORY, ANY, Occupied)
+            }
             // If it is not about the directory itself.
-            (Self::DirectoryRemoval, S::NFS4ERR_NOTDIR) => of(ANY, ANY, NO_DIRECTORY),
-            (Self::Open | Self::OpenOfV40, S::NFS4_OK | S::NFS4ERR_SHARE_DENIED) => of(DIRECTORY, ANY, Types::FILE),
-            (Self::Open | Self::OpenOfV40, S::NFS4ERR_NOENT | S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, ANY),
-            (Self::Open | Self::OpenOfV40, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, DIRECTORY),
-            (Self::Open, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, Types::LINK),
+            (Self::DirectoryRemoval, S::NFS4ERR_NOTDIR) => of(ANY, ANY, Present(NO_DIRECTORY)),
+            (Self::Open | Self::OpenOfV40, S::NFS4_OK | S::NFS4ERR_SHARE_DENIED) => {
+                of(DIRECTORY, ANY, Present(Types::FILE))
+            }
+            (Self::Open | Self::OpenOfV40, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, Absent),
+            (Self::Open | Self::OpenOfV40, S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, Present(ANY)),
+            (Self::Open | Self::OpenOfV40, S::NFS4ERR_ISDIR) => of(DIRECTORY, ANY, Present(DIRECTORY)),
+            (Self::Open, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, Present(Types::LINK)),
             // RFC 7530 section 16.16.5: also those of other special files.
-            (Self::OpenOfV40, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, LINK_OR_SPECIAL),
-            (Self::Open | Self::OpenOfV40, S::NFS4ERR_WRONG_TYPE) => of(DIRECTORY, ANY, Types::SPECIAL),
-            (Self::TwoDirectories, S::NFS4_OK | S::NFS4ERR_NOENT) => of(DIRECTORY, DIRECTORY, ANY),
-            (Self::TwoDirectories, S::NFS4ERR_EXIST | S::NFS4ERR_NOTEMPTY) => of(DIRECTORY, DIRECTORY, ANY),
-            // It may be about either directory, or about the objects of the names.
-            (Self::TwoDirectories, _) => of(ANY, ANY, ANY),
-            (Self::NewName, S::NFS4_OK) => of(DIRECTORY, NO_DIRECTORY, ANY),
-            (Self::NewName, S::NFS4ERR_EXIST | S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, ANY),
-            (Self::NewName, S::NFS4ERR_ISDIR) => of(DIRECTORY, DIRECTORY, ANY),
+            (Self::OpenOfV40, S::NFS4ERR_SYMLINK) => of(DIRECTORY, ANY, Present(LINK_OR_SPECIAL)),
+            (Self::Open | Self::OpenOfV40, S::NFS4ERR_WRONG_TYPE) => of(DIRECTORY, ANY, Present(Types::SPECIAL)),
+            (Self::TwoDirectories, S::NFS4_OK) => of_rename(DIRECTORY, Unknown, Unknown),
+            (Self::TwoDirectories, S::NFS4ERR_NOENT) => of_rename(DIRECTORY, Absent, Unknown),
+            (Self::TwoDirectories, S::NFS4ERR_EXIST) => of_rename(DIRECTORY, Present(ANY), Present(ANY)),
+            (Self::TwoDirectories, S::NFS4ERR_NOTEMPTY) => of_rename(DIRECTORY, Present(DIRECTORY), Occupied),
+            (Self::TwoDirectories, S::NFS4ERR_ISDIR) => of_rename(ANY, Present(NO_DIRECTORY), Present(DIRECTORY)),
+            // If it is not about either directory.
+            (Self::TwoDirectories, S::NFS4ERR_NOTDIR) => of_rename(ANY, Present(DIRECTORY), Present(NO_DIRECTORY)),
+            (Self::TwoDirectories, _) => of(ANY, ANY, Unknown),
+            (Self::NewName, S::NFS4_OK) => of(DIRECTORY, NO_DIRECTORY, Unknown),
+            (Self::NewName, S::NFS4ERR_EXIST) => of(DIRECTORY, ANY, Present(ANY)),
+            (Self::NewName, S::NFS4ERR_NOENT) => of(DIRECTORY, ANY, Unknown),
+            (Self::NewName, S::NFS4ERR_ISDIR) => of(DIRECTORY, DIRECTORY, Unknown),
             (Self::Directory | Self::Removal | Self::Open | Self::OpenOfV40 | Self::NewName, S::NFS4ERR_NOTDIR) => {
-                of(NO_DIRECTORY, ANY, ANY)
+                of(NO_DIRECTORY, ANY, Unknown)
             }
             (Self::Directory | Self::Removal | Self::DirectoryRemoval | Self::NewName, S::NFS4ERR_SYMLINK) => {
-                of(Types::LINK, ANY, ANY)
+                of(Types::LINK, ANY, Unknown)
             }
             (
                 Self::Directory | Self::Removal | Self::DirectoryRemoval | Self::Open | Self::OpenOfV40 | Self::NewName,
                 _,
-            ) => of(ANY, ANY, ANY),
+            ) => of(ANY, ANY, Unknown),
             // What is in a file: bytes, holes, locks and opens.
             (
                 Self::File | Self::FileOfRead | Self::FileOfLayout,
                 S::NFS4_OK | S::NFS4ERR_DENIED | S::NFS4ERR_OPENMODE,
-            ) => of(Types::FILE, ANY, ANY),
+            ) => of(Types::FILE, ANY, Unknown),
             (Self::File | Self::FileOfRead | Self::FileOfLayout | Self::Link, S::NFS4ERR_ISDIR) => {
-                of(DIRECTORY, ANY, ANY)
+                of(DIRECTORY, ANY, Unknown)
             }
-            (Self::File | Self::FileOfRead | Self::FileOfLayout, S::NFS4ERR_SYMLINK) => of(Types::LINK, ANY, ANY),
-            (Self::FileOfLayout, S::NFS4ERR_WRONG_TYPE) => of(Types::FILE.others(), ANY, ANY),
+            (Self::File | Self::FileOfRead | Self::FileOfLayout, S::NFS4ERR_SYMLINK) => of(Types::LINK, ANY, Unknown),
+            (Self::FileOfLayout, S::NFS4ERR_WRONG_TYPE) => of(Types::FILE.others(), ANY, Unknown),
             // A link and a directory have statuses of their own.
-            (Self::File | Self::FileOfRead, S::NFS4ERR_WRONG_TYPE) => of(Types::SPECIAL, ANY, ANY),
-            (Self::FileOfRead, S::NFS4ERR_INVAL) => of(LINK_OR_SPECIAL, ANY, ANY),
-            (Self::File | Self::FileOfRead | Self::FileOfLayout, _) => of(ANY, ANY, ANY),
-            (Self::TwoFiles, S::NFS4_OK) => of(Types::FILE, Types::FILE, ANY),
-            (Self::TwoFiles, _) => of(ANY, ANY, ANY),
-            (Self::Link, S::NFS4_OK) => of(Types::LINK, ANY, ANY),
+            (Self::File | Self::FileOfRead, S::NFS4ERR_WRONG_TYPE) => of(Types::SPECIAL, ANY, Unknown),
+            (Self::FileOfRead, S::NFS4ERR_INVAL) => of(LINK_OR_SPECIAL, ANY, Unknown),
+            (Self::File | Self::FileOfRead | Self::FileOfLayout, _) => of(ANY, ANY, Unknown),
+            (Self::TwoFiles, S::NFS4_OK) => of(Types::FILE, Types::FILE, Unknown),
+            (Self::TwoFiles, _) => of(ANY, ANY, Unknown),
+            (Self::Link, S::NFS4_OK) => of(Types::LINK, ANY, Unknown),
             // READLINK has no arguments that could be wrong.
-            (Self::Link, S::NFS4ERR_INVAL | S::NFS4ERR_WRONG_TYPE) => of(Types::LINK.others(), ANY, ANY),
-            (Self::Link, _) => of(ANY, ANY, ANY),
+            (Self::Link, S::NFS4ERR_INVAL | S::NFS4ERR_WRONG_TYPE) => of(Types::LINK.others(), ANY, Unknown),
+            (Self::Link, _) => of(ANY, ANY, Unknown),
         }
     }
 }
@@ -262,12 +313,14 @@ mod tests {
             assert_eq!(current(operation, status), types, "{operation:?} {status}");
         }
         let named = |status| Objects::of_v4(1, O::OPEN, true).proof(status).named;
-        assert_eq!([named(S::NFS4ERR_SYMLINK), named(S::NFS4ERR_ISDIR)], [Types::LINK, Types::DIRECTORY]);
+        let types = [Types::LINK, Types::DIRECTORY].map(Entry::Present);
+        assert_eq!([named(S::NFS4ERR_SYMLINK), named(S::NFS4ERR_ISDIR)], types);
         // RFC 7530 section 16.16.5: "NFS4ERR_SYMLINK is returned for both symlinks and for special files".
         let named = Objects::of_v4(0, O::OPEN, true).proof(S::NFS4ERR_SYMLINK).named;
+        let Entry::Present(named) = named else { panic!("{named:?}") };
         assert!(named.has(Types::LINK) && named.has(Types::SPECIAL) && !named.has(Types::FILE), "{named:?}");
         // RFC 1813 section 3.3.12: "REMOVE can be used to remove directories".
-        assert_eq!(Objects::of_v3(Procedure::REMOVE).proof(S::NFS4_OK).named, Types::ANY);
+        assert_eq!(Objects::of_v3(Procedure::REMOVE).proof(S::NFS4_OK).named, Entry::Unknown);
         let read = [0, 1].map(|minor| Objects::of_v4(minor, O::READ, true).proof(S::NFS4ERR_INVAL).current);
         assert_eq!((read[0].has(Types::FILE), read[1]), (false, Types::ANY));
         assert_eq!(Objects::of_v4(1, O::LINK, true).proof(S::NFS4_OK).saved, Types::DIRECTORY.others());
@@ -281,6 +334,46 @@ mod tests {
         assert_eq!(Types::of_access(0x3f, 0x3f), Types::ANY);
         assert_eq!(Types::of_access(0x3f, 0), Types::ANY);
         assert_eq!(Types::of_access(0x01, 0x01), Types::ANY);
+    }
+
+    /// RFC 1813 sections 3.3.12 to 3.3.15, RFC 8881 sections 18.4.3, 18.9.4, 18.25.4 and 18.26.4.
+    #[test]
+    fn statuses_prove_names() {
+        use Entry::{Absent, Occupied, Present, Unknown};
+        use Nfsstat4 as S;
+        use Procedure as P;
+        let [any, directory, other] = [Types::ANY, Types::DIRECTORY, Types::DIRECTORY.others()].map(Present);
+        for (procedure, status, names) in [
+            (P::RMDIR, S::NFS4ERR_NOTEMPTY, [Unknown, Occupied]),
+            (P::RMDIR, S::NFS4ERR_NOENT, [Unknown, Absent]),
+            (P::RMDIR, S::NFS4ERR_NOTDIR, [Unknown, other]),
+            (P::REMOVE, S::NFS4ERR_ISDIR, [Unknown, directory]),
+            (P::LINK, S::NFS4ERR_EXIST, [Unknown, any]),
+            (P::LINK, S::NFS4ERR_NOENT, [Unknown; 2]),
+            (P::SYMLINK, S::NFS4ERR_EXIST, [Unknown, any]),
+            (P::RENAME, S::NFS4ERR_NOENT, [Absent, Unknown]),
+            (P::RENAME, S::NFS4ERR_EXIST, [any, any]),
+            (P::RENAME, S::NFS4ERR_NOTEMPTY, [directory, Occupied]),
+            (P::RENAME, S::NFS4ERR_ISDIR, [other, directory]),
+            (P::RENAME, S::NFS4ERR_NOTDIR, [directory, other]),
+            (P::RENAME, S::NFS4ERR_ACCESS, [Unknown; 2]),
+        ] {
+            let proof = Objects::of_v3(procedure).proof(status);
+            assert_eq!([proof.old, proof.named], names, "{procedure:?} {status}");
+        }
+    }
+
+    /// RFC 1813 section 3.3.14: "either both are non-directories or both are directories and the target must be empty".
+    #[test]
+    fn names_of_failed_rename_conflict() {
+        use Entry::{Occupied, Present};
+        let [any, directory, file] = [Types::ANY, Types::DIRECTORY, Types::FILE];
+        let [is_directory, other] = [directory, directory.others()].map(Present);
+        assert_eq!(conflict(file, any), [other, is_directory]);
+        assert_eq!(conflict(any, file), [is_directory, other]);
+        for [old, named] in [[any, any], [directory, any], [any, directory], [directory, directory]] {
+            assert_eq!(conflict(old, named), [is_directory, Occupied]);
+        }
     }
 
     /// A success proves the type of each object that the operation needs; NFS4ERR_STALE proves nothing.

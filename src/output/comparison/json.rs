@@ -37,7 +37,12 @@ fn capture(trace: &ComparedCaptureSummary) -> impl Serialize {
     }
 }
 
-pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Option<&str>) -> io::Result<()> {
+pub(super) fn difference(
+    to: &mut impl Write,
+    difference: &Difference,
+    file: Option<&str>,
+    object: Option<&str>,
+) -> io::Result<()> {
     let non_empty = |text| Some(text).filter(|text: &&str| !text.is_empty());
     let object = json_object! {
         schema: SCHEMA,
@@ -46,6 +51,8 @@ pub(super) fn difference(to: &mut impl Write, difference: &Difference, file: Opt
         operation: &*difference.operation,
         #[serde(flatten)]
         file: file.map(|file| json_object! { file: file }),
+        #[serde(flatten)]
+        object: object.map(|object| json_object! { object: object }),
         path: non_empty(&difference.path),
         field: non_empty(difference.field),
         times: difference.count,

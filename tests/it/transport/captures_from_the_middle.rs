@@ -105,3 +105,29 @@ fn a_refused_client_from_before_the_capture_costs_no_step_of_another() {
     assert_eq!(of(&report, "NFS 4.2"), 0, "{:#?}", report.steps.reasons);
     assert!(of(&report, "NFS 4.1") > 100, "{:#?}", report.steps.reasons);
 }
+
+/// Writes a capture without the frames before `first`.
+fn begun_late(capture: &str, first: u32, test: &str) -> Passing {
+    let bytes = captures::bytes(capture);
+    let mut at = 24;
+    for _ in 1..first {
+        // Time, lengths and bytes.
+        at += 16 + u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+    }
+    let file = Passing::new(&format!("{test}.pcap"));
+    fs::write(file.name(), [&bytes[..24], &bytes[at..]].concat()).unwrap();
+    file
+}
+
+/// RFC 7862 section 15.11.3: where a file from before the capture has holes is unknown.
+#[test]
+fn holes_from_before_capture_are_not_compared() {
+    let capture = begun_late("rxe-v42", 1471, "holes-before");
+    let Some(server) = Ganesha::start(false) else { return };
+    let url = format!("tcp://127.0.0.1:{}/export", server.port);
+    let output = program(&["check", "--server", &url, "--allow-source-server", capture.name()]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    let seek = text.lines().find(|line| line.starts_with("NFS 4.2 SEEK ")).unwrap();
+    assert_eq!(seek.split_whitespace().skip(3).take(2).collect::<Vec<_>>(), ["3", "3"], "{text}");
+}

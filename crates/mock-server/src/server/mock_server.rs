@@ -24,6 +24,8 @@ pub struct MockServer {
     pub loses_clients_on_restart: bool,
     /// `true` if it requires OPEN_CONFIRM of each unknown NFSv4.0 open-owner, as Linux does. RFC 7530 section 16.18.
     pub confirms_owners: bool,
+    /// `true` if an OPEN needs a RECLAIM_COMPLETE from NFSv4.1 on. RFC 8881 section 18.51.3.
+    pub needs_reclaim_complete: bool,
     /// `true` if `cinfo` of an OPEN that names no directory (CLAIM_FH, CLAIM_PREVIOUS) is 0, as with Linux.
     pub omits_cinfo_without_directory: bool,
     /// Delegations that it grants from NFSv4.1 on.

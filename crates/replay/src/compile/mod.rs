@@ -248,6 +248,7 @@ impl<W: Write + Seek> TraceCompiler<W> {
     pub fn finish(mut self, captures: &[String]) -> io::Result<(W, TraceCompileCounts)> {
         let IdentityVariableAssigner { undefined, unknown_owners, .. } = &mut self.variable_resolver;
         let inferred = self.lost_replies.finish(undefined, unknown_owners, &mut self.tree, &mut self.writer)?;
+        self.tree.add_unnamed();
         let names: Vec<_> = captures.iter().take(1024).map(|name| Text(name.as_bytes())).collect();
         let program = concat!("nfsrdma-inspect ", env!("CARGO_PKG_VERSION"));
         let mut tables = self.writer.begin_tables(&TraceProvenance {

@@ -22,6 +22,7 @@ use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep};
 use crate::tree::inference::TreeInferenceStepInput;
+use crate::tree::inferred_object::ROOT;
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::CurrentNameBinding;
 use crate::tree::nfs4_tree_inference::MAX_CLONE_BLOCK_BYTES;
@@ -150,8 +151,15 @@ impl ExpectedFinalTree {
             || fidelity == ExecutedStepFidelity::WithOtherAttributes
             || copies && *outcome != StepOutcome::Matched;
         if !is_known {
-            let is_executed = executed_count >= parts.operations.len();
-            if step.reply.is_empty() && step.reply.defines_filehandle() && step.call.is_complete() && is_executed {
+            let is_executed = executed_count >= parts.operations.len().max(1);
+            // The live server says that it has changed the names.
+            let changes_only_names = parts.effects.iter().any(|effect| effect.changes_names())
+                && parts.effects.iter().all(|effect| {
+                    use OperationEffect::{Link, Remove, Rename};
+                    matches!(effect, Link(_) | Remove(_) | Rename(..)) || !effect.may_change_size_or_links()
+                });
+            let is_known = step.reply.defines_filehandle() || changes_only_names;
+            if step.reply.is_empty() && is_known && step.call.is_complete() && is_executed {
                 return self.tree.update_from_lost_reply(&step_input(step, [&|_| None, &|_| None]), frames);
             }
             // A change of names that the server refused did not happen, unless it did when the call was first sent. One
@@ -214,6 +222,19 @@ impl ExpectedFinalTree {
     /// Returns `true` if a directory must have this name after the steps so far.
     pub(super) fn has_name(&self, directory: u32, name: &[u8]) -> bool {
         self.tree.has_name(directory, name)
+    }
+
+    /// Returns `true` if a directory must not have this name after the steps so far.
+    pub(super) fn lacks_name(&self, directory: u32, name: &[u8]) -> bool {
+        self.tree.lacks_name(directory, name)
+    }
+
+    /// Returns `true` if the directory of a name must be empty after the steps so far: it was `made_empty` before the
+    /// first one, or a step made it.
+    pub(super) fn is_empty(&self, (server, directory): (u32, u32), name: &[u8], made_empty: bool) -> bool {
+        let parent = if directory == ROOT { self.tree.root(server) } else { self.tree.find_by_handle(directory) };
+        let id = parent.and_then(|parent| self.tree.bound_object(parent, name));
+        id.is_some_and(|id| self.tree.has_no_entry(id) && (made_empty || self.tree.is_created(id)))
     }
 
     /// Returns `true` if a file must have a name after the steps so far.

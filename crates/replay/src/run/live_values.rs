@@ -345,6 +345,13 @@ impl LiveVariableValues {
         }
     }
 
+    /// Sets the sequence ID of the last call of the run's own on a slot.
+    pub(super) fn set_last_sequence(&mut self, slot: (u32, u32), sequence: u32) {
+        if let Some(state) = self.slot_mut(slot) {
+            state.last_sequence = sequence;
+        }
+    }
+
     /// Marks a slot as doubtful because its Call was given up. If the server executes the Call, reusing its sequence ID
     /// would look like a retry (RFC 8881 section 2.10.6.1.3.1); if not, incrementing it would be misordered. Therefore
     /// other slots replace it.

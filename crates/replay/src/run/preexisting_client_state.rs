@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use nfsrdma_analysis::comparison::record::hash;
-use nfsrdma_dissectors::nfs::v4::Clientid4;
+use nfsrdma_dissectors::field::NullFieldObserver;
+use nfsrdma_dissectors::nfs::v4::{Args, Clientid4, CompoundCall};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcClientTransport, TransportErrorResponsibility};
@@ -24,7 +25,7 @@ use crate::seed::v4::{ClientidAndSessionState, Nfs4Client};
 use crate::trace::error::TraceError;
 use crate::trace::file_format::TraceFileType;
 use crate::trace::reader::ReplayTraceReader;
-use crate::trace::step::{NONE, TraceSlotValueKind, stateid_use};
+use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep, stateid_use};
 
 /// Maximum number of values that are created.
 const MAX_VALUES: usize = 1 << 16;
@@ -49,6 +50,8 @@ struct MissingStateid {
     /// Variable of the filehandle of its file.
     file: u32,
     access: u32,
+    /// `true` if a step opens the file again: the stateid is then that of its own open, and no step closes this one.
+    is_reopened: bool,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +59,7 @@ pub(super) struct PreexistingStateSetupResult {
     pub(super) counts: SynthesizedStateCounts,
     /// Variables of delegations in whose place the file was opened.
     pub(super) delegations: Vec<u32>,
-    /// `true` if an open is in the place of a lock, so that no step closes it.
+    /// `true` if an open is in the place of a lock, or a step opens its file again, so that no step closes it.
     pub(super) leaves_open: bool,
     /// Captured clients of NFSv4.0, with the client IDs made for them.
     pub(super) clientids: Vec<(u32, Clientid4)>,
@@ -124,8 +127,8 @@ pub(super) fn create_missing_state(
                     if open.access & stateid_use::DELEGATION != 0 {
                         result.delegations.push(open.variable);
                     }
-                    result.leaves_open |=
-                        open.access & (stateid_use::LOCK | stateid_use::DELEGATION) == stateid_use::LOCK;
+                    result.leaves_open |= open.is_reopened
+                        || open.access & (stateid_use::LOCK | stateid_use::DELEGATION) == stateid_use::LOCK;
                 }
                 Err(problem) => {
                     // The file is there, and can be opened.
@@ -167,6 +170,15 @@ pub(super) fn create_missing_state(
     Ok(result)
 }
 
+/// Returns `true` if an operation of a COMPOUND, by its index, is an OPEN.
+fn is_open(step: &TraceStep<'_>, operation: u32) -> bool {
+    let items = step.call.items();
+    let mut cursor = step.call.body_cursor().with_chunks(&items);
+    let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver);
+    let operation = call.ok().and_then(|call| call.operations().nth(operation as usize)?.ok());
+    matches!(operation, Some(Args::OPEN(_)))
+}
+
 fn missing_state(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
 ) -> Result<BTreeMap<ClientOfMinorVersion, MissingClientState>, TraceError> {
@@ -196,9 +208,18 @@ fn missing_state(
             handles.insert(object.number, handle);
         }
     })?;
+    // Client of each stateid, and its index among the missing ones.
+    let mut opened: FxHashMap<u32, (ClientOfMinorVersion, usize)> = FxHashMap::default();
     trace.for_each_step(|step| {
         if step.procedure.minor_version == NONE || step.caller.is_reverse {
             return;
+        }
+        for slot in step.reply.slots.iter().filter(|slot| slot.value_kind == TraceSlotValueKind::STATEID) {
+            let Some((client, at)) = opened.get(&slot.variable) else { continue };
+            let open = clients.get_mut(client).and_then(|missing| missing.opens.get_mut(*at));
+            if let Some(open) = open.filter(|open| !open.is_reopened) {
+                open.is_reopened = is_open(step, slot.operation);
+            }
         }
         for slot in step.call.slots.iter().filter(|slot| !slot.value_kind.is_count()) {
             let Some((kind, object, access)) = undefined_values.remove(&slot.variable) else { continue };
@@ -211,7 +232,9 @@ fn missing_state(
                 // NFSv4.0 opens by name alone.
                 _ if minor_version > 0 => {
                     if let Some(file) = handles.get(&object).copied() {
-                        missing.opens.push(MissingStateid { variable: slot.variable, file, access });
+                        opened.insert(slot.variable, (client, missing.opens.len()));
+                        let stateid = MissingStateid { variable: slot.variable, file, access, is_reopened: false };
+                        missing.opens.push(stateid);
                     }
                 }
                 _ => {}

@@ -18,7 +18,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::{Procedure, v4};
 use nfsrdma_dissectors::rpc::Program;
 use nfsrdma_dissectors::xdr::Cursor;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::containment::is_plain_name;
 use super::trace::error::TraceError;
@@ -37,6 +37,8 @@ const MAX_OPERATION_NAMES: usize = 4_096;
 const MAX_LISTED_OBJECTS: usize = 10_000;
 /// Maximum number of directories that are known to have no safe name.
 const MAX_UNSAFE_DIRECTORIES: usize = 1 << 20;
+/// Maximum number of files whose initial content is counted.
+const MAX_CONTENTS: usize = 1 << 20;
 /// Maximum number of directories in a path.
 const DEPTH: usize = 64;
 
@@ -152,15 +154,6 @@ impl ReplayPlanSummary {
         };
         trace.for_each_step(|step| plan.add(step, judge.plan_step(step)))?;
         trace.for_each_undefined(|line| *plan.undefined.entry(line.value_kind).or_default() += 1)?;
-        trace.for_each_extent(|extent| {
-            let length = u64::from(extent.length);
-            match extent.content {
-                PayloadContentState::KEPT | PayloadContentState::KEYED | PayloadContentState::ZEROS => {
-                    plan.tree.known_bytes += length
-                }
-                _ => plan.tree.unknown_bytes += length,
-            }
-        })?;
         plan.dropped_variables = judge.dropped_variables;
         plan.tree.read_objects(trace)?;
         Ok(plan)
@@ -248,14 +241,15 @@ type PlanDirectoriesByObjectNumber = BTreeMap<u32, PlanPathComponent>;
 impl FileTreePlan {
     fn read_objects(&mut self, trace: &mut ReplayTraceReader<impl Read + Seek>) -> Result<(), TraceError> {
         let unsafe_directories = unsafe_directories(trace)?;
+        let contents = initial_contents(trace)?;
         let mut directories = PlanDirectoriesByObjectNumber::new();
         let mut shown: Vec<(Option<PlanPathComponent>, PlannedObject)> = Vec::new();
         trace.for_each_object(|object| {
             let is_root = object.existence == TraceObjectOrigin::ROOT;
-            let mut names = object.names.iter().filter(|name| is_root || is_safe(&unsafe_directories, name));
-            let name = names.next();
-            let links = names.count() as u64;
-            let is_unsafe = name.is_none() && !object.names.is_empty();
+            let names = || object.names.iter().filter(|name| is_root || is_safe(&unsafe_directories, name));
+            let name = names().find(|name| is_root || name.parent != NONE);
+            let links = names().skip(1).count() as u64;
+            let is_unsafe = name.is_none() && object.is_named();
             let component = name.map(|name| PlanPathComponent { parent: name.parent, name: name.name.0.into() });
             if (is_root || object.file_type == TraceFileType::DIRECTORY)
                 && directories.len() < MAX_LISTED_OBJECTS
@@ -271,10 +265,13 @@ impl FileTreePlan {
                 _ if is_unsafe => {}
                 _ => {
                     *self.objects.entry(object.file_type).or_default() += 1;
-                    self.nameless += u64::from(object.names.is_empty());
-                    if object.file_type == TraceFileType::FILE {
-                        self.bytes = self.bytes.saturating_add(object.size);
-                    }
+                    self.nameless += u64::from(!object.is_named());
+                    let content = contents.get(&object.number).copied().unwrap_or_default();
+                    let is_file = object.file_type == TraceFileType::FILE;
+                    let size = if is_file { object.size.max(content.end) } else { content.end };
+                    self.bytes = self.bytes.saturating_add(size);
+                    self.known_bytes += content.known_bytes;
+                    self.unknown_bytes += content.unknown_bytes;
                     if shown.len() < MAX_LISTED_OBJECTS {
                         shown.push((component, PlannedObject { links, ..item(object) }));
                     }
@@ -291,6 +288,36 @@ impl FileTreePlan {
         self.items.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(())
     }
+}
+
+/// Content of a file from before the first step that steps read.
+#[derive(Clone, Copy, Debug, Default)]
+struct InitialContent {
+    known_bytes: u64,
+    unknown_bytes: u64,
+    /// End of the last range.
+    end: u64,
+}
+
+/// Returns the content that steps read before they write it, by the number of its file.
+fn initial_contents(
+    trace: &mut ReplayTraceReader<impl Read + Seek>,
+) -> Result<FxHashMap<u32, InitialContent>, TraceError> {
+    let mut contents: FxHashMap<u32, InitialContent> = FxHashMap::default();
+    trace.for_each_extent(|extent| {
+        if contents.len() >= MAX_CONTENTS && !contents.contains_key(&extent.object) {
+            return;
+        }
+        let (content, length) = (contents.entry(extent.object).or_default(), u64::from(extent.length));
+        content.end = content.end.max(extent.offset.saturating_add(length));
+        match extent.content {
+            PayloadContentState::KEPT | PayloadContentState::KEYED | PayloadContentState::ZEROS => {
+                content.known_bytes += length;
+            }
+            _ => content.unknown_bytes += length,
+        }
+    })?;
+    Ok(contents)
 }
 
 /// Returns `true` if a name is sent, and so are those of its directory.

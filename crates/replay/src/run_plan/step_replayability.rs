@@ -16,7 +16,7 @@ use super::selected_steps::SelectedSteps;
 use crate::auxiliary_programs::is_limited_to_files;
 use crate::containment::Containment;
 use crate::trace::error::TraceError;
-use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
+use crate::trace::file_format::TraceFileType;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{
     GssProtection, MessageCaptureCompleteness, NONE, PayloadContentState, SubstitutableMessageSlot, TraceMessage,
@@ -100,7 +100,7 @@ impl StepReplayabilityAnalyzer {
         })?;
         trace.for_each_object(|object| {
             if let Some(known) = wanted.get_mut(&object.number) {
-                known.is_named = object.existence == TraceObjectOrigin::ROOT || !object.names.is_empty();
+                known.is_named = object.is_named();
                 known.has_type = object.file_type != TraceFileType::UNKNOWN;
                 known.is_directory = object.file_type == TraceFileType::DIRECTORY;
             }

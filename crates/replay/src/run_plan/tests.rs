@@ -6,7 +6,7 @@ use nfsrdma_dissectors::xdr::{Opaque, Text, XdrArray};
 
 use super::*;
 use crate::trace::file_format::{
-    ReplayTraceBlockKind, TraceFileDataRetention, TraceFileSystemObjectName, TraceProvenance,
+    InitialFileExtent, ReplayTraceBlockKind, TraceFileDataRetention, TraceFileSystemObjectName, TraceProvenance,
 };
 use crate::trace::step_writer::ReplayTraceWriter;
 
@@ -15,7 +15,17 @@ type Object<'a> = (TraceFileType, u64, &'a [(u32, &'a str)]);
 
 /// Plans a trace of the root, number 0, and these objects, numbered from 1.
 fn tree(objects: &[Object<'_>]) -> FileTreePlan {
-    let writer = ReplayTraceWriter::new(Cursor::new(Vec::new()), 1 << 16, 1 << 16).unwrap();
+    tree_with_contents(objects, &[])
+}
+
+/// The same, with initial content: the number of each file, and an offset and a length.
+fn tree_with_contents(objects: &[Object<'_>], contents: &[(u32, u64, u32)]) -> FileTreePlan {
+    let mut writer = ReplayTraceWriter::new(Cursor::new(Vec::new()), 1 << 16, 1 << 16).unwrap();
+    for (object, offset, length) in contents {
+        let content = PayloadContentState::ZEROS;
+        let (object, offset, length, hash) = (*object, *offset, *length, [0; 16]);
+        writer.extent(&InitialFileExtent { object, offset, length, content, hash, data: 0, step: 1 }).unwrap();
+    }
     let mut tables = writer
         .begin_tables(&TraceProvenance {
             program: Text(b"test"),
@@ -81,4 +91,26 @@ fn hard_link_has_its_safe_name() {
         (TraceFileType::FILE, 6, &[(1, "x"), (0, "y"), (0, "z")]),
     ]);
     assert_eq!((paths(&plan), plan.bytes), (vec![("/plain", 0), ("/y", 1)], 11));
+}
+
+/// What is read of files that are not created is no part of the content, and a file is at least as long as what is read.
+#[test]
+fn content_is_that_of_created_files() {
+    let [safe, unsafe_] = [&[(0, "f")], &[(0, "a/b")]];
+    let objects: [Object<'_>; 2] = [(TraceFileType::FILE, 10, safe), (TraceFileType::FILE, 10, unsafe_)];
+    let plan = tree_with_contents(&objects, &[(1, 0, 10), (2, 0, 10)]);
+    assert_eq!((plan.bytes, plan.known_bytes), (10, 10));
+    let plan = tree_with_contents(&objects[..1], &[(1, 0, 10), (1, 10, 10)]);
+    assert_eq!((plan.bytes, plan.known_bytes), (20, 20));
+}
+
+/// Links whose names are unknown.
+#[test]
+fn object_with_unnamed_links_has_no_name() {
+    let objects: [Object<'_>; 2] = [
+        (TraceFileType::FILE, 0, &[(NONE, "1-0"), (NONE, "1-1")]),
+        (TraceFileType::FILE, 0, &[(0, "f"), (NONE, "2-0")]),
+    ];
+    let plan = tree(&objects);
+    assert_eq!((paths(&plan), plan.nameless), (vec![("", 1), ("/f", 1)], 1));
 }

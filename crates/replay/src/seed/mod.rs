@@ -27,7 +27,7 @@ use super::trace::file_format::{TraceFileSystemObject, TraceFileType, TraceObjec
 use super::trace::generated_file_data;
 use super::trace::reader::ReplayTraceReader;
 use super::trace::step::{NONE, PayloadContentState};
-use super::tree::inferred_object::name_hash;
+use super::tree::inferred_object::{ROOT, name_hash};
 use file_server_client::{
     FileServerClientError, FileServerClientResult, FileSystemCapabilities, FileUserAndGroup, IoLimits, LiveFilehandle,
     MAX_LISTED_NAMES, NewObjectKind, VersionIndependentNfsClient,
@@ -159,6 +159,8 @@ pub struct SeededTree {
     /// Names that each directory of the tree has before the first step, by its live filehandle. Empty without
     /// [`record_initial_names`](Self::record_initial_names).
     pub initial_names: NamesByDirectory,
+    /// Directories that were made without an entry: variable of the directory above, and hash of the name.
+    pub empty_directories: FxHashSet<(u32, u64)>,
     /// File IDs of the objects without a captured name, except directories: each has one more link than in the capture,
     /// in [`NAMELESS_DIRECTORY`].
     pub nameless_fileids: FxHashSet<u128>,
@@ -374,9 +376,16 @@ pub fn seed(
         let parents = object.names.iter().filter_map(|(parent, _)| objects.get(parent));
         tree.parents_of_refused.extend(parents.flat_map(|parent| parent.handles.iter().copied()));
     }
+    for object in objects.values().filter(|object| object.kind == TraceFileType::DIRECTORY && !object.is_parent) {
+        for (parent, name) in object.names.iter().filter_map(|(parent, name)| Some((objects.get(parent)?, name))) {
+            let root = parent.is_root.then_some(ROOT);
+            let above = parent.handles.iter().copied().chain(root);
+            tree.empty_directories.extend(above.map(|variable| (variable, name_hash(name))));
+        }
+    }
     for object in objects.into_values() {
         let Some(live) = object.live_handle else { continue };
-        if object.names.is_empty() && !object.is_root {
+        if object.names.iter().all(|(parent, _)| *parent == NONE) && !object.is_root {
             tree.nameless_handles.extend(object.handles.iter().copied());
         }
         if object.is_below_root {
@@ -570,8 +579,11 @@ impl TreeSeeder<'_> {
         let mode = if kind == NewObjectKind::Directory { 0o755 } else { 0o644 };
         let (mut live, mut is_below): (Option<LiveFilehandle>, bool) = (None, false);
         let (mut is_refused, mut is_counted) = (false, false);
+        let is_named = names.iter().any(|(parent, _)| *parent != NONE);
         for (parent, name) in names.iter().filter(|(_, name)| is_plain(name)) {
             let (parent, parent_object) = match *parent {
+                // A further link, not a place for an object whose name is refused.
+                NONE if live.is_none() && is_named => continue,
                 NONE => (Some(self.nameless.clone()), None),
                 number => {
                     let live = self.object(objects, number, depth + 1)?;

@@ -8,7 +8,7 @@ use nfsrdma_dissectors::field::FieldDefinition;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_dissectors::xdr::{Opaque, Text, XdrArray};
 
-use super::step::{MAX_LIST_LENGTH, PayloadContentState, TraceSlotValueKind};
+use super::step::{MAX_LIST_LENGTH, NONE, PayloadContentState, TraceSlotValueKind};
 
 /// The magic number at the start of a trace.
 pub const MAGIC: [u8; 8] = *b"nfstrace";
@@ -153,7 +153,8 @@ xdr! { "trace";
 
     /// A name of an object.
     struct TraceFileSystemObjectName<'a> {
-        /// Number of the directory; [`NONE`](super::step::NONE) if it is unknown.
+        /// Number of the directory; [`NONE`](super::step::NONE) if it is unknown, as is then the name on the captured
+        /// server.
         parent: u32,
         /// Name in the directory; for a root its path on the server.
         name: Opaque<'a>,
@@ -247,6 +248,13 @@ pub(super) static FILE: FieldDefinition = FieldDefinition::group("trace", "trace
 pub(super) const PREAMBLE: usize = 28;
 /// Length of a block header in bytes.
 pub(super) const HEADER: usize = 12;
+
+impl TraceFileSystemObject<'_> {
+    /// Returns `true` if the captured name of the object is known.
+    pub fn is_named(&self) -> bool {
+        self.existence == TraceObjectOrigin::ROOT || self.names.iter().any(|name| name.parent != NONE)
+    }
+}
 
 impl TraceFileTotals {
     pub(super) const ZERO: Self = Self {

@@ -5,11 +5,11 @@ use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc::RpcMsg;
 use nfsrdma_dissectors::xdr::{Cursor, Text};
-use nfsrdma_nfs_model::types::{Objects, Proof, Types};
+use nfsrdma_nfs_model::types::{Entry, Objects, Proof, Types, conflict};
 use rustc_hash::FxHashMap;
 
 use super::inferred_object::{ChangedAttributeFlags, InferredObjectId};
-use super::inferred_tree::InferredTree;
+use super::inferred_tree::{InferredTree, is_dots};
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::step::{NONE, TraceMessage, TraceProcedure, TraceSlotValueKind};
 use crate::trace::value_substitution::captured_value;
@@ -76,6 +76,7 @@ pub(super) struct CapturedObjectAttributes<'a> {
     pub(super) mode: Option<u32>,
     pub(super) owner: Option<CapturedUserOrGroup<'a>>,
     pub(super) group: Option<CapturedUserOrGroup<'a>>,
+    pub(super) links: Option<u32>,
 }
 
 /// A step during inference.
@@ -170,26 +171,59 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         self.tree.resolve_name(parent, name.0, handle, self.facts.id)
     }
 
-    /// Records what the status of an operation proves about the types of its objects, and of the object of `name`.
-    pub(super) fn prove_types(
+    /// Records what the status of an operation proves about its objects, and about names in the directories among them:
+    /// the one in the current directory, and the old one of RENAME in the other.
+    pub(super) fn infer_from_status(
         &mut self,
         objects: Objects,
         status: Nfsstat4,
         [current, saved]: [Option<InferredObjectId>; 2],
-        name: Option<&[u8]>,
+        [name, old_name]: [Option<&[u8]>; 2],
     ) {
         let is_success = status == Nfsstat4::NFS4_OK;
-        let Proof { current: of_current, saved: of_saved, named } = objects.proof(status);
-        for (id, types) in [(current, of_current), (saved, of_saved)] {
+        let mut proof = objects.proof(status);
+        for (id, types) in [(current, proof.current), (saved, proof.saved)] {
             if let Some(id) = id.filter(|_| types != Types::ANY) {
                 self.tree.prove_types(id, types, is_success);
             }
         }
         // What succeeds makes or removes the name.
-        let (Some(parent), Some(name), false) = (current, name, is_success || named == Types::ANY) else { return };
-        let is_directory = self.tree.node(parent).is_some_and(|node| node.initial_type() == TraceFileType::DIRECTORY);
-        if is_directory && let Some(id) = self.tree.resolve_name(parent, name, NONE, self.facts.id) {
-            self.tree.prove_types(id, named, is_success);
+        let needs_two = objects == Objects::TwoDirectories;
+        let mut is_directory = |id: Option<InferredObjectId>| {
+            id.and_then(|id| self.tree.node(id)).is_some_and(|node| node.initial_type() == TraceFileType::DIRECTORY)
+        };
+        if is_success || !is_directory(current) || needs_two && !is_directory(saved) {
+            return;
+        }
+        if needs_two && status == Nfsstat4::NFS4ERR_EXIST {
+            let [old, named] = [(saved, old_name), (current, name)].map(|(parent, name)| {
+                let id = name.zip(parent).and_then(|(name, parent)| self.tree.bound_object(parent, name));
+                id.and_then(|id| self.tree.node(id)).map_or(Types::ANY, |node| node.possible_types())
+            });
+            [proof.old, proof.named] = conflict(old, named);
+        }
+        let Proof { named, old, .. } = proof;
+        for (parent, name, entry) in [(saved, old_name, old), (current, name, named)] {
+            if let (Some(parent), Some(name)) = (parent, name) {
+                self.infer_entry(parent, name, entry);
+            }
+        }
+    }
+
+    /// Records what is known of a name in a directory.
+    fn infer_entry(&mut self, parent: InferredObjectId, name: &[u8], entry: Entry) {
+        let types = match entry {
+            Entry::Unknown => return,
+            _ if is_dots(name) => return,
+            Entry::Absent => return self.tree.unbind_name(parent, name),
+            Entry::Present(types) => types,
+            Entry::Occupied => Types::DIRECTORY,
+        };
+        if let Some(id) = self.tree.resolve_name(parent, name, NONE, self.facts.id) {
+            self.tree.prove_types(id, types, false);
+            if entry == Entry::Occupied {
+                self.tree.record_occupied(id);
+            }
         }
     }
 
@@ -201,6 +235,9 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
         self.tree.update_current_attributes(id, attributes);
         if let Some(size) = attributes.size {
             self.tree.exclude_beyond_size(id, size);
+        }
+        if let Some(links) = attributes.links {
+            self.tree.record_links(id, links);
         }
         let Some(node) = self.tree.node(id) else { return };
         if let Some(size) = attributes.size.filter(|_| !node.is_size_known) {

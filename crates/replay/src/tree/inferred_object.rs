@@ -71,6 +71,29 @@ pub struct InferredObject {
     pub(super) changed: ChangedAttributeFlags,
     /// Ranges of the content that were read or written.
     pub(super) content: ReplayByteRangeSet,
+    /// Link count before the first step, as far as attributes show it.
+    pub(super) links: Option<u32>,
+    /// Number of links that steps have added so far; negative if they have removed some.
+    pub(super) link_change: i64,
+    /// Time of the last reply that showed the link count, in nanoseconds since 1970.
+    pub(super) links_seen_ns: u64,
+    /// The directory above, as "..", a name of this directory, denotes it.
+    pub(super) above: Option<InferredObjectId>,
+    /// Number of known names in the directory now.
+    pub(super) entries: u32,
+    pub(super) occupancy: Occupancy,
+}
+
+/// Whether a directory needs an entry that no message names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Occupancy {
+    /// No status shows that it had one.
+    #[default]
+    Unknown,
+    /// It was not empty, and no name in it is known.
+    Needed,
+    /// It was listed to its end, or removed as an empty one: no entry can have been there all the time.
+    Excluded,
 }
 
 /// Evidence of the type of an object, from all steps: an attribute or an argument outranks a success, and a success
@@ -109,6 +132,17 @@ impl TypeEvidence {
 }
 
 impl InferredObject {
+    /// Returns the types that the object can have.
+    pub(super) fn possible_types(&self) -> Types {
+        match self.file_type {
+            TraceFileType::UNKNOWN => self.types.possible(),
+            TraceFileType::FILE => Types::FILE,
+            TraceFileType::DIRECTORY => Types::DIRECTORY,
+            TraceFileType::LINK => Types::LINK,
+            _ => Types::SPECIAL,
+        }
+    }
+
     /// Returns the type with which the object is created before the first step: the proven one, or one with which the
     /// steps have the captured statuses.
     pub fn initial_type(&self) -> TraceFileType {

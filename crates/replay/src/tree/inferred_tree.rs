@@ -1,9 +1,11 @@
 //! The tree of objects that was inferred so far, and the memory that it uses.
 
+use std::collections::VecDeque;
+
 use nfsrdma_nfs_model::types::Types;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::inferred_object::{InferredNameBinding, InferredObject, InferredObjectId, InferredObjectName};
+use super::inferred_object::{InferredNameBinding, InferredObject, InferredObjectId, InferredObjectName, Occupancy};
 use super::latest_file_state::FileTreeAfterExecutedSteps;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::step::NONE;
@@ -21,6 +23,12 @@ pub(super) const NAME_OVERHEAD_BYTES: usize = 96;
 const FIRST_CHANGES_BYTES: usize = 96 + 4 * size_of::<NameChange>();
 const MAX_NAMES_PER_OBJECT: usize = 256;
 const MAX_HANDLES_PER_OBJECT: usize = 64;
+/// Maximum number of links of an object without known names that are made, and of names that are tried for an entry.
+const MAX_UNNAMED: u32 = 1024;
+/// Maximum number of removed objects that are remembered because they may have been links of others.
+const MAX_REMOVED_UNKNOWN: usize = 256;
+/// Beginning of the name of an entry of a directory of which it is only known that it is not empty.
+const UNNAMED: &str = "unnamed-entry";
 
 /// The tree inferred so far.
 #[derive(Debug)]
@@ -45,6 +53,10 @@ pub struct InferredTree {
     pub(super) left_out: u64,
     /// `true` if objects or names were left out because of it.
     pub(super) has_dropped_names: bool,
+    /// `true` if a call without a captured reply may have changed link counts.
+    pub(super) has_lost_links: bool,
+    /// The last removed objects of which only the name was known, with the times of the call and of the reply.
+    pub(super) removed_unknown: VecDeque<([u64; 2], InferredObjectId)>,
     /// The current state of the tree, if it is tracked.
     pub(super) current: Option<FileTreeAfterExecutedSteps>,
 }
@@ -113,6 +125,8 @@ impl InferredTree {
             max_memory_bytes,
             left_out: 0,
             has_dropped_names: false,
+            has_lost_links: false,
+            removed_unknown: VecDeque::new(),
             current: None,
         }
     }
@@ -304,8 +318,14 @@ impl InferredTree {
         self.bind_current_name(parent, name, binding);
         let key = key(parent, name);
         self.record_binding(key, binding, is_made);
-        if self.by_name.contains_key(&key) || self.reserve_memory(NAME_OVERHEAD_BYTES) {
-            self.by_name.insert(key, binding);
+        let was_bound = self.by_name.get(&key).is_some_and(|known| known.object().is_some());
+        if !self.by_name.contains_key(&key) && !self.reserve_memory(NAME_OVERHEAD_BYTES) {
+            return;
+        }
+        self.by_name.insert(key, binding);
+        if let Some(directory) = self.node(parent) {
+            let is_bound = binding.object().is_some();
+            directory.entries = (directory.entries + u32::from(is_bound)).saturating_sub(u32::from(was_bound));
         }
     }
 
@@ -317,6 +337,11 @@ impl InferredTree {
     fn add_name(&mut self, id: InferredObjectId, parent: InferredObjectId, name: &[u8], step: u64) {
         if is_dots(name) || !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
             return;
+        }
+        if let Some(directory) = self.node(parent).filter(|directory| directory.occupancy == Occupancy::Needed)
+            && step == 0
+        {
+            directory.occupancy = Occupancy::Unknown;
         }
         if let Some(node) = self.node(id)
             && node.names.len() < MAX_NAMES_PER_OBJECT
@@ -394,6 +419,11 @@ impl InferredTree {
         };
         self.attach_handle_if_new(id, handle);
         self.prove_types(id, Types::DIRECTORY, true);
+        if name == b".."
+            && let Some(node) = self.node(directory).filter(|_| id != directory)
+        {
+            node.above = node.above.or(Some(id));
+        }
         Some(id)
     }
 
@@ -411,6 +441,8 @@ impl InferredTree {
         let (mode, target) = (from.mode, std::mem::take(&mut from.target));
         let (existence, step) = (from.existence, from.step);
         let (owners, changer) = (from.owners.take(), from.changer);
+        let (entries, occupancy) = (from.entries, from.occupancy);
+        let (links, link_change) = (from.links, from.link_change);
         // The remaining node never existed.
         from.existence = TraceObjectOrigin::CREATED;
         from.merged_into = Some(handled);
@@ -420,6 +452,12 @@ impl InferredTree {
             node.mode = node.mode.or(mode);
             node.owners = node.owners.take().or(owners);
             node.changer = node.changer.or(changer);
+            node.entries += entries;
+            node.links = node.links.or(links);
+            node.link_change = node.link_change.saturating_add(link_change);
+            if node.occupancy == Occupancy::Unknown {
+                node.occupancy = occupancy;
+            }
             if node.target.is_empty() {
                 node.target = target;
             }
@@ -473,16 +511,159 @@ impl InferredTree {
         types: Types,
         now: u64,
     ) -> Option<InferredObjectId> {
+        let id = self.take_name(parent, name, now)?;
+        self.prove_types(id, types, true);
+        self.record_removal(id);
+        Some(id)
+    }
+
+    /// Unbinds a name that a step removed or renamed, and returns its object.
+    fn take_name(&mut self, parent: InferredObjectId, name: &[u8], now: u64) -> Option<InferredObjectId> {
         if is_dots(name) {
             return None;
         }
-        let existing = self.binding(parent, name).and_then(InferredNameBinding::object);
+        let existing = self.bound_object(parent, name);
         let id = existing.or_else(|| self.resolve_name(parent, name, NONE, now));
-        if let Some(id) = id {
-            self.prove_types(id, types, true);
-        }
         self.bind(parent, name, InferredNameBinding::Unbound);
         id
+    }
+
+    /// Records that a step removed a name of an object: a directory was empty.
+    fn record_removal(&mut self, id: InferredObjectId) {
+        self.change_links(id, -1);
+        self.record_listed(id);
+        let (Some(node), Some(step_ns)) = (self.nodes.get(id.0 as usize), self.step_ns) else { return };
+        let is_unknown = node.existence == TraceObjectOrigin::BEFORE && node.handles.is_empty();
+        if is_unknown && !node.types.is_captured && node.names.len() == 1 {
+            if self.removed_unknown.len() >= MAX_REMOVED_UNKNOWN {
+                self.removed_unknown.pop_front();
+            }
+            self.removed_unknown.push_back((step_ns, id));
+        }
+    }
+
+    /// Records that a directory is not empty. If no name in it is known, it gets one before the first step.
+    pub(super) fn record_occupied(&mut self, id: InferredObjectId) {
+        if let Some(node) = self.node(id)
+            && node.existence == TraceObjectOrigin::BEFORE
+            && node.entries == 0
+            && node.occupancy == Occupancy::Unknown
+        {
+            node.occupancy = Occupancy::Needed;
+        }
+    }
+
+    /// Records that all names in a directory are known: those that a listing shows, or none.
+    pub(super) fn record_listed(&mut self, id: InferredObjectId) {
+        if let Some(node) = self.node(id) {
+            node.occupancy = Occupancy::Excluded;
+        }
+    }
+
+    /// Records a link count in a reply. The lowest value counts, as the reply may have overlapped with a change.
+    pub(super) fn record_links(&mut self, id: InferredObjectId, links: u32) {
+        let (has_lost_links, [call_ns, reply_ns]) = (self.has_lost_links, self.step_ns.unwrap_or_default());
+        let Some(node) = self.node(id) else { return };
+        let initial = u32::try_from(i64::from(links).saturating_sub(node.link_change)).unwrap_or(0);
+        let seen_ns = std::mem::replace(&mut node.links_seen_ns, reply_ns);
+        let Some(known) = node.links else {
+            node.links = Some(initial).filter(|_| !has_lost_links);
+            return;
+        };
+        let lost = known.saturating_sub(initial);
+        if lost > 0 && !self.adopt_removed_names(id, lost as usize, [seen_ns, call_ns]) {
+            self.node(id).into_iter().for_each(|node| node.links = Some(initial));
+        }
+    }
+
+    /// Gives an object with fewer links than before the names of the last objects that were removed between these times,
+    /// and of which nothing else is known: they may have been its links, and no reply tells. Returns `false` if there
+    /// are too few.
+    fn adopt_removed_names(&mut self, id: InferredObjectId, count: usize, [from_ns, to_ns]: [u64; 2]) -> bool {
+        let known = self.nodes.get(id.0 as usize).filter(|node| node.existence == TraceObjectOrigin::BEFORE);
+        let Some(types) = known.map(InferredObject::possible_types) else { return false };
+        let is_between = |[call_ns, reply_ns]: [u64; 2]| from_ns < call_ns && reply_ns < to_ns;
+        let is_candidate = |(removed_ns, removed): &&([u64; 2], InferredObjectId)| {
+            let node = self.nodes.get(removed.0 as usize);
+            *removed != id && is_between(*removed_ns) && node.is_some_and(|node| node.possible_types().has(types))
+        };
+        let candidates = self.removed_unknown.iter().rev().filter(is_candidate);
+        let removed: Vec<_> = candidates.map(|(_, removed)| *removed).take(count).collect();
+        if removed.len() < count {
+            return false;
+        }
+        for removed in removed {
+            self.removed_unknown.retain(|(_, other)| *other != removed);
+            self.merge(removed, id);
+        }
+        true
+    }
+
+    /// Records that a step added or removed links of an object.
+    pub(super) fn change_links(&mut self, id: InferredObjectId, change: i64) {
+        if let Some(node) = self.node(id) {
+            node.link_change = node.link_change.saturating_add(change);
+        }
+    }
+
+    /// Adds what replies show, but do not name: an entry of each directory that was not empty, the place of a directory
+    /// of which only the one above is known, and further links.
+    pub(crate) fn add_unnamed(&mut self) {
+        for number in 0..self.nodes.len() {
+            let id = InferredObjectId(number as u32);
+            let Some(node) = self.nodes.get(number) else { return };
+            if node.existence != TraceObjectOrigin::BEFORE {
+                continue;
+            }
+            if node.initial_type() != TraceFileType::DIRECTORY {
+                self.add_links(id);
+                continue;
+            }
+            let above = node.above.filter(|_| node.names.is_empty());
+            if node.occupancy == Occupancy::Needed {
+                let server = node.server;
+                if let Some(entry) = self.add(TraceObjectOrigin::BEFORE, 0, 0, server) {
+                    self.set_type(entry, TraceFileType::FILE);
+                    self.name_entry(entry, id);
+                }
+            }
+            // Unless all its entries are known: it is one of these.
+            let is_listed = |above: &InferredObjectId| {
+                self.nodes.get(above.0 as usize).is_some_and(|above| above.occupancy == Occupancy::Excluded)
+            };
+            if let Some(above) = above.filter(|above| !is_listed(above)) {
+                self.name_entry(id, above);
+            }
+        }
+    }
+
+    /// Gives an entry of a directory a name that no step uses.
+    fn name_entry(&mut self, id: InferredObjectId, directory: InferredObjectId) {
+        let mut names = (0..MAX_UNNAMED).map(|number| format!("{UNNAMED}-{number}").into_bytes());
+        if let Some(name) = names.find(|name| self.binding(directory, name).is_none()) {
+            self.add_name(id, directory, &name, 0);
+            self.bind_as(directory, &name, InferredNameBinding::Bound(id), false);
+        }
+    }
+
+    /// Adds the links of an object whose names are unknown, outside of the captured tree.
+    fn add_links(&mut self, id: InferredObjectId) {
+        let Some(node) = self.nodes.get(id.0 as usize) else { return };
+        let named = node.names.iter().filter(|name| name.step == 0).count();
+        let missing = node.links.unwrap_or(0).saturating_sub(named as u32);
+        // An object without a name has one there anyway.
+        if missing == 0 || named == 0 && missing == 1 {
+            return;
+        }
+        for link in 0..missing.min(MAX_UNNAMED) {
+            let name = format!("{}-{link}", id.0).into_bytes();
+            if !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
+                return;
+            }
+            if let Some(node) = self.node(id) {
+                node.names.push(InferredObjectName { parent: None, name: name.into(), step: 0 });
+            }
+        }
     }
 
     pub(super) fn rename(&mut self, from: (InferredObjectId, &[u8]), to: (InferredObjectId, &[u8]), now: u64) {
@@ -491,7 +672,10 @@ impl InferredTree {
         if bound[0].is_some() && bound[0] == bound[1] {
             return;
         }
-        if let Some(id) = self.remove_name(from.0, from.1, Types::ANY, now) {
+        if let Some(id) = self.take_name(from.0, from.1, now) {
+            if let Some(replaced) = bound[1] {
+                self.record_removal(replaced);
+            }
             self.bind(to.0, to.1, InferredNameBinding::Bound(id));
         }
     }

@@ -9,9 +9,9 @@ use nfsrdma_dissectors::xdr::{Cursor, Text};
 use nfsrdma_nfs_model::types::{Objects, Types};
 
 use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
-use super::inferred_object::{ChangedAttributeFlags, InferredObjectId};
+use super::inferred_object::{ChangedAttributeFlags, InferredNameBinding, InferredObjectId};
 use super::inferred_tree::is_dots;
-use crate::trace::file_format::TraceFileType;
+use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::step::NONE;
 
 fn decode_attributes(attributes: &Fattr3) -> CapturedObjectAttributes<'static> {
@@ -21,6 +21,7 @@ fn decode_attributes(attributes: &Fattr3) -> CapturedObjectAttributes<'static> {
         mode: Some(attributes.mode.0),
         owner: Some(CapturedUserOrGroup::Number(attributes.uid)),
         group: Some(CapturedUserOrGroup::Number(attributes.gid)),
+        links: Some(attributes.nlink),
     }
 }
 
@@ -31,14 +32,15 @@ fn is_directory_unchanged<S>(result: &StatusUnion<S, v3::Create3Resok<'_>, v3::D
     before.mtime == after.mtime && before.ctime == after.ctime
 }
 
-/// Filehandles of the current and of the saved object of a call, and the name in the first; see [`Objects`].
-type ObjectsOfCall<'a> = ([Option<&'a [u8]>; 2], Option<&'a [u8]>);
+/// Filehandles of the current and of the saved object of a call, the name in the first, and the old one of RENAME in
+/// the other; see [`Objects`].
+type ObjectsOfCall<'a> = ([Option<&'a [u8]>; 2], [Option<&'a [u8]>; 2]);
 
 fn objects_of_call<'a>(args: &Args<'a>) -> ObjectsOfCall<'a> {
-    let one = |handle: &'a [u8]| ([Some(handle), None], None);
-    let entry = |entry: &Diropargs3<'a>| ([Some(entry.dir.0), None], Some(entry.name.0));
+    let one = |handle: &'a [u8]| ([Some(handle), None], [None; 2]);
+    let entry = |entry: &Diropargs3<'a>| ([Some(entry.dir.0), None], [Some(entry.name.0), None]);
     match args {
-        Args::NULL(_) => ([None, None], None),
+        Args::NULL(_) => ([None; 2], [None; 2]),
         Args::GETATTR(args) => one(args.object.0),
         Args::SETATTR(args) => one(args.object.0),
         Args::LOOKUP(args) => entry(&args.what),
@@ -51,8 +53,10 @@ fn objects_of_call<'a>(args: &Args<'a>) -> ObjectsOfCall<'a> {
         Args::SYMLINK(args) => entry(&args.r#where),
         Args::MKNOD(args) => entry(&args.r#where),
         Args::REMOVE(args) | Args::RMDIR(args) => entry(&args.object),
-        Args::RENAME(args) => ([Some(args.to.dir.0), Some(args.from.dir.0)], Some(args.to.name.0)),
-        Args::LINK(args) => ([Some(args.link.dir.0), Some(args.file.0)], Some(args.link.name.0)),
+        Args::RENAME(args) => {
+            ([Some(args.to.dir.0), Some(args.from.dir.0)], [Some(args.to.name.0), Some(args.from.name.0)])
+        }
+        Args::LINK(args) => ([Some(args.link.dir.0), Some(args.file.0)], [Some(args.link.name.0), None]),
         Args::READDIR(args) => one(args.dir.0),
         Args::READDIRPLUS(args) => one(args.dir.0),
         Args::FSSTAT(args) | Args::FSINFO(args) => one(args.fsroot.0),
@@ -104,23 +108,28 @@ fn failure<'r>(result: &'r Results<'_>) -> Option<(v3::Nfsstat3, [Option<&'r Fat
 }
 
 impl TreeInferenceStepContext<'_, '_> {
-    /// Records the types that the status of a reply proves, and those in the attributes of a failure.
-    fn infer_nfs3_types(&mut self, procedure: Procedure, args: &Args<'_>, result: &Results<'_>) {
+    /// Records what the status of a reply proves, and the attributes of a failure.
+    fn infer_from_nfs3_status(&mut self, procedure: Procedure, args: &Args<'_>, result: &Results<'_>) {
         let Some((status, attributes)) = failure(result) else { return };
         let objects = Objects::of_v3(procedure);
-        let (handles, name) = objects_of_call(args);
+        let (handles, names) = objects_of_call(args);
         let ids = handles.map(|handle| self.object_of_handle(handle?));
         for (id, attributes) in ids.into_iter().zip(attributes) {
-            if let (Some(id), Some(attributes)) = (id, attributes) {
-                self.tree.set_type(id, attributes.r#type.into());
-            }
+            self.record_attributes(id, attributes);
         }
-        self.prove_types(objects, Nfsstat4(status.0), ids, name);
+        self.infer_from_status(objects, Nfsstat4(status.0), ids, names);
     }
 
     fn record_attributes(&mut self, id: Option<InferredObjectId>, attributes: Option<&Fattr3>) {
         if let (Some(id), Some(attributes)) = (id, attributes) {
             self.attributes(id, &decode_attributes(attributes));
+        }
+    }
+
+    /// Records the size before an operation.
+    fn record_size_before(&mut self, id: InferredObjectId, changed: &v3::WccData) {
+        if let Some(before) = &changed.before {
+            self.attributes(id, &CapturedObjectAttributes { size: Some(before.size), ..Default::default() });
         }
     }
 
@@ -134,9 +143,11 @@ impl TreeInferenceStepContext<'_, '_> {
 
     pub(super) fn infer_from_nfs3(&mut self, procedure: Procedure, mut call: Cursor<'_>, mut reply: Cursor<'_>) {
         let Ok(args) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
+        let may_change_links = matches!(args, Args::LINK(_) | Args::REMOVE(_) | Args::RMDIR(_) | Args::RENAME(_));
+        self.tree.has_lost_links |= may_change_links && !self.facts.reply.is_complete();
         let Ok(result) = Results::decode(procedure, &mut reply, &mut NullFieldObserver) else { return };
         let now = self.facts.id;
-        self.infer_nfs3_types(procedure, &args, &result);
+        self.infer_from_nfs3_status(procedure, &args, &result);
         match (args, result) {
             (Args::GETATTR(args), Results::GETATTR(StatusUnion::Ok(ok))) => {
                 let id = self.object_of_handle(args.object.0);
@@ -144,6 +155,7 @@ impl TreeInferenceStepContext<'_, '_> {
             }
             (Args::SETATTR(args), Results::SETATTR(StatusUnion::Ok(ok))) => {
                 if let Some(id) = self.object_of_handle(args.object.0) {
+                    self.record_size_before(id, &ok.obj_wcc);
                     let attributes = &args.new_attributes;
                     let changed = ChangedAttributeFlags {
                         mode: attributes.mode.is_some(),
@@ -154,20 +166,12 @@ impl TreeInferenceStepContext<'_, '_> {
                     self.record_attributes_after_change(id, &ok.obj_wcc);
                 }
             }
-            (Args::LOOKUP(args), Results::LOOKUP(result)) => {
+            (Args::LOOKUP(args), Results::LOOKUP(StatusUnion::Ok(ok))) => {
                 let Some(parent) = self.object_of_handle(args.what.dir.0) else { return };
-                match result {
-                    StatusUnion::Ok(ok) => {
-                        self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
-                        let variable = self.variable(ok.object.0);
-                        let id = self.child(parent, args.what.name, variable);
-                        self.record_attributes(id, ok.obj_attributes.as_ref());
-                    }
-                    StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_NOENT, _) => {
-                        self.tree.unbind_name(parent, args.what.name.0)
-                    }
-                    StatusUnion::Fail(..) => {}
-                }
+                self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
+                let variable = self.variable(ok.object.0);
+                let id = self.child(parent, args.what.name, variable);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
             }
             (Args::ACCESS(args), Results::ACCESS(StatusUnion::Ok(ok))) => {
                 let id = self.object_of_handle(args.object.0);
@@ -186,6 +190,14 @@ impl TreeInferenceStepContext<'_, '_> {
                 let id = self.object_of_handle(args.fsroot.0);
                 self.record_attributes(id, ok.obj_attributes.as_ref());
             }
+            (Args::FSSTAT(args), Results::FSSTAT(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.fsroot.0);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
+            }
+            (Args::PATHCONF(args), Results::PATHCONF(StatusUnion::Ok(ok))) => {
+                let id = self.object_of_handle(args.object.0);
+                self.record_attributes(id, ok.obj_attributes.as_ref());
+            }
             (Args::READ(args), Results::READ(StatusUnion::Ok(ok))) => {
                 if let Some(id) = self.object_of_handle(args.file.0) {
                     self.record_attributes(Some(id), ok.file_attributes.as_ref());
@@ -194,12 +206,16 @@ impl TreeInferenceStepContext<'_, '_> {
             }
             (Args::WRITE(args), Results::WRITE(StatusUnion::Ok(ok))) => {
                 if let Some(id) = self.object_of_handle(args.file.0) {
-                    if let Some(before) = &ok.file_wcc.before {
-                        let size = Some(before.size);
-                        self.attributes(id, &CapturedObjectAttributes { size, ..Default::default() });
-                    }
+                    self.record_size_before(id, &ok.file_wcc);
                     self.record_write(id, 0, args.offset, ok.count);
                     self.record_attributes_after_change(id, &ok.file_wcc);
+                }
+            }
+            // It changes nothing that attributes show.
+            (Args::COMMIT(args), Results::COMMIT(StatusUnion::Ok(ok))) => {
+                if let Some(id) = self.object_of_handle(args.file.0) {
+                    self.record_size_before(id, &ok.file_wcc);
+                    self.record_attributes(Some(id), ok.file_wcc.after.as_ref());
                 }
             }
             (Args::CREATE(args), Results::CREATE(result)) => {
@@ -241,14 +257,17 @@ impl TreeInferenceStepContext<'_, '_> {
                     self.tree.rename((from, args.from.name.0), (to, args.to.name.0), now);
                 }
             }
-            (Args::LINK(args), Results::LINK(StatusUnion::Ok(_))) => {
+            (Args::LINK(args), Results::LINK(StatusUnion::Ok(ok))) => {
                 if let (Some(_), Some(parent)) =
                     (self.object_of_handle(args.file.0), self.object_of_handle(args.link.dir.0))
                 {
                     let variable = self.variable(args.file.0);
                     self.record_changer(parent);
                     let name = args.link.name.0;
-                    self.tree.create_name(parent, name, variable, TraceFileType::UNKNOWN, false, now);
+                    let id = self.tree.create_name(parent, name, variable, TraceFileType::UNKNOWN, false, now);
+                    id.into_iter().for_each(|id| self.tree.change_links(id, 1));
+                    self.record_attributes(id, ok.file_attributes.as_ref());
+                    self.record_attributes_after_change(parent, &ok.linkdir_wcc);
                 }
             }
             (Args::READDIR(args), Results::READDIR(StatusUnion::Ok(ok))) => {
@@ -256,6 +275,9 @@ impl TreeInferenceStepContext<'_, '_> {
                 self.record_attributes(Some(parent), ok.dir_attributes.as_ref());
                 for entry in ok.reply.entries.iter() {
                     self.record_entry(parent, entry.name, NONE);
+                }
+                if ok.reply.eof {
+                    self.tree.record_listed(parent);
                 }
             }
             (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
@@ -266,13 +288,15 @@ impl TreeInferenceStepContext<'_, '_> {
                     let id = self.record_entry(parent, entry.name, variable);
                     self.record_attributes(id, entry.name_attributes.as_ref());
                 }
+                if ok.reply.eof {
+                    self.tree.record_listed(parent);
+                }
             }
             _ => {}
         }
     }
 
-    /// Infers the name of an object from a call whose reply was not captured, but gave a filehandle that later steps
-    /// use.
+    /// Infers names from a call that was executed, but whose reply was not captured.
     pub(super) fn infer_from_lost_nfs3(&mut self, procedure: Procedure, mut call: Cursor<'_>) {
         let Ok(args) = Args::decode(procedure, &mut call, &mut NullFieldObserver) else { return };
         let handle = self.lost_variable(0);
@@ -281,6 +305,26 @@ impl TreeInferenceStepContext<'_, '_> {
                 if let Some(parent) = self.object_of_handle(args.what.dir.0) {
                     self.tree.prove_types(parent, Types::DIRECTORY, true);
                     self.child(parent, args.what.name, handle);
+                }
+                return;
+            }
+            Args::REMOVE(args) | Args::RMDIR(args) => {
+                if let Some(parent) = self.object_of_handle(args.object.dir.0) {
+                    self.tree.remove_name(parent, args.object.name.0, Types::ANY, self.facts.id);
+                }
+                return;
+            }
+            Args::RENAME(args) => {
+                let [from, to] = [args.from.dir.0, args.to.dir.0].map(|directory| self.object_of_handle(directory));
+                if let (Some(from), Some(to)) = (from, to) {
+                    self.tree.rename((from, args.from.name.0), (to, args.to.name.0), self.facts.id);
+                }
+                return;
+            }
+            Args::LINK(args) => {
+                let [file, parent] = [args.file.0, args.link.dir.0].map(|object| self.object_of_handle(object));
+                if let (Some(file), Some(parent)) = (file, parent) {
+                    self.tree.bind(parent, args.link.name.0, InferredNameBinding::Bound(file));
                 }
                 return;
             }
@@ -303,14 +347,16 @@ impl TreeInferenceStepContext<'_, '_> {
         }
     }
 
-    /// Records an entry of a directory, except "." and "..".
+    /// Records an entry of a directory. "." and ".." are the directory itself and the one above it.
     pub(super) fn record_entry(
         &mut self,
         parent: InferredObjectId,
         name: Text<'_>,
         variable: u32,
     ) -> Option<InferredObjectId> {
-        if is_dots(name.0) { None } else { self.child(parent, name, variable) }
+        // What is above a root is not in the tree.
+        let is_root = self.tree.node(parent).is_some_and(|node| node.existence == TraceObjectOrigin::ROOT);
+        if is_root && is_dots(name.0) { None } else { self.child(parent, name, variable) }
     }
 
     fn infer_creation(
@@ -321,22 +367,14 @@ impl TreeInferenceStepContext<'_, '_> {
         was_there: bool,
     ) -> Option<InferredObjectId> {
         let parent = self.object_of_handle(entry.dir.0)?;
-        match result {
-            StatusUnion::Ok(ok) => {
-                let variable = ok.obj.as_ref().map_or(NONE, |handle| self.variable(handle.0));
-                let now = self.facts.id;
-                self.record_attributes_after_change(parent, &ok.dir_wcc);
-                if !was_there {
-                    self.record_changer(parent);
-                }
-                self.tree.create_name(parent, entry.name.0, variable, file_type, was_there, now)
-            }
-            StatusUnion::Fail(v3::Nfsstat3::NFS3ERR_EXIST, _) => {
-                self.child(parent, entry.name, NONE);
-                None
-            }
-            StatusUnion::Fail(..) => None,
+        let StatusUnion::Ok(ok) = result else { return None };
+        let variable = ok.obj.as_ref().map_or(NONE, |handle| self.variable(handle.0));
+        let now = self.facts.id;
+        self.record_attributes_after_change(parent, &ok.dir_wcc);
+        if !was_there {
+            self.record_changer(parent);
         }
+        self.tree.create_name(parent, entry.name.0, variable, file_type, was_there, now)
     }
 
     fn infer_removal(&mut self, entry: &Diropargs3<'_>, changed: &v3::WccData, types: Types) {

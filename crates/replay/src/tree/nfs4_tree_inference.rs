@@ -33,6 +33,7 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
             Attribute::MODE(mode) => decoded.mode = Some(mode.0),
             Attribute::OWNER(name) => decoded.owner = Some(CapturedUserOrGroup::Text(name.0)),
             Attribute::OWNER_GROUP(name) => decoded.group = Some(CapturedUserOrGroup::Text(name.0)),
+            Attribute::NUMLINKS(links) => decoded.links = Some(links),
             Attribute::FILEHANDLE(value) => handle = Some(value.0),
             _ => {}
         }
@@ -68,6 +69,12 @@ fn changes_current_file(args: &Args<'_>) -> bool {
 impl TreeInferenceStepContext<'_, '_> {
     pub(super) fn infer_from_compound(&mut self, mut call: Cursor<'_>, mut reply: Cursor<'_>) {
         let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
+        let may_change_links = |args: &Args<'_>| matches!(args, Args::LINK(_) | Args::REMOVE(_) | Args::RENAME(_));
+        if !self.facts.reply.is_complete()
+            && call.operations().map_while(Result::ok).any(|args| may_change_links(&args))
+        {
+            self.tree.has_lost_links = true;
+        }
         let Ok(reply) = v4::CompoundReply::decode(&mut reply, &mut NullFieldObserver) else { return };
         // The objects of the current and the saved filehandle, if they are known.
         let (mut current, mut saved) = (None, None);
@@ -76,7 +83,7 @@ impl TreeInferenceStepContext<'_, '_> {
         let handles = self.following_getfh_handles(&operations);
         let minor = call.head.minorversion;
         for (at, ((args, result), handle)) in operations.iter().zip(handles).enumerate() {
-            self.infer_nfs4_types(minor, args, result.status(), [current, saved]);
+            self.infer_from_nfs4_status(minor, args, result.status(), [current, saved]);
             match (args, result.status()) {
                 (Args::SAVEFH(_), Nfsstat4::NFS4_OK) => saved = current,
                 (Args::RESTOREFH(_), Nfsstat4::NFS4_OK) => current = saved,
@@ -85,24 +92,29 @@ impl TreeInferenceStepContext<'_, '_> {
         }
     }
 
-    /// Records the types that the status of an operation proves.
-    fn infer_nfs4_types(
+    /// Records what the status of an operation proves.
+    fn infer_from_nfs4_status(
         &mut self,
         minor: u32,
         args: &Args<'_>,
         status: Nfsstat4,
         [current, saved]: [Option<InferredObjectId>; 2],
     ) {
-        let name = match args {
-            Args::OPEN(args) => opened_name(&args.claim),
-            Args::REMOVE(args) => Some(args.target.0),
-            _ => None,
+        let names = match args {
+            Args::OPEN(args) => [opened_name(&args.claim), None],
+            Args::CREATE(args) => [Some(args.objname.0), None],
+            Args::LOOKUP(args) => [Some(args.objname.0), None],
+            Args::REMOVE(args) => [Some(args.target.0), None],
+            Args::SECINFO(args) => [Some(args.name.0), None],
+            Args::LINK(args) => [Some(args.newname.0), None],
+            Args::RENAME(args) => [Some(args.newname.0), Some(args.oldname.0)],
+            _ => [None; 2],
         };
-        let objects = Objects::of_v4(minor, args.operation(), name.is_some());
-        self.prove_types(objects, status, [current, saved], name);
+        let objects = Objects::of_v4(minor, args.operation(), names[0].is_some());
+        self.infer_from_status(objects, status, [current, saved], names);
     }
 
-    /// Infers names from a COMPOUND whose reply was not captured, but gave filehandles that later steps use.
+    /// Infers names from a COMPOUND that was executed, but whose reply was not captured.
     pub(super) fn infer_from_lost_compound(&mut self, mut call: Cursor<'_>) {
         let Ok(call) = v4::CompoundCall::decode(&mut call, &mut NullFieldObserver) else { return };
         let operations: Vec<_> = call.operations().map_while(Result::ok).take(MAX_LOST_OPERATIONS).collect();
@@ -144,6 +156,21 @@ impl TreeInferenceStepContext<'_, '_> {
                     current = self.object_by_name(current, handle, |step, parent| {
                         step.tree.create_name(parent, args.objname.0, handle, file_type, false, now)
                     });
+                }
+                Args::REMOVE(args) => {
+                    if let Some(parent) = current {
+                        self.tree.remove_name(parent, args.target.0, Types::ANY, now);
+                    }
+                }
+                Args::RENAME(args) => {
+                    if let (Some(from), Some(to)) = (saved, current) {
+                        self.tree.rename((from, args.oldname.0), (to, args.newname.0), now);
+                    }
+                }
+                Args::LINK(args) => {
+                    if let (Some(file), Some(parent)) = (saved, current) {
+                        self.tree.bind(parent, args.newname.0, InferredNameBinding::Bound(file));
+                    }
                 }
                 args if changes_current_file(args) => current = None,
                 _ => {}
@@ -202,8 +229,6 @@ impl TreeInferenceStepContext<'_, '_> {
     ) {
         let now = self.facts.id;
         let is_done = result.status() == Nfsstat4::NFS4_OK;
-        let is_missing = result.status() == Nfsstat4::NFS4ERR_NOENT;
-        let exists = result.status() == Nfsstat4::NFS4ERR_EXIST;
         match (args, result, *current) {
             (Args::PUTFH(args), ..) => *current = self.object_of_handle(args.object.0),
             (Args::PUTROOTFH(_), ..) if is_done => {
@@ -228,17 +253,9 @@ impl TreeInferenceStepContext<'_, '_> {
                     step.tree.resolve_name(parent, args.objname.0, handle, now)
                 });
             }
-            (Args::LOOKUP(args), _, Some(parent)) if is_missing => {
-                self.tree.unbind_name(parent, args.objname.0);
-            }
             (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok)), _) => {
                 self.infer_from_open(current, args, ok, handle)
             }
-            (Args::OPEN(args), _, Some(parent)) if is_missing || exists => match &args.claim {
-                OpenClaim4::Null(name) if is_missing => self.tree.unbind_name(parent, name.0),
-                OpenClaim4::Null(name) => drop(self.child(parent, *name, NONE)),
-                _ => {}
-            },
             (Args::CREATE(args), _, directory) if is_done => {
                 let file_type = match &args.objtype {
                     Createtype4::Link(_) => TraceFileType::LINK,
@@ -254,7 +271,6 @@ impl TreeInferenceStepContext<'_, '_> {
                     self.link(id, text.bytes());
                 }
             }
-            (Args::CREATE(args), _, Some(parent)) if exists => drop(self.child(parent, args.objname, NONE)),
             (Args::GETATTR(_), Results::GETATTR(StatusUnion::Ok(ok)), Some(id)) => {
                 self.attributes(id, &decode_attributes(&ok.obj_attributes).0);
             }
@@ -357,6 +373,7 @@ impl TreeInferenceStepContext<'_, '_> {
                 if let Some(file) = saved {
                     self.record_changer(parent);
                     self.tree.bind(parent, args.newname.0, InferredNameBinding::Bound(file));
+                    self.tree.change_links(file, 1);
                 }
             }
             (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(ok)), Some(parent)) => {
@@ -366,6 +383,9 @@ impl TreeInferenceStepContext<'_, '_> {
                     if let Some(id) = self.record_entry(parent, entry.name, variable) {
                         self.attributes(id, &attributes);
                     }
+                }
+                if ok.reply.eof {
+                    self.tree.record_listed(parent);
                 }
             }
             _ => {}

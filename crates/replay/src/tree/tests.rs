@@ -4,20 +4,21 @@ use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v3::{
     Args as Args3, Create3Args, Create3Resok, Createhow3, DirAttributes3Resfail, Diropargs3, Fattr3, Ftype3,
     Getattr3Args, Getattr3Resok, Lookup3Args, Mode3, Nfsstat3, Nfstime3, ObjWcc, Read3Args, Read3Resfail,
-    Results as Results3, Sattr3, SetAtime, SetMtime, Setattr3Args, Specdata3, WccData,
+    Results as Results3, Sattr3, SetAtime, SetMtime, Setattr3Args, Specdata3, WccAttr, WccData,
 };
 use nfsrdma_dissectors::nfs::v4::{
-    Allocate4Args, Args, Bitmap4, ChangeInfo4, CompoundCall, CompoundCallHead, CompoundReply, CompoundReplyHead,
-    Createhow4, Fattr4, Lookup4Args, Nfsstat4, ObjectFh4, Open4Args, Open4Resok, OpenClaim4, OpenDelegation4,
-    OpenOwner4, OpenRflags, Openflag4, Opentype4, Read4Args, Remove4Args, Results, ShareAccess, ShareDeny, Stateid4,
+    Allocate4Args, Args, Bitmap4, ChangeInfo4, ChangeInfoResok4, CompoundCall, CompoundCallHead, CompoundReply,
+    CompoundReplyHead, Createhow4, Fattr4, Link4Args, Lookup4Args, Nfsstat4, ObjectFh4, Open4Args, Open4Resok,
+    OpenClaim4, OpenDelegation4, OpenOwner4, OpenRflags, Openflag4, Opentype4, Read4Args, Remove4Args, Rename4Args,
+    Results, ShareAccess, ShareDeny, Stateid4,
 };
 use nfsrdma_dissectors::xdr::{Encoder, Opaque, Text, Void, XdrArray};
 use nfsrdma_nfs_model::types::Types;
 
 use super::inference::TreeInferenceStepInput;
-use super::inferred_object::{InferredObjectId, name_hash};
+use super::inferred_object::{InferredObjectId, InferredObjectName, name_hash};
 use super::inferred_tree::InferredTree;
-use crate::trace::file_format::TraceFileType;
+use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::step::{
     GssProtection, MessageCaptureCompleteness, NONE, SubstitutableMessageSlot, TraceMessage, TraceProcedure,
     TraceSlotValueKind, VariableUseKind,
@@ -91,12 +92,16 @@ fn infer(tree: &mut InferredTree, (version, procedure): (u32, u32), bodies: [Enc
 
 /// Updates the tree from a COMPOUND of PUTFH and another operation.
 fn infer_compound(tree: &mut InferredTree, handle: &[u8], operation: Args<'_>, result: Results<'_>) {
-    let mut bodies = [Encoder::new(), Encoder::new()];
     let call = [Args::PUTFH(ObjectFh4 { object: Opaque(handle) }), operation];
-    CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 2 }, &call).encode(&mut bodies[0]);
-    let reply = [Results::PUTFH(StatusUnion::Ok(Void)), result];
+    infer_operations(tree, &call, &[Results::PUTFH(StatusUnion::Ok(Void)), result]);
+}
+
+/// Updates the tree from a COMPOUND.
+fn infer_operations(tree: &mut InferredTree, call: &[Args<'_>], reply: &[Results<'_>]) {
+    let mut bodies = [Encoder::new(), Encoder::new()];
+    CompoundCall::new(CompoundCallHead { tag: Text(b""), minorversion: 2 }, call).encode(&mut bodies[0]);
     let head = CompoundReplyHead { status: Nfsstat4::NFS4_OK, tag: Text(b"") };
-    CompoundReply::new(head, &reply).encode(&mut bodies[1]);
+    CompoundReply::new(head, reply).encode(&mut bodies[1]);
     infer(tree, (4, 1), bodies);
 }
 
@@ -402,4 +407,207 @@ fn effects_in_flight_are_told_apart() {
     assert_eq!(mark(&mut tree, true), (true, true, true));
     assert_eq!(mark(&mut tree, false), (true, false, false));
     assert_eq!(mark(&mut tree, true), (true, false, false));
+}
+
+fn removal() -> Args<'static> {
+    Args::REMOVE(Remove4Args { target: Text(b"d") })
+}
+
+fn not_empty() -> Results<'static> {
+    Results::REMOVE(fail(Nfsstat4::NFS4ERR_NOTEMPTY))
+}
+
+/// Returns the names that objects have in the object of `d` before the first step.
+fn initial_entries(tree: &mut InferredTree) -> Vec<Vec<u8>> {
+    tree.add_unnamed();
+    let directory = tree.find_by_handle(1).unwrap();
+    let objects = || (0..).map(InferredObjectId).zip(tree.nodes());
+    let has_name = |names: &[InferredObjectName]| names.iter().any(|name| *name.name == *b"d");
+    let found = objects().find(|(_, node)| has_name(&node.names)).unwrap().0;
+    assert_ne!(found, directory);
+    let entries = objects().filter(|(_, node)| node.existence == TraceObjectOrigin::BEFORE);
+    let names = entries.flat_map(|(_, node)| node.names.iter());
+    names.filter(|name| name.parent == Some(found) && name.step == 0).map(|name| name.name.to_vec()).collect()
+}
+
+/// RFC 8881 section 15.1.4.10: "An attempt was made to remove a directory that was not empty."
+#[test]
+fn directory_with_unknown_names_gets_entry() {
+    let mut tree = tree_of_unknown_types();
+    infer_compound(&mut tree, DIRECTORY, removal(), not_empty());
+    assert_eq!(initial_entries(&mut tree), [b"unnamed-entry-0"]);
+
+    // A name that a later step finds was there.
+    let mut tree = tree_of_unknown_types();
+    infer_compound(&mut tree, DIRECTORY, removal(), not_empty());
+    let directory = tree.find_by_handle(1).unwrap();
+    let named = tree.bound_object(directory, b"d").unwrap();
+    tree.resolve_name(named, b"f", NONE, 3);
+    assert_eq!(initial_entries(&mut tree), [b"f"]);
+}
+
+/// No entry can have been there all the time: another client made or removed it.
+#[test]
+fn emptied_directory_gets_no_entry() {
+    let done = || {
+        let cinfo = ChangeInfo4 { atomic: true, before: 5, after: 6 };
+        Results::REMOVE(StatusUnion::Ok(ChangeInfoResok4 { cinfo }))
+    };
+    let mut tree = tree_of_unknown_types();
+    infer_compound(&mut tree, DIRECTORY, removal(), not_empty());
+    infer_compound(&mut tree, DIRECTORY, removal(), done());
+    assert!(initial_entries(&mut tree).is_empty());
+
+    let mut tree = tree_of_unknown_types();
+    infer_compound(&mut tree, DIRECTORY, removal(), not_empty());
+    let directory = tree.find_by_handle(1).unwrap();
+    let named = tree.bound_object(directory, b"d").unwrap();
+    tree.record_listed(named);
+    assert!(initial_entries(&mut tree).is_empty());
+}
+
+/// RFC 8881 sections 18.9.3 and 18.26.3: the names exist, and the objects have types with which RENAME fails so.
+#[test]
+fn names_of_failed_link_and_rename_exist() {
+    use TraceFileType as T;
+    let link = || Args::LINK(Link4Args { newname: Text(b"n") });
+    let rename = || Args::RENAME(Rename4Args { oldname: Text(b"o"), newname: Text(b"n") });
+    let failed_rename = |status| Results::RENAME(fail(status));
+    let exist = Nfsstat4::NFS4ERR_EXIST;
+    for (operation, result, old, new) in [
+        (link(), Results::LINK(fail(exist)), None, Some(T::UNKNOWN)),
+        (rename(), failed_rename(exist), Some(T::DIRECTORY), Some(T::DIRECTORY)),
+        (rename(), failed_rename(Nfsstat4::NFS4ERR_NOTEMPTY), Some(T::DIRECTORY), Some(T::DIRECTORY)),
+        (rename(), failed_rename(Nfsstat4::NFS4ERR_ISDIR), Some(T::FILE), Some(T::DIRECTORY)),
+        (rename(), failed_rename(Nfsstat4::NFS4ERR_NOTDIR), Some(T::DIRECTORY), Some(T::FILE)),
+        (rename(), failed_rename(Nfsstat4::NFS4ERR_NOENT), None, None),
+        (rename(), failed_rename(Nfsstat4::NFS4ERR_ACCESS), None, None),
+    ] {
+        let mut tree = tree_of_unknown_types();
+        let directory = tree.find_by_handle(1).unwrap();
+        tree.set_type(directory, T::DIRECTORY);
+        let saved = [Args::PUTFH(ObjectFh4 { object: Opaque(DIRECTORY) }), Args::SAVEFH(Void)];
+        infer_operations(
+            &mut tree,
+            &[&saved[..], std::slice::from_ref(&operation)].concat(),
+            &[Results::PUTFH(StatusUnion::Ok(Void)), Results::SAVEFH(StatusUnion::Ok(Void)), result.clone()],
+        );
+        let types = [&b"o"[..], b"n"].map(|name| {
+            let id = tree.bound_object(directory, name)?;
+            Some(tree.nodes()[id.0 as usize].initial_type())
+        });
+        assert_eq!(types, [old, new], "{operation:?} {result:?}");
+    }
+}
+
+/// A link count shows links whose names no message has.
+#[test]
+fn links_from_before_capture_are_made() {
+    let links = |observe: &dyn Fn(&mut InferredTree, InferredObjectId)| {
+        let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+        observe(&mut tree, file);
+        tree.add_unnamed();
+        let names = &tree.nodes()[file.0 as usize].names;
+        (
+            names.iter().filter(|name| name.parent.is_some()).count(),
+            names.iter().filter(|name| name.parent.is_none()).count(),
+        )
+    };
+    assert_eq!(links(&|tree, file| tree.record_links(file, 1)), (1, 0));
+    assert_eq!(links(&|tree, file| tree.record_links(file, 3)), (1, 2));
+    // After a LINK.
+    assert_eq!(
+        links(&|tree, file| {
+            tree.change_links(file, 1);
+            tree.record_links(file, 2);
+        }),
+        (1, 0)
+    );
+    // A call without a reply may have made it.
+    assert_eq!(
+        links(&|tree, file| {
+            tree.has_lost_links = true;
+            tree.record_links(file, 2);
+        }),
+        (1, 0)
+    );
+    // The link that was removed in between.
+    assert_eq!(
+        links(&|tree, file| {
+            let directory = tree.find_by_handle(1).unwrap();
+            tree.set_step_times([1, 2]);
+            tree.record_links(file, 2);
+            tree.set_step_times([3, 4]);
+            tree.remove_name(directory, b"hard", Types::ANY, 3);
+            tree.set_step_times([5, 6]);
+            tree.record_links(file, 1);
+        }),
+        (2, 0)
+    );
+    // A removal that overlapped with the reply may have been another.
+    assert_eq!(
+        links(&|tree, file| {
+            let directory = tree.find_by_handle(1).unwrap();
+            tree.set_step_times([1, 3]);
+            tree.record_links(file, 2);
+            tree.set_step_times([2, 4]);
+            tree.remove_name(directory, b"hard", Types::ANY, 3);
+            tree.set_step_times([5, 6]);
+            tree.record_links(file, 1);
+        }),
+        (1, 0)
+    );
+    assert_eq!(links(&|tree, file| tree.record_links(file, u32::MAX)), (1, 1024));
+}
+
+/// RFC 1813 section 3.2: "..", the directory above.
+#[test]
+fn directory_is_below_its_parent() {
+    let place = |is_listed: bool| {
+        let mut tree = tree_of_unknown_types();
+        let [below, above] = [1, 2].map(|variable| tree.find_by_handle(variable).unwrap());
+        tree.resolve_name(below, b"..", 2, 3);
+        if is_listed {
+            tree.record_listed(above);
+        }
+        tree.set_type(below, TraceFileType::DIRECTORY);
+        tree.add_unnamed();
+        tree.nodes()[below.0 as usize].names.iter().map(|name| (name.parent, name.name.to_vec())).collect::<Vec<_>>()
+    };
+    let above = tree_of_unknown_types().find_by_handle(2);
+    assert_eq!(place(false), [(above, b"unnamed-entry-0".to_vec())]);
+    assert!(place(true).is_empty(), "it is an entry of the listing");
+}
+
+/// RFC 1813 section 2.6: wcc_attr has the size before the operation.
+#[test]
+fn size_before_setattr_is_initial() {
+    let mut tree = tree_of_unknown_types();
+    let file = tree.find_by_handle(2).unwrap();
+    let (atime, mtime) = (SetAtime::DontChange, SetMtime::DontChange);
+    let new_attributes = Sattr3 { mode: None, uid: None, gid: None, size: Some(0), atime, mtime };
+    let mut bodies = [Encoder::new(), Encoder::new()];
+    Args3::SETATTR(Setattr3Args { object: Opaque(FILE), new_attributes, guard: None }).encode(&mut bodies[0]);
+    let time = || Nfstime3 { seconds: 1, nseconds: 0 };
+    let before = Some(WccAttr { size: 65_536, mtime: time(), ctime: time() });
+    let obj_wcc = WccData { before, after: None };
+    Results3::SETATTR(StatusUnion::Ok(ObjWcc { obj_wcc })).encode(&mut bodies[1]);
+    infer(&mut tree, (3, 2), bodies);
+    assert_eq!(tree.known_initial_size(file), Some(65_536));
+}
+
+/// What a run knows of names tells the changes of other clients from faults of the server.
+#[test]
+fn absent_names_and_empty_directories_are_known() {
+    let mut tree = InferredTree::with_current_state();
+    let directory = tree.find_or_add_by_handle(1, 0, 1).unwrap();
+    assert!(!tree.lacks_name(1, b"f") && tree.has_no_entry(directory));
+    tree.unbind_name(directory, b"f");
+    assert!(tree.lacks_name(1, b"f") && tree.has_no_entry(directory));
+    tree.resolve_name(directory, b"f", NONE, 2);
+    assert!(!tree.lacks_name(1, b"f") && !tree.has_no_entry(directory));
+    tree.remove_name(directory, b"f", Types::ANY, 3);
+    assert!(tree.lacks_name(1, b"f") && tree.has_no_entry(directory));
+    tree.mark_name_uncertain(1, (0, 4), name_hash(b"f"), false);
+    assert!(!tree.lacks_name(1, b"f") && !tree.has_no_entry(directory));
 }

@@ -32,7 +32,7 @@ impl InferredTree {
         self.forget_unnamed_content();
     }
 
-    /// Updates the tree from an executed step whose reply was not captured, but gave filehandles that later steps use:
+    /// Updates the tree from an executed step whose reply was not captured. If it gave filehandles that later steps use,
     /// their objects have the names by which the call found or created them.
     pub fn update_from_lost_reply(&mut self, input: &TreeInferenceStepInput<'_>, frames: [u64; 2]) {
         self.begin_step(true, frames);
@@ -257,6 +257,23 @@ impl InferredTree {
         let binding = self.binding(directory, name);
         matches!(binding, Some(InferredNameBinding::Bound(id)) if !self.is_uncertain(id))
             && !self.is_name_uncertain(directory, name)
+    }
+
+    /// Returns `true` if a directory is known not to have this name now.
+    pub fn lacks_name(&self, directory: u32, name: &[u8]) -> bool {
+        let Some(directory) = self.find_by_handle(directory) else { return false };
+        self.binding(directory, name) == Some(InferredNameBinding::Unbound)
+            && !self.is_name_uncertain(directory, name)
+            && !self.has_unknown_changes()
+    }
+
+    /// Returns `true` if a directory is known to have no name now.
+    pub(crate) fn has_no_entry(&self, directory: InferredObjectId) -> bool {
+        let uncertain = self.current.as_ref().and_then(|current| current.uncertain_names.get(&directory));
+        self.nodes.get(directory.0 as usize).is_some_and(|node| node.entries == 0)
+            && !self.is_uncertain(directory)
+            && !self.has_unknown_changes()
+            && uncertain.is_none_or(FxHashSet::is_empty)
     }
 
     /// Returns the current state of an object; `None` if it is unknown or uncertain.

@@ -152,6 +152,7 @@ pub(super) fn step(
                 owner: args.client.id.0.to_vec(),
                 verifier: args.client.verifier,
                 is_confirmed: false,
+                is_complete: false,
                 sequence: 0,
             };
             if state.is_full() {
@@ -215,6 +216,7 @@ fn exchange_id(
                 owner: owner.to_vec(),
                 verifier,
                 is_confirmed: false,
+                is_complete: false,
                 sequence: FIRST_CREATE_SEQUENCE,
             };
             state.clients.insert(id, client);

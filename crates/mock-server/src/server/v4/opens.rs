@@ -179,7 +179,12 @@ fn open(
 ) -> Result<(), Nfsstat4> {
     let client = compound.client.unwrap_or(args.owner.clientid);
     match server.state.clients.get(&client) {
-        Some(entry) if entry.is_confirmed => {}
+        Some(entry) if entry.is_confirmed => {
+            let needs_complete = server.needs_reclaim_complete && compound.minor > 0 && !entry.is_complete;
+            if needs_complete && !matches!(args.claim, OpenClaim4::Previous(_)) {
+                return Err(Nfsstat4::NFS4ERR_GRACE);
+            }
+        }
         _ => return Err(Nfsstat4::NFS4ERR_STALE_CLIENTID),
     }
     if server.state.is_full() {

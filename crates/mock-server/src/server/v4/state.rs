@@ -51,6 +51,8 @@ pub(super) struct MockClientRecord {
     pub(super) owner: Vec<u8>,
     pub(super) verifier: Verifier4,
     pub(super) is_confirmed: bool,
+    /// `true` after RECLAIM_COMPLETE.
+    pub(super) is_complete: bool,
     /// The csa_sequence that is expected next.
     pub(super) sequence: u32,
 }
@@ -166,7 +168,8 @@ impl MockNfs4State {
 
     /// Records RECLAIM_COMPLETE: a client has reclaimed all its state. RFC 8881 section 18.51.
     pub(super) fn complete_reclaim(&mut self, client: u64) {
-        let Some(client) = self.clients.get(&client) else { return };
+        let Some(client) = self.clients.get_mut(&client) else { return };
+        client.is_complete = true;
         if let Some(grace) = &mut self.grace {
             grace.owners.remove(&client.owner);
             if grace.owners.is_empty() {

@@ -14,14 +14,40 @@ use super::super::expected_final_tree::ExpectedFinalTree;
 use super::super::file_divergence::FileDivergence;
 use super::super::rpc_header_splitting::successful_results;
 use super::reply_check_queue::LiveReply;
+use crate::seed::SeededTree;
 use crate::trace::error::TraceError;
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
+use crate::tree::inferred_object::name_hash;
+
+/// What a status says about a name or a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameStatus {
+    Ok,
+    Missing,
+    Exists,
+    NotEmpty,
+    Stale,
+    Other,
+}
+
+impl NameStatus {
+    fn of(status: &str) -> Self {
+        match status.split_once("ERR_").map(|(_, name)| name) {
+            None if status.ends_with("_OK") => Self::Ok,
+            Some("NOENT") => Self::Missing,
+            Some("EXIST") => Self::Exists,
+            Some("NOTEMPTY") => Self::NotEmpty,
+            Some("STALE") => Self::Stale,
+            _ => Self::Other,
+        }
+    }
+}
 
 /// Detects a change made in the capture by a client whose Calls are not there: the live Reply agrees with the steps
 /// so far, and the recorded one does not.
 pub(super) fn detect_outside_change<R: Read + Seek>(
-    tree: &ExpectedFinalTree,
+    (tree, seeded): (&ExpectedFinalTree, &SeededTree),
     written_bytes: &[u64],
     step: &TraceStep<'_>,
     parts: &CallOperationsAndFiles,
@@ -45,13 +71,26 @@ pub(super) fn detect_outside_change<R: Read + Seek>(
         {
             return Ok(Some(FileDivergence::by_other_client(false)));
         }
-        let is_there = live_value.is_some_and(|status| status.ends_with("_OK"));
-        let must_be_there = || match recorded_value {
-            Some(status) if status.ends_with("ERR_STALE") => must_have_file(tree, step),
-            Some(status) if status.ends_with("ERR_NOENT") => must_have_name(tree, step, parts),
-            _ => false,
+        let is_name_change = || {
+            let [recorded, live] = [recorded_value?, live_value?].map(NameStatus::of);
+            let has_name =
+                || any_name((step, difference.section), parts, |directory, name| tree.has_name(directory, name));
+            let lacks_name =
+                || any_name((step, difference.section), parts, |directory, name| tree.lacks_name(directory, name));
+            let is_empty = |directory, name: &[u8]| {
+                let made_empty = seeded.empty_directories.contains(&(directory, name_hash(name)));
+                tree.is_empty((step.caller.server, directory), name, made_empty)
+            };
+            Some(match (recorded, live) {
+                (NameStatus::Stale, NameStatus::Ok) => must_have_file(tree, step),
+                (NameStatus::Missing, NameStatus::Ok) | (NameStatus::Ok, NameStatus::Exists) => has_name(),
+                (NameStatus::Exists, NameStatus::Ok) | (NameStatus::Ok, NameStatus::Missing) => lacks_name(),
+                // RFC 1813 section 3.3.13, RFC 8881 sections 18.25.4 and 18.26.4.
+                (NameStatus::NotEmpty, NameStatus::Ok) => any_name((step, difference.section), parts, is_empty),
+                _ => false,
+            })
         };
-        if difference.kind == DifferenceKind::Status && is_there && must_be_there() {
+        if difference.kind == DifferenceKind::Status && is_name_change().unwrap_or(false) {
             return Ok(Some(FileDivergence::by_other_client(true)));
         }
     }
@@ -99,8 +138,13 @@ fn must_have_file(tree: &ExpectedFinalTree, step: &TraceStep<'_>) -> bool {
     step.call.variables(TraceSlotValueKind::FILEHANDLE).any(|file| tree.must_exist(file))
 }
 
-/// Returns `true` if the name that a step looks up, removes or opens must exist after the steps so far.
-fn must_have_name(tree: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOperationsAndFiles) -> bool {
+/// Returns `true` if `is_so` for the name that a step looks up, opens, makes, removes or replaces, and the variable of
+/// its directory. Of a COMPOUND, the operation counts that is `section` of the message; all if that is 0.
+fn any_name(
+    (step, section): (&TraceStep<'_>, usize),
+    parts: &CallOperationsAndFiles,
+    is_so: impl Fn(u32, &[u8]) -> bool,
+) -> bool {
     let items = step.call.items();
     let mut cursor = step.call.body_cursor().with_chunks(&items);
     match step.procedure.find_description() {
@@ -109,30 +153,45 @@ fn must_have_name(tree: &ExpectedFinalTree, step: &TraceStep<'_>, parts: &CallOp
                 return false;
             };
             call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
+                if section != 0 && at + 1 != section {
+                    return false;
+                }
                 let directory = at.checked_sub(1).and_then(|previous| parts.files.get(previous));
                 let name = match &operation {
                     v4::Args::LOOKUP(args) => args.objname.0,
                     v4::Args::REMOVE(args) => args.target.0,
+                    v4::Args::CREATE(args) => args.objname.0,
+                    v4::Args::LINK(args) => args.newname.0,
+                    v4::Args::RENAME(args) => args.newname.0,
                     v4::Args::OPEN(args) => match &args.claim {
                         v4::OpenClaim4::Null(name) => name.0,
                         _ => return false,
                     },
                     _ => return false,
                 };
-                directory.is_some_and(|directory| tree.has_name(*directory, name))
+                directory.is_some_and(|directory| is_so(*directory, name))
             })
         }
         Some(Procedure::V3(procedure)) => {
             let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) else {
                 return false;
             };
-            let directory = step.call.variable(TraceSlotValueKind::FILEHANDLE);
+            let mut directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
             let name = match &arguments {
                 v3::Args::LOOKUP(args) => args.what.name.0,
-                v3::Args::REMOVE(args) => args.object.name.0,
+                v3::Args::REMOVE(args) | v3::Args::RMDIR(args) => args.object.name.0,
+                v3::Args::CREATE(args) => args.r#where.name.0,
+                v3::Args::MKDIR(args) => args.r#where.name.0,
+                v3::Args::SYMLINK(args) => args.r#where.name.0,
+                v3::Args::MKNOD(args) => args.r#where.name.0,
+                // Their first filehandles are those of the old name, and of the file.
+                v3::Args::RENAME(v3::Rename3Args { to, .. }) | v3::Args::LINK(v3::Link3Args { link: to, .. }) => {
+                    let _ = directories.next();
+                    to.name.0
+                }
                 _ => return false,
             };
-            directory.is_some_and(|directory| tree.has_name(directory, name))
+            directories.next().is_some_and(|directory| is_so(directory, name))
         }
         _ => false,
     }
@@ -182,5 +241,26 @@ fn read_data<'a>(step: &TraceStep<'_>, live: LiveReply<'a>, operation: u32) -> O
             }
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 1813 section 2.6, RFC 8881 section 15.1.
+    #[test]
+    fn statuses_of_versions_mean_the_same() {
+        for (status, expected) in [
+            ("NFS3_OK", NameStatus::Ok),
+            ("NFS4_OK", NameStatus::Ok),
+            ("NFS3ERR_NOENT", NameStatus::Missing),
+            ("NFS4ERR_EXIST", NameStatus::Exists),
+            ("NFS3ERR_NOTEMPTY", NameStatus::NotEmpty),
+            ("NFS4ERR_STALE", NameStatus::Stale),
+            ("NFS4ERR_IO", NameStatus::Other),
+        ] {
+            assert_eq!(NameStatus::of(status), expected, "{status}");
+        }
     }
 }

@@ -31,6 +31,8 @@ pub(super) struct ClientReclaim {
     pub(super) is_client_lost: bool,
     /// `true` if the lease has expired, so that nothing can be reclaimed and all is requested again.
     pub(super) is_expired: bool,
+    /// `true` if nothing is reclaimed: the capture lacks the call that completes the registration of the client.
+    pub(super) is_completion: bool,
     /// `true` if nothing is reclaimed: the client returns its delegations at the end of the run.
     pub(super) is_return: bool,
 }

@@ -142,7 +142,7 @@ impl LiveCallBuilder {
 
     fn plan_recovery(&self, reclaim: &mut ClientReclaim) {
         let Some(client) = self.client_state.clients.get(&reclaim.client) else { return };
-        (reclaim.is_client_lost, reclaim.session) = (true, None);
+        (reclaim.is_client_lost, reclaim.is_completion, reclaim.session) = (true, false, None);
         reclaim.calls.clear();
         if client.minor_version == 0 {
             reclaim.calls.push_back(RecoveryCall::Setclientid);
@@ -351,6 +351,54 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         entry.resend.renewals += 1;
         entry.resend.count += 1;
         entry.resend.forgotten_status = Some(status);
+        true
+    }
+
+    /// Returns `true` if the server refuses a call because the registration of its client is not complete, and the run
+    /// completes it, so that the call is sent again: the capture lacks SETCLIENTID_CONFIRM or RECLAIM_COMPLETE. RFC 7530
+    /// section 16.33.5, RFC 8881 section 18.51.3.
+    pub(super) fn needs_completion(
+        &mut self,
+        entry: &mut StepWindowEntry,
+        step: &TraceStep<'_>,
+        connection: RpcClientConnectionId,
+        outcome: &ReplyStatusesAndSessionGrants,
+        recorded_status: impl FnOnce() -> Option<u32>,
+    ) -> bool {
+        let Some(status) = outcome.last_status().map(Nfsstat4) else { return false };
+        let [of_unconfirmed, of_incomplete] = [
+            matches!(status, Nfsstat4::NFS4ERR_STALE_CLIENTID | Nfsstat4::NFS4ERR_EXPIRED),
+            status == Nfsstat4::NFS4ERR_GRACE,
+        ];
+        if !of_unconfirmed && !of_incomplete {
+            return false;
+        }
+        let (state, values) = (&self.call_builder.client_state, &self.call_builder.values);
+        let client = state.client_of(step, values);
+        let Some((client, known)) = client.and_then(|client| Some((client, state.clients.get(&client)?))) else {
+            return false;
+        };
+        let is_refused = if known.minor_version == 0 { of_unconfirmed } else { of_incomplete };
+        let completes = [Operation::SETCLIENTID_CONFIRM, Operation::RECLAIM_COMPLETE]
+            .iter()
+            .any(|operation| entry.description.operations.contains(operation));
+        if known.is_complete || !is_refused || completes || recorded_status() == Some(status.0) {
+            return false;
+        }
+        if self.connections.reclaim.is_none() {
+            let verifier = values.get(known.variables[1]).and_then(|verifier| verifier.first_chunk().copied());
+            let call = match (known.minor_version, verifier) {
+                (0, Some(verifier)) => RecoveryCall::SetclientidConfirm(verifier),
+                (0, None) => return false,
+                _ => RecoveryCall::ReclaimComplete,
+            };
+            let Some((line, session)) = self.connection_of_client(client) else { return false };
+            let line = self.connections.connection_index.get(&connection).copied().unwrap_or(line);
+            let (calls, is_completion) = ([call].into(), true);
+            let reclaim = ClientReclaim { client, line, calls, session, is_completion, ..ClientReclaim::default() };
+            self.connections.reclaim = Some(reclaim);
+        }
+        entry.resend.completed_client = true;
         true
     }
 
@@ -653,6 +701,10 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         if reclaim.is_return {
             return self.abandon_delegation_return(reclaim.client, reason);
         }
+        if reclaim.is_completion {
+            self.report.add_refusal(format!("registration of a client not completed: {reason}"));
+            return self.finish_completion(reclaim);
+        }
         let Some(client) = self.call_builder.client_state.clients.get(&reclaim.client) else { return };
         let (captured, [variable, _]) = (client.captured_client, client.variables);
         self.report.add_refusal(format!("captured client {captured} not re-established: {reason}"));
@@ -670,9 +722,23 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         self.requeue_client(captured);
     }
 
+    /// Records that the registration of a client is complete, so that the run does not complete it again.
+    fn finish_completion(&mut self, reclaim: &ClientReclaim) {
+        let Self { call_builder: LiveCallBuilder { client_state, values, .. }, .. } = self;
+        client_state.complete_client(reclaim.client);
+        if let Some((id, sequence, _)) = reclaim.session
+            && let Some(session) = client_state.sessions.get(&id)
+        {
+            values.set_last_sequence((session.variable, 0), sequence);
+        }
+    }
+
     fn finish_recovery(&mut self, reclaim: &ClientReclaim) {
         if reclaim.is_return {
             return;
+        }
+        if reclaim.is_completion {
+            return self.finish_completion(reclaim);
         }
         self.connections.recoveries += 1;
         self.report.recovery.recovered += 1;

@@ -294,6 +294,9 @@ impl<R: Read + Seek> ReplayEngine<'_, R> {
         let recorded = LazyCell::new(|| recorded_outcome(step, &message));
         let was_delayed_in_capture =
             (step.procedure.program == Program::NLM.0 || may_contain_delay(&message)) && recorded.is_delayed();
+        if self.needs_completion(entry, step, reply.connection, &outcome, || recorded.last_status()) {
+            return Ok(StepReplyDisposition::Retry);
+        }
         if !outcome.is_delayed() {
             self.connections.delayed_since = None;
         } else if !was_delayed_in_capture && self.may_retry_delayed(entry) {

@@ -153,6 +153,8 @@ pub(super) struct StepResends {
     pub(super) count: u32,
     /// Number of times it was rebuilt after the server had forgotten a client or its session.
     pub(super) renewals: u32,
+    /// `true` if it was sent again after the run had completed the registration of its client.
+    pub(super) completed_client: bool,
     /// Status that reported the forgotten state.
     pub(super) forgotten_status: Option<u32>,
 }

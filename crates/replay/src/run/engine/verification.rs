@@ -259,6 +259,8 @@ impl<'r> LiveReplyVerificationState<'r> {
         }
         if entry.resend.count > 0 {
             state = recovery::resent_state(state, findings.is_done_twice, entry.resend.renewals > 0);
+        } else if entry.resend.completed_client && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_)) {
+            state = StepOutcome::Substituted(recovery::CLIENT_COMPLETED.code);
         } else if entry.resend.denials > 0 && matches!(state, StepOutcome::Matched | StepOutcome::Tolerated(_)) {
             state = StepOutcome::Substituted(match entry.resend.was_unbound {
                 true => recovery::CONNECTION_BOUND.code,
@@ -449,6 +451,13 @@ impl<'r> LiveReplyVerificationState<'r> {
         if tree.is_some_and(|tree| step.filehandles().any(|file| tree.modeless.contains(&file))) {
             touched.merge(&FileDivergence::of_attributes());
         }
+        // Where a file from before the first step has holes is unknown.
+        let seeks = |(operation, file): (&Operation, &u32)| {
+            *operation == Operation::SEEK && self.seeded.handles.contains_key(file)
+        };
+        if parts.operations.iter().zip(&parts.files).any(seeks) {
+            touched.merge(&FileDivergence::from_data_range(0, u64::MAX));
+        }
         let ends_owner =
             |operation: &Operation| matches!(*operation, Operation::RELEASE_LOCKOWNER | Operation::FREE_STATEID);
         if self.leaves_open && parts.operations.iter().any(ends_owner) {
@@ -473,8 +482,15 @@ impl<'r> LiveReplyVerificationState<'r> {
             && !touched.is_outside()
             && !touched.explains(differences)
             && let Some(tree) = &self.expected_tree
-            && let Some(outside_change) =
-                detect_outside_change(tree, &self.written_bytes, step, parts, live, differences, contents)?
+            && let Some(outside_change) = detect_outside_change(
+                (tree, self.seeded),
+                &self.written_bytes,
+                step,
+                parts,
+                live,
+                differences,
+                contents,
+            )?
         {
             files.iter().for_each(|file| record_divergence(&mut self.divergent_files, *file, &outside_change));
             touched.merge(&outside_change);

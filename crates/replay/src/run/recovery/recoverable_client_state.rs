@@ -509,7 +509,8 @@ impl RecoverableState {
         same_owner.into_iter().filter(|other| *other != id).for_each(|old| self.remove_client(old));
     }
 
-    fn complete_client(&mut self, id: Clientid4) {
+    /// Records that the registration of a client is complete.
+    pub(in crate::run) fn complete_client(&mut self, id: Clientid4) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.is_complete = true;
         if client.minor_version == 0 {

@@ -48,11 +48,18 @@ struct ReplayListingCheck {
 #[derive(Debug, Default)]
 pub(super) struct DirectoryListingChecks {
     by_directory: FxHashMap<u32, ReplayListingCheck>,
+    /// Variables of directories without a captured name: "..", the one above, is another one in the run.
+    nameless: FxHashSet<u32>,
 }
 
 type ListingFieldDifference = (String, [Option<String>; 2]);
 
 impl DirectoryListingChecks {
+    /// Creates checks for a tree with these variables of directories without a captured name.
+    pub(super) fn new(nameless: FxHashSet<u32>) -> Self {
+        Self { nameless, ..Self::default() }
+    }
+
     /// Forgets a listing of which a part is not compared.
     pub(super) fn forget(&mut self, directory: u32) {
         self.by_directory.remove(&directory);
@@ -109,6 +116,7 @@ impl DirectoryListingChecks {
         if self.by_directory.len() >= MAX_LISTINGS && !self.by_directory.contains_key(&directory) {
             self.by_directory.clear();
         }
+        let is_above_nameless = !is_strict && self.nameless.contains(&directory);
         // The beginning of the listing is unknown: its Reply was not captured, or its Call was not sent.
         let unknown = || ReplayListingCheck { is_beginning_unknown: !is_first, ..ReplayListingCheck::default() };
         let listing = self.by_directory.entry(directory).or_insert_with(unknown);
@@ -123,9 +131,16 @@ impl DirectoryListingChecks {
             let is_same_name = |entry: &ReaddirReplyEntry| entry.0 == name;
             match (rest_a.next_if(is_same_name), rest_b.next_if(is_same_name)) {
                 (Some((_, recorded)), Some((_, live))) => {
+                    listing.record_common(&name);
+                    let values = |entry: &[ComparableMessageField]| -> Vec<_> {
+                        entry.iter().map(|field| field.datum.clone()).collect()
+                    };
+                    if is_above_nameless && *name == *b".." && values(&recorded) != values(&live) {
+                        needed.push(tolerance_rules::NAMELESS_LINKS);
+                        continue;
+                    }
                     a.entries.extend(recorded);
                     b.entries.extend(live);
-                    listing.record_common(&name);
                 }
                 (Some(_), None) => listing.record_name(name.clone(), true),
                 (None, _) => {

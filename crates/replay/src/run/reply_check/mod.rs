@@ -114,7 +114,10 @@ impl ReplyChecker {
 
     pub(in crate::run) fn for_run(options: &ReplayOptions, seeded: &SeededTree) -> Self {
         let supported = Bitmap4::<Attributes>::from(seeded.supported.as_deref().unwrap_or_default());
+        let is_enabled = !options.disabled_rules.contains(&tolerance_rules::NAMELESS_LINKS.name);
+        let nameless = if is_enabled { seeded.nameless_handles.clone() } else { FxHashSet::default() };
         Self {
+            listings: DirectoryListingChecks::new(nameless),
             tolerance: ReplyTolerance {
                 is_strict: options.strict,
                 disabled_rules: options.disabled_rules.iter().copied().collect(),
