@@ -13,9 +13,28 @@ use nfsrdma_dissectors::rpcrdma::{RpcRdma1ErrCode, RpcRdmaErrorCode};
 use nfsrdma_dissectors::xdr::{Text, Xdr};
 use nfsrdma_flow::Transaction;
 use nfsrdma_flow::transaction_message_decoding::{DecodedCompound, RpcStatus};
+use nfsrdma_nfs_model::v4::sequence::{Sequence, SequenceResult};
 use rustc_hash::FxHasher;
 
-use crate::sequence_operation_fields::{SequenceArguments, SequenceResult, SessionChannelKind};
+/// Channel of a session. RFC 8881 section 2.10.3.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) enum Channel {
+    /// Calls of the client: COMPOUND.
+    #[default]
+    Fore,
+    /// Calls of the server: CB_COMPOUND.
+    Back,
+}
+
+impl Channel {
+    /// Returns the prefixes of the names of the arguments and of the results of SEQUENCE or CB_SEQUENCE.
+    pub(crate) fn prefixes(self) -> [&'static str; 2] {
+        match self {
+            Self::Fore => ["sa", "sr"],
+            Self::Back => ["csa", "csr"],
+        }
+    }
+}
 
 /// Number of an operation of COMPOUND or CB_COMPOUND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +97,7 @@ impl OperationSet {
 #[derive(Debug, Default)]
 pub(crate) struct CompoundOperationIterator<'t> {
     /// Channel: `Back` for CB_COMPOUND, also in minor version 0.
-    pub(crate) channel: SessionChannelKind,
+    pub(crate) channel: Channel,
     pub(crate) minor_version: u32,
     /// Tag of the Call; `None` if it cannot be decoded.
     pub(crate) tag: Option<Text<'t>>,
@@ -89,7 +108,7 @@ pub(crate) struct CompoundOperationIterator<'t> {
     /// Arguments of CB_COMPOUND, as far as they can be decoded.
     pub(crate) callback_arguments: &'t [CbArgs<'t>],
     /// Arguments of SEQUENCE or CB_SEQUENCE, if it is the first operation.
-    pub(crate) sequence: Option<SequenceArguments>,
+    pub(crate) sequence: Option<Sequence>,
     /// `true` if all operations of the Call were decoded.
     pub(crate) has_all_arguments: bool,
     /// Digest of the operations after the first, if the Call was captured to its end.
@@ -187,10 +206,10 @@ impl<'t> CompoundOperationIterator<'t> {
     ) -> Self {
         let mut operations = Self { failure, ..Self::default() };
         if let Some(callback) = &compound.callback {
-            operations.channel = SessionChannelKind::Back;
+            operations.channel = Channel::Back;
             if let Some(call) = &callback.call {
                 let (first, head) = (call.operations.first(), &call.head);
-                operations.sequence = first.and_then(SequenceArguments::of_callback);
+                operations.sequence = first.and_then(Sequence::of_callback);
                 operations.callback_arguments = operations.add_call(head.minorversion, head.tag, call);
             }
             if let Some(reply) = &callback.reply {
@@ -200,7 +219,7 @@ impl<'t> CompoundOperationIterator<'t> {
         }
         if let Some(call) = &compound.call {
             let (first, head) = (call.operations.first(), &call.head);
-            operations.sequence = first.and_then(SequenceArguments::of);
+            operations.sequence = first.and_then(Sequence::of);
             operations.arguments = operations.add_call(head.minorversion, head.tag, call);
         }
         if let Some(reply) = &compound.reply {

@@ -27,7 +27,6 @@ mod rule;
 mod rule_applicability;
 mod rules;
 mod rules_by_message_properties;
-mod sequence_operation_fields;
 mod session_table;
 mod severity;
 mod transaction_view;

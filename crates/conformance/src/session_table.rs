@@ -9,9 +9,8 @@ use nfsrdma_flow::transaction::SiblingConnectionStatus;
 use rustc_hash::FxHashMap;
 
 use crate::bounded_table::empty_if_full;
-use crate::compound_operations_view::{CompoundOperationIterator, CompoundRetryDigest, OperationSet};
+use crate::compound_operations_view::{Channel, CompoundOperationIterator, CompoundRetryDigest, OperationSet};
 use crate::connection_history::{HostPair, hosts_of};
-use crate::sequence_operation_fields::SessionChannelKind;
 use crate::unjudged_earlier_calls::CallsAwaitingReply;
 
 /// Maximum number of channels of sessions. Beyond it, all are forgotten, and rules that need them are not judged.
@@ -255,7 +254,7 @@ impl SessionChannel {
 
 /// Key of a channel. Servers of different virtual networks may give the same session IDs, and a capture of an access
 /// port and a trunk has each session twice.
-type SessionChannelKey = (VirtualNetwork, SessionChannelKind, Sessionid4);
+type SessionChannelKey = (VirtualNetwork, Channel, Sessionid4);
 
 /// The channels of all sessions.
 #[derive(Debug, Default)]
@@ -280,7 +279,7 @@ impl SessionTable {
         let last_point = last_use.map_or(session.created, |last_use| last_use.certain);
         let frame_before = last_use.map_or(session.created_frame, |last_use| last_use.call_frame);
         // Calls of the server have their own numbers.
-        let created_by = if operations.channel == SessionChannelKind::Fore { session.created_by } else { 0 };
+        let created_by = if operations.channel == Channel::Fore { session.created_by } else { 0 };
         let number_before = last_use.map_or(created_by, |last_use| last_use.call_number);
         Some(SlotStateBeforeCompound {
             minor_version: session.minor_version,
@@ -323,7 +322,7 @@ impl SessionTable {
         let session = operations.pairs().find_map(|pair| match pair {
             (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) => result
                 .ok()
-                .and_then(|_| self.channels.get(&(tenant, SessionChannelKind::Fore, destroyed.dsa_sessionid)))
+                .and_then(|_| self.channels.get(&(tenant, Channel::Fore, destroyed.dsa_sessionid)))
                 .filter(|session| session.is_whole),
             _ => None,
         })?;
@@ -379,10 +378,9 @@ impl SessionTable {
                 (Args::CREATE_SESSION(_), Some(Results::CREATE_SESSION(created))) => {
                     let Some(created) = created.ok() else { continue };
                     empty_if_full(&mut self.channels, MAX_CHANNELS);
-                    for (channel, attributes) in [
-                        (SessionChannelKind::Fore, &created.csr_fore_chan_attrs),
-                        (SessionChannelKind::Back, &created.csr_back_chan_attrs),
-                    ] {
+                    for (channel, attributes) in
+                        [(Channel::Fore, &created.csr_fore_chan_attrs), (Channel::Back, &created.csr_back_chan_attrs)]
+                    {
                         let id = (tenant, channel, created.csr_sessionid);
                         // A retry, or a server that was restarted: the slots are unknown.
                         let gaps = u64::from(self.channels.get(&id).is_some_and(|session| session.is_whole));
@@ -392,14 +390,14 @@ impl SessionTable {
                     }
                 }
                 (Args::BIND_CONN_TO_SESSION(bound), _) => {
-                    for channel in [SessionChannelKind::Fore, SessionChannelKind::Back] {
+                    for channel in [Channel::Fore, Channel::Back] {
                         if let Some(session) = self.channels.get_mut(&(tenant, channel, bound.bctsa_sessid)) {
                             session.has_other_hosts |= session.hosts != hosts_of(&transaction.connection);
                         }
                     }
                 }
                 (Args::DESTROY_SESSION(destroyed), Some(Results::DESTROY_SESSION(result))) if result.ok().is_some() => {
-                    for channel in [SessionChannelKind::Fore, SessionChannelKind::Back] {
+                    for channel in [Channel::Fore, Channel::Back] {
                         self.channels.remove(&(tenant, channel, destroyed.dsa_sessionid));
                     }
                 }

@@ -12,12 +12,12 @@ pub(super) use nfsrdma_flow::exceptional_transport_events::{CapturedTransportEve
 pub(super) use nfsrdma_flow::transaction::{CallDirection, EndpointRole, RpcMessageKind};
 pub(super) use nfsrdma_flow::transaction_message_decoding::RpcStatus;
 
+pub(super) use crate::compound_operations_view::Channel;
 pub(super) use crate::finding_text::CountWithNoun;
 pub(super) use crate::message_view::ConformanceMessage;
 pub(super) use crate::read_write_view::SuccessfulReadWrite;
 pub(super) use crate::required_evidence::RequiredCaptureEvidence;
 pub(super) use crate::rule::{Rule, RuleCheck, RuleVerdict};
 pub(super) use crate::rule_applicability::RequiredMessageProperty;
-pub(super) use crate::sequence_operation_fields::SessionChannelKind;
 pub(super) use crate::severity::Severity;
 pub(super) use crate::transaction_view::ConformanceTransaction;

@@ -75,8 +75,8 @@ fn check_sizes(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> 
     {
         let limit = limits.max_cached_response_bytes;
         let unit = match operations.channel {
-            SessionChannelKind::Fore => "bytes of response with sa_cachethis",
-            SessionChannelKind::Back => "bytes of response with csa_cachethis",
+            Channel::Fore => "bytes of response with sa_cachethis",
+            Channel::Back => "bytes of response with csa_cachethis",
         };
         Some((unit, response, field_labels::CA_MAXRESPONSESIZE_CACHED, limit))
     } else {

@@ -2,10 +2,10 @@
 
 use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 use nfsrdma_dissectors::nfs::v4::{CbArgs, SequenceStatusFlags};
+use nfsrdma_nfs_model::v4::sequence::Sequence;
 use nfsrdma_nfs_model::v4::{self, Position};
 
 use super::prelude::*;
-use crate::sequence_operation_fields::SequenceArguments;
 use crate::session_table::{LastSessionSlotUse, SlotStateBeforeCompound};
 
 /// Flags of sr_status_flags that report a loss of the backchannel.
@@ -17,7 +17,7 @@ const LOST_BACKCHANNEL: [(SequenceStatusFlags, &str); 3] = [
 
 /// A Call with SEQUENCE or CB_SEQUENCE on a channel and slot with a history.
 pub(super) struct SessionSlotCall<'t> {
-    pub(super) sequence: SequenceArguments,
+    pub(super) sequence: Sequence,
     pub(super) history: &'t SlotStateBeforeCompound,
     transaction: &'t Transaction,
     time: Timestamp,
@@ -64,8 +64,8 @@ fn certain_violation(
 /// Returns the end of the text about a violation that the Responder did not refuse.
 fn accepted(transaction: &ConformanceTransaction<'_>) -> &'static str {
     match (transaction.operations.status, transaction.operations.channel) {
-        (Some(Nfsstat4::NFS4_OK), SessionChannelKind::Fore) => ", which the server accepted",
-        (Some(Nfsstat4::NFS4_OK), SessionChannelKind::Back) => ", which the client accepted",
+        (Some(Nfsstat4::NFS4_OK), Channel::Fore) => ", which the server accepted",
+        (Some(Nfsstat4::NFS4_OK), Channel::Back) => ", which the client accepted",
         _ => "",
     }
 }
@@ -99,7 +99,7 @@ fn check_sequence_position(transaction: &ConformanceTransaction<'_>) -> Option<R
         return None;
     }
     let frames = transaction.call().map(|call| call.frames.as_slice()).unwrap_or_default();
-    if operations.channel == SessionChannelKind::Back {
+    if operations.channel == Channel::Back {
         operations.callback_arguments.first()?;
         let fault = callback_sequence_fault(operations.callback_arguments, accepted(transaction));
         return Some(by_requester(transaction, frames, RuleVerdict::from_fault(fault)));
@@ -195,7 +195,7 @@ fn check_false_retry(transaction: &ConformanceTransaction<'_>) -> Option<RuleVer
 /// Judges the answer to a sequence ID that is wrong for certain.
 fn check_accepted_gap(transaction: &ConformanceTransaction<'_>) -> Option<RuleVerdict> {
     let call = SessionSlotCall::of(transaction)?;
-    let SequenceArguments { slot, sequence_id: id, highest_slot, .. } = call.sequence;
+    let Sequence { slot, sequence_id: id, highest_slot, .. } = call.sequence;
     let last_use = call.earlier_use();
     let is_first = call.history.last_use.is_none();
     // nfs/slot-range judges slots that were not granted.
@@ -289,7 +289,7 @@ pub(crate) const RULES: &[Rule] = &[
         needs: &[RequiredCaptureEvidence::Session],
         check: RuleCheck::Transaction(|transaction| {
             let call = SessionSlotCall::of(transaction)?;
-            let SequenceArguments { slot, highest_slot, .. } = call.sequence;
+            let Sequence { slot, highest_slot, .. } = call.sequence;
             // nfs/slot-range judges the others.
             let is_slot = slot <= highest_slot.min(call.history.highest_granted_slot);
             if call.history.last_use.is_some() || !is_slot {
@@ -431,7 +431,7 @@ pub(crate) const RULES: &[Rule] = &[
         subjects: &[RequiredMessageProperty::Sequence],
         suspects: &[RequiredMessageProperty::UnusualSequence],
         check: RuleCheck::Transaction(|transaction| {
-            let SequenceArguments { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
+            let Sequence { slot, highest_slot: highest, .. } = transaction.operations.sequence?;
             let [prefix, _] = transaction.operations.channel.prefixes();
             let frames = &transaction.call()?.frames;
             if slot > highest {
