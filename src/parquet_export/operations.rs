@@ -3,14 +3,13 @@
 //! The values come from the JSON of the operation, so that both are the same.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::marker::PhantomData;
 
 use nfsrdma_analysis::names::FileNames;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{Args, CbOperation, Operation};
 use nfsrdma_flow::transaction_message_decoding::{DecodedCompound, RpcSummary, TransactionMessages};
-use nfsrdma_nfs_model::v4::filehandles::{self, Filehandles, Object, Origin, Step};
+use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Handles, Object, Step};
 use serde_json::Value;
 
 use super::table_schema::table;
@@ -143,12 +142,12 @@ fn name(entry: &Value) -> Option<Cow<'_, str>> {
 #[derive(Default)]
 struct CompoundObjects<'m> {
     steps: Vec<(Operation, Step<'m>)>,
-    handles: HashMap<Object, &'m [u8]>,
+    handles: Handles<'m>,
 }
 
 impl<'m> CompoundObjects<'m> {
     /// Follows the operations of the call, and then those of a call that was cut, whose names are in `entries`.
-    fn new(compound: &'m DecodedCompound<'_>, entries: &[Value]) -> Self {
+    fn new(compound: &DecodedCompound<'m>, entries: &[Value]) -> Self {
         let Some(call) = &compound.call else { return Self::default() };
         let mut objects = Self::default();
         let mut filehandles = Filehandles::new(call.head.minorversion);
@@ -157,21 +156,15 @@ impl<'m> CompoundObjects<'m> {
             let by_name = || Operation::from_name(entry.get("op")?.as_str()?);
             let Some(operation) = args.map(Args::operation).or_else(by_name) else { break };
             let step = filehandles.apply(operation, args);
-            if let (Some(object), Some(Origin::Handle(handle))) = (step.next, step.made) {
-                objects.handles.insert(object, handle);
-            }
             let result = compound.reply.as_ref().and_then(|reply| reply.operations.get(at));
-            let returned = result.filter(|result| result.operation() == operation).and_then(filehandles::returned);
-            if let (Some(object), Some(handle)) = (step.next, returned) {
-                objects.handles.insert(object, handle);
-            }
+            objects.handles.learn(&step, result.filter(|result| result.operation() == operation));
             objects.steps.push((operation, step));
         }
         objects
     }
 
     fn handle<'r>(&self, object: Option<Object>) -> Option<Cow<'r, str>> {
-        self.handles.get(&object?).map(|handle| HexBytes(handle).to_string().into())
+        self.handles.of(object).map(|handle| HexBytes(handle).to_string().into())
     }
 
     /// Returns the filehandle that an operation is about, and that of its target.

@@ -1,12 +1,12 @@
 //! Current and saved filehandle of a COMPOUND, operation by operation, as objects that have no filehandle yet or more
 //! than one operation. RFC 7530 section 15.2, RFC 8881 sections 16.2.3.1.1 and 2.6.3.1.1.8.
 
-use nfsrdma_dissectors::nfs::v4::{Args, Attribute, OpenClaim4, Operation, Results};
+use nfsrdma_dissectors::nfs::v4::{Args, Attribute, Attributes, OpenClaim4, Operation, Results};
 
 use super::{Current, meaning};
 
 /// An object that the operations of one COMPOUND work on. Two objects of a COMPOUND may be one object of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Object(u32);
 
 impl Object {
@@ -65,7 +65,7 @@ impl Filehandles {
     }
 
     /// Applies the next operation; `args` is `None` if they are not in the capture.
-    pub fn apply<'m>(&mut self, operation: Operation, args: Option<&'m Args<'_>>) -> Step<'m> {
+    pub fn apply<'m>(&mut self, operation: Operation, args: Option<&Args<'m>>) -> Step<'m> {
         let (current, saved) = (self.current, self.saved);
         let named = || args.and_then(name).map_or(Origin::Unknown, |name| Origin::Name(current, name));
         let (next, made) = match meaning(operation).current {
@@ -109,7 +109,7 @@ impl Step<'_> {
 }
 
 /// Returns the name by which OPEN, LOOKUP or CREATE find the object of the next current filehandle.
-fn name<'m>(args: &'m Args<'_>) -> Option<&'m [u8]> {
+fn name<'m>(args: &Args<'m>) -> Option<&'m [u8]> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "`Current` says which operations have one")]
     match args {
         Args::CREATE(args) => Some(args.objname.0),
@@ -121,7 +121,7 @@ fn name<'m>(args: &'m Args<'_>) -> Option<&'m [u8]> {
 
 /// Returns the name in the claim of an OPEN; `None` if it is about the object of the current filehandle. RFC 8881 section
 /// 18.16.3, table of claims.
-pub fn claimed_name<'m>(claim: &'m OpenClaim4<'_>) -> Option<&'m [u8]> {
+pub fn claimed_name<'m>(claim: &OpenClaim4<'m>) -> Option<&'m [u8]> {
     match claim {
         OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => Some(name.0),
         OpenClaim4::DelegateCur(claim) => Some(claim.file.0),
@@ -129,14 +129,43 @@ pub fn claimed_name<'m>(claim: &'m OpenClaim4<'_>) -> Option<&'m [u8]> {
     }
 }
 
-/// Returns the filehandle in a result that is the current one: of GETFH, and the attribute of GETATTR. RFC 8881 sections
-/// 18.8.3 and 5.8.1.19.
-pub fn returned<'m>(results: &Results<'m>) -> Option<&'m [u8]> {
+/// Filehandles of the objects of a COMPOUND, as far as its messages have them.
+#[derive(Clone, Debug, Default)]
+pub struct Handles<'m>(Vec<(Object, &'m [u8])>);
+
+impl<'m> Handles<'m> {
+    /// Learns what the arguments and the results of an operation say: those of PUTFH, GETFH, and the attribute of
+    /// GETATTR. RFC 8881 sections 18.19.3, 18.8.3 and 5.8.1.19.
+    pub fn learn(&mut self, step: &Step<'m>, results: Option<&Results<'m>>) {
+        let sent = match step.made {
+            Some(Origin::Handle(handle)) => Some(handle),
+            _ => None,
+        };
+        if let (Some(object), Some(handle)) = (step.next, results.and_then(returned).or(sent)) {
+            match self.0.binary_search_by_key(&object, |(known, _)| *known) {
+                Ok(at) => self.0[at] = (object, handle),
+                Err(at) => self.0.insert(at, (object, handle)),
+            }
+        }
+    }
+
+    /// Returns the filehandle of an object.
+    pub fn of(&self, object: Option<Object>) -> Option<&'m [u8]> {
+        let at = self.0.binary_search_by_key(&object?, |(known, _)| *known).ok()?;
+        self.0.get(at).map(|(_, handle)| *handle)
+    }
+}
+
+/// Returns the filehandle in a result that is the current one.
+fn returned<'m>(results: &Results<'m>) -> Option<&'m [u8]> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other result has the current filehandle")]
     match results {
         Results::GETFH(result) => result.ok().map(|ok| ok.object.0),
         Results::GETATTR(result) => {
-            result.ok()?.obj_attributes.items().map_while(Result::ok).find_map(|attribute| match attribute {
+            let fattr = &result.ok()?.obj_attributes;
+            let has_handle = fattr.mask.contains(Attributes::FILEHANDLE);
+            let mut attributes = fattr.items().map_while(Result::ok).filter(|_| has_handle);
+            attributes.find_map(|attribute| match attribute {
                 Attribute::FILEHANDLE(handle) => Some(handle.0),
                 _ => None,
             })
@@ -147,6 +176,7 @@ pub fn returned<'m>(results: &Results<'m>) -> Option<&'m [u8]> {
 
 #[cfg(test)]
 mod tests {
+    use nfsrdma_dissectors::nfs::StatusUnion;
     use nfsrdma_dissectors::nfs::v4::{Lookup4Args, ObjectFh4, OpenDelegationType4, Rename4Args, Stateid4};
     use nfsrdma_dissectors::xdr::{Opaque, Text, Void};
 
@@ -160,7 +190,7 @@ mod tests {
         Args::LOOKUP(Lookup4Args { objname: Text(name) })
     }
 
-    fn steps<'m>(minor_version: u32, operations: &'m [Args<'m>]) -> Vec<Step<'m>> {
+    fn steps<'m>(minor_version: u32, operations: &[Args<'m>]) -> Vec<Step<'m>> {
         let mut filehandles = Filehandles::new(minor_version);
         operations.iter().map(|args| filehandles.apply(args.operation(), Some(args))).collect()
     }
@@ -210,6 +240,21 @@ mod tests {
         for (claim, name) in claims {
             assert_eq!(claimed_name(&claim), name, "{claim:?}");
         }
+    }
+
+    /// RFC 8881 section 18.8.3: GETFH returns the filehandle of what LOOKUP found, also for operations before it.
+    #[test]
+    fn getfh_binds_object_found_before() {
+        let given = Results::GETFH(StatusUnion::Ok(ObjectFh4 { object: Opaque(b"file") }));
+        let done = Results::LOOKUP(StatusUnion::Ok(Void));
+        let steps = steps(1, &[put(b"dir"), lookup(b"f"), Args::SAVEFH(Void), Args::GETFH(Void)]);
+        let mut handles = Handles::default();
+        handles.learn(&steps[0], None);
+        handles.learn(&steps[1], Some(&done));
+        assert_eq!((handles.of(steps[1].current), handles.of(steps[1].next)), (Some(&b"dir"[..]), None));
+        handles.learn(&steps[3], Some(&given));
+        assert_eq!(handles.of(steps[1].next), Some(&b"file"[..]));
+        assert_eq!(handles.of(steps[0].next), Some(&b"dir"[..]));
     }
 
     /// An operation whose arguments are not in the capture has made another object.

@@ -10,10 +10,10 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Clientid4, CompoundCall, CompoundReply, ExchangeId4Resok, ExchangeIdFlags, GetDirDelegation4ResNonFatal,
-    LockRes, Locker4, NfsLockType4, OpenClaim4, OpenRflags, Operation, Results, Sessionid4, SetclientidRes,
-    ShareAccess, ShareDeny,
+    LockRes, Locker4, NfsLockType4, OpenRflags, Operation, Results, Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
 };
 use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Handles, Object, claimed_name};
 
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
@@ -175,15 +175,14 @@ pub(in crate::run) fn may_change_state(operations: &[Operation]) -> bool {
     })
 }
 
-/// Current filehandles while a COMPOUND is processed.
+/// What is known of a COMPOUND while it is processed.
 #[derive(Default)]
-struct CompoundCurrentFilehandles<'a> {
+struct ProcessedCompound<'a> {
     client: Option<Clientid4>,
-    current: Option<&'a [u8]>,
-    saved: Option<&'a [u8]>,
-    /// Open and delegation whose filehandle is not known yet.
-    open_without_handle: Option<(StateidOther, RecoverableOpen)>,
-    delegation_without_handle: Option<(StateidOther, RecoverableDelegation)>,
+    handles: Handles<'a>,
+    /// Open and delegation of an object whose filehandle is not known yet.
+    open_without_handle: Option<(Option<Object>, StateidOther, RecoverableOpen)>,
+    delegation_without_handle: Option<(Option<Object>, StateidOther, RecoverableDelegation)>,
 }
 
 /// A new value of a variable that the trace does not bind to the reply.
@@ -261,41 +260,25 @@ impl RecoverableState {
             return;
         };
         let minor = call.head.minorversion;
-        let mut handles = CompoundCurrentFilehandles::default();
+        let mut filehandles = Filehandles::new(minor);
+        let mut compound = ProcessedCompound::default();
         let pairs = call.operations().map_while(Result::ok).zip(reply.operations().map_while(Result::ok));
         for (at, (args, results)) in pairs.take(MAX_OPERATIONS).enumerate() {
+            let objects = filehandles.apply(args.operation(), Some(&args));
+            compound.handles.learn(&objects, Some(&results));
+            self.add_with_handle(&mut compound);
             match (&args, &results) {
                 (Args::SEQUENCE(args), Results::SEQUENCE(StatusUnion::Ok(_))) => {
-                    handles.client = self.sessions.get(&args.sa_sessionid).map(|session| session.client);
-                }
-                (Args::PUTFH(args), _) => handles.current = Some(args.object.0),
-                (Args::SAVEFH(_), _) => handles.saved = handles.current,
-                (Args::RESTOREFH(_), _) => handles.current = handles.saved,
-                (Args::LOOKUP(_) | Args::LOOKUPP(_) | Args::CREATE(_) | Args::OPENATTR(_), _) => {
-                    handles.current = None;
-                }
-                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok))) => {
-                    handles.current = Some(ok.object.0);
-                    if let Some((other, open)) = handles.open_without_handle.take() {
-                        self.add_open(other, RecoverableOpen { file: ok.object.0.into(), ..open });
-                    }
-                    if let Some((other, delegation)) = handles.delegation_without_handle.take() {
-                        let file = ok.object.0.into();
-                        self.add_delegation(other, RecoverableDelegation { file, ..delegation });
-                    }
+                    compound.client = self.sessions.get(&args.sa_sessionid).map(|session| session.client);
                 }
                 (Args::OPEN(args), Results::OPEN(StatusUnion::Ok(ok))) => {
-                    let is_by_handle = matches!(args.claim, OpenClaim4::Fh);
-                    let entry = match &args.claim {
-                        OpenClaim4::Null(name) => handles
-                            .current
-                            .map(|directory| DirectoryEntry { directory: directory.into(), name: name.0.into() }),
-                        _ => None,
-                    };
-                    let file = handles.current.take().filter(|_| is_by_handle);
-                    handles.current = file;
+                    let entry = claimed_name(&args.claim).and_then(|name| {
+                        let directory = compound.handles.of(objects.current)?;
+                        Some(DirectoryEntry { directory: directory.into(), name: name.into() })
+                    });
+                    let file = compound.handles.of(objects.next);
                     let mut variables = stateid_variables(step, at);
-                    let client = handles.client.unwrap_or(args.owner.clientid);
+                    let client = compound.client.unwrap_or(args.owner.clientid);
                     if let Some(stateid) = ok.delegation.stateid()
                         && CapturedStepOpenGrants::recorded(step).delegated_access(at) != 0
                         && let Some(variable) = variables.pop()
@@ -309,7 +292,9 @@ impl RecoverableState {
                         };
                         match file {
                             Some(_) => self.add_delegation(stateid.other, delegation),
-                            None => handles.delegation_without_handle = Some((stateid.other, delegation)),
+                            None => {
+                                compound.delegation_without_handle = Some((objects.next, stateid.other, delegation));
+                            }
                         }
                     }
                     if ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID) {
@@ -328,22 +313,42 @@ impl RecoverableState {
                     };
                     match file {
                         Some(_) => self.add_open(ok.stateid.other, open),
-                        None => handles.open_without_handle = Some((ok.stateid.other, open)),
+                        None => compound.open_without_handle = Some((objects.next, ok.stateid.other, open)),
                     }
                 }
-                _ => self.apply_operation(step, at, minor, (&args, &results), (sent, header), &handles),
+                _ => {
+                    let file = compound.handles.of(objects.current);
+                    self.apply_operation(step, (at, minor), (&args, &results), (sent, header), (compound.client, file));
+                }
             }
         }
     }
 
+    /// Adds the open and the delegation of a COMPOUND whose filehandle has become known.
+    fn add_with_handle(&mut self, compound: &mut ProcessedCompound<'_>) {
+        let handles = &compound.handles;
+        if let Some((object, ..)) = &compound.open_without_handle
+            && let Some(file) = handles.of(*object)
+            && let Some((_, other, open)) = compound.open_without_handle.take()
+        {
+            self.add_open(other, RecoverableOpen { file: file.into(), ..open });
+        }
+        if let Some((object, ..)) = &compound.delegation_without_handle
+            && let Some(file) = handles.of(*object)
+            && let Some((_, other, delegation)) = compound.delegation_without_handle.take()
+        {
+            self.add_delegation(other, RecoverableDelegation { file: file.into(), ..delegation });
+        }
+    }
+
+    /// Updates the state from another operation. `file` is its current filehandle.
     fn apply_operation(
         &mut self,
         step: &TraceStep<'_>,
-        at: usize,
-        minor: u32,
+        (at, minor): (usize, u32),
         pair: (&Args<'_>, &Results<'_>),
         (sent, header): (&[u8], &[u8]),
-        handles: &CompoundCurrentFilehandles<'_>,
+        (client, file): (Option<Clientid4>, Option<&[u8]>),
     ) {
         match pair {
             (Args::EXCHANGE_ID(args), Results::EXCHANGE_ID(StatusUnion::Ok(ok))) => {
@@ -361,7 +366,7 @@ impl RecoverableState {
                 self.complete_client(args.clientid);
             }
             (Args::RECLAIM_COMPLETE(args), Results::RECLAIM_COMPLETE(StatusUnion::Ok(_))) if !args.rca_one_fs => {
-                handles.client.iter().for_each(|client| self.complete_client(*client));
+                client.iter().for_each(|client| self.complete_client(*client));
             }
             (Args::CREATE_SESSION(args), Results::CREATE_SESSION(StatusUnion::Ok(ok))) => {
                 if let Some(client) = self.clients.get_mut(&args.csa_clientid) {
@@ -419,8 +424,7 @@ impl RecoverableState {
             }
             (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok))) => {
                 let variable = slot_variable(&step.reply, TraceSlotValueKind::STATEID, at);
-                if let (GetDirDelegation4ResNonFatal::Ok(granted), Some(client), Some(file)) =
-                    (&**ok, handles.client, handles.current)
+                if let (GetDirDelegation4ResNonFatal::Ok(granted), Some(client), Some(file)) = (&**ok, client, file)
                     && variable != NONE
                 {
                     let delegation = RecoverableDelegation {

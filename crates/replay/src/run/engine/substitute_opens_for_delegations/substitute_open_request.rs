@@ -10,6 +10,7 @@ use nfsrdma_dissectors::nfs::v4::{
     ShareDeny, Stateid4,
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
+use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Handles, claimed_name};
 
 use super::super::super::recovery::recoverable_client_state::{MAX_OPERATIONS, slot_variable};
 use super::super::reply_check_queue::LiveReply;
@@ -91,26 +92,24 @@ impl DelegationSubstituteOpenRequest {
         let results = CompoundReply::decode(&mut results, &mut NullFieldObserver).ok()?;
         let pairs = call.operations().map_while(Result::ok).zip(results.operations().map_while(Result::ok));
         let minor_version = call.head.minorversion;
-        let mut current: Option<&[u8]> = None;
+        let mut filehandles = Filehandles::new(minor_version);
+        let mut handles = Handles::default();
+        // Object of the request.
+        let mut opened = None;
         let mut request: Option<Self> = None;
         for (at, (args, results)) in pairs.take(MAX_OPERATIONS).enumerate() {
+            let objects = filehandles.apply(args.operation(), Some(&args));
+            handles.learn(&objects, Some(&results));
             match (&args, &results) {
-                (Args::PUTFH(args), _) => current = Some(args.object.0),
-                (Args::GETFH(_), Results::GETFH(StatusUnion::Ok(ok))) => {
-                    current = Some(ok.object.0);
-                    if let Some(request) = request.as_mut().filter(|request| request.file.is_empty()) {
-                        request.file = ok.object.0.into();
-                    }
-                }
                 (Args::GET_DIR_DELEGATION(_), Results::GET_DIR_DELEGATION(StatusUnion::Ok(ok)))
                     if request.is_none() && slot_variable(&step.reply, TraceSlotValueKind::STATEID, at) == NONE =>
                 {
                     if let GetDirDelegation4ResNonFatal::Ok(granted) = &**ok {
+                        opened = objects.current;
                         request = Some(Self {
                             unwanted: Some(granted.gddr_stateid.clone()),
                             minor_version,
                             header: header.into(),
-                            file: current.unwrap_or_default().into(),
                             ..Self::default()
                         });
                     }
@@ -120,12 +119,10 @@ impl DelegationSubstituteOpenRequest {
                     let has_open = !ok.rflags.contains(OpenRflags::OPEN4_RESULT_NO_OPEN_STATEID);
                     // If the owner had the file open before, other steps close it.
                     let is_surplus = has_open && ok.stateid.seqid == 1 && opens.granted_only_delegation(at);
-                    let is_by_handle = matches!(args.claim, OpenClaim4::Fh);
-                    let name = match &args.claim {
-                        OpenClaim4::Null(name) => current.map(|directory| [directory.into(), name.0.into()]),
-                        _ => None,
-                    };
-                    let file = current.filter(|_| is_by_handle).unwrap_or_default();
+                    let name = claimed_name(&args.claim).and_then(|name| {
+                        let directory = handles.of(objects.current)?;
+                        Some([directory.into(), name.into()])
+                    });
                     let must_confirm = minor_version == 0
                         && ok.rflags.contains(OpenRflags::OPEN4_RESULT_CONFIRM)
                         && !opens.must_confirm(at);
@@ -135,6 +132,7 @@ impl DelegationSubstituteOpenRequest {
                     if delegation.is_some() || is_surplus || must_confirm || unwanted.is_some() {
                         let access = args.share_access.0 & ShareAccess::OPEN4_SHARE_ACCESS_BOTH.0;
                         let access = access | opens.delegated_access(at);
+                        opened = objects.next;
                         request = Some(Self {
                             delegation: delegation.map(|(variable, _)| (variable, ShareAccess(access))),
                             surplus_open: is_surplus.then(|| ok.stateid.clone()),
@@ -150,17 +148,16 @@ impl DelegationSubstituteOpenRequest {
                             minor_version,
                             client_variable: step.call.variable(TraceSlotValueKind::CLIENTID),
                             header: header.into(),
-                            file: file.into(),
                             name,
+                            ..Self::default()
                         });
                     }
-                    current = Some(file).filter(|_| is_by_handle);
                 }
-                (Args::LOOKUP(_) | Args::LOOKUPP(_) | Args::OPEN(_) | Args::CREATE(_), _) => current = None,
                 _ => {}
             }
         }
-        let request = request?;
+        let file = handles.of(opened).unwrap_or_default();
+        let request = Self { file: file.into(), ..request? };
         let can_open = request.minor_version > 0 || request.name.is_some() || request.delegation.is_none();
         (can_open && !request.file.is_empty()).then_some(request)
     }
