@@ -163,9 +163,10 @@ fn returned<'m>(results: &Results<'m>) -> Option<&'m [u8]> {
         Results::GETFH(result) => result.ok().map(|ok| ok.object.0),
         Results::GETATTR(result) => {
             let fattr = &result.ok()?.obj_attributes;
-            let has_handle = fattr.mask.contains(Attributes::FILEHANDLE);
-            let mut attributes = fattr.items().map_while(Result::ok).filter(|_| has_handle);
-            attributes.find_map(|attribute| match attribute {
+            if !fattr.mask.contains(Attributes::FILEHANDLE) {
+                return None;
+            }
+            fattr.items().map_while(Result::ok).find_map(|attribute| match attribute {
                 Attribute::FILEHANDLE(handle) => Some(handle.0),
                 _ => None,
             })
