@@ -8,6 +8,7 @@ use nfsrdma_dissectors::nfs::v4::{
 };
 use nfsrdma_dissectors::nfs::{Procedure, nfsacl, v3};
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Object};
 use rustc_hash::FxHashMap;
 
 use super::dependencies::effects::OperationEffect;
@@ -25,8 +26,12 @@ pub(super) struct CallOperationsAndFiles {
     pub(super) operations: Vec<Operation>,
     /// Effect of each operation, or of the procedure if it is not a COMPOUND. Empty if the effects are unknown.
     pub(super) effects: Vec<OperationEffect>,
-    /// Variable of the file that each operation applies to, [`ROOT`] for the root, [`NONE`] if unknown.
+    /// Variable of the file that is current behind each operation, [`ROOT`] for the root, [`NONE`] if unknown.
     pub(super) files: Vec<u32>,
+    /// Objects of the current and the saved filehandle when each operation begins, and of the current one behind it.
+    objects: Vec<[Option<Object>; 3]>,
+    /// Variables of the objects, by the operation that makes them current.
+    variables: Vec<u32>,
     /// Title of the Call, for example `NFS 4.2 READ`.
     pub(super) title: CallTitle,
     /// `true` if it creates a file exclusively, without setting attributes: EXCLUSIVE of RFC 1813 section 3.3.8,
@@ -99,6 +104,7 @@ impl CallOperationsAndFiles {
     /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut StepTitleCache) {
         self.operations.clear();
+        self.objects.clear();
         self.effects.clear();
         self.attribute_mask.clear();
         (self.creates_exclusively, self.may_set_modify_time) = (false, false);
@@ -111,12 +117,15 @@ impl CallOperationsAndFiles {
             Some(Procedure::Compound) => {
                 if let Ok(call) = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver) {
                     let mut lowest = None;
+                    let mut filehandles = Filehandles::new(call.head.minorversion);
                     for operation in call.operations().map_while(Result::ok).take(MAX_OPERATIONS) {
                         let kind = operation.operation();
                         if lowest.is_none_or(|main: Operation| kind.class() < main.class()) {
                             lowest = Some(kind);
                         }
                         self.operations.push(kind);
+                        let objects = filehandles.apply(kind, Some(&operation));
+                        self.objects.push([objects.current, objects.saved, objects.next]);
                         self.effects.push(OperationEffect::from_operation(&operation));
                         self.record_arguments(&operation);
                     }
@@ -282,31 +291,37 @@ impl CallOperationsAndFiles {
                 .find(|slot| slot.value_kind == TraceSlotValueKind::FILEHANDLE && slot.operation as usize == operation);
             slot.map_or(NONE, |slot| slot.variable)
         };
-        let files = &mut self.files;
-        files.clear();
-        files.resize(self.operations.len(), NONE);
-        let (mut current, mut saved, mut set_at) = (NONE, NONE, 0);
-        for (at, operation) in self.operations.iter().enumerate() {
-            match *operation {
-                Operation::PUTFH => (current, set_at) = (filehandle_variable(&step.call, at), at),
-                Operation::PUTROOTFH | Operation::PUTPUBFH => (current, set_at) = (ROOT, at),
-                // The claim is by filehandle: the current file is opened (RFC 8881 section 18.16.3).
-                Operation::OPEN if matches!(self.effects.get(at), Some(OperationEffect::Open(None, _))) => {}
-                Operation::LOOKUP | Operation::LOOKUPP | Operation::OPEN | Operation::CREATE | Operation::OPENATTR => {
-                    (current, set_at) = (NONE, at);
-                }
-                Operation::SAVEFH => saved = current,
-                Operation::RESTOREFH => (current, set_at) = (saved, at),
-                Operation::GETFH if current == NONE => {
-                    current = filehandle_variable(&step.reply, at);
-                    files.get_mut(set_at..at).unwrap_or_default().fill(current);
-                }
-                _ => {}
-            }
-            if let Some(file) = files.get_mut(at) {
-                *file = current;
+        self.variables.clear();
+        self.variables.resize(self.operations.len(), NONE);
+        for (at, (operation, [.., next])) in self.operations.iter().zip(&self.objects).enumerate() {
+            let variable = match operation {
+                Operation::PUTFH => filehandle_variable(&step.call, at),
+                Operation::PUTROOTFH | Operation::PUTPUBFH => ROOT,
+                Operation::GETFH => filehandle_variable(&step.reply, at),
+                _ => continue,
+            };
+            let known = next.and_then(|object| self.variables.get_mut(object.operation()));
+            if let Some(known) = known.filter(|known| **known == NONE) {
+                *known = variable;
             }
         }
+        self.files.clear();
+        self.files.extend(self.objects.iter().map(|[.., next]| variable_of(&self.variables, *next)));
+    }
+
+    /// Returns the variable of an object; [`ROOT`] for the root, [`NONE`] if unknown.
+    pub(super) fn variable(&self, object: Option<Object>) -> u32 {
+        variable_of(&self.variables, object)
+    }
+
+    /// Returns the variable of the file that is current when an operation begins.
+    pub(super) fn current_file(&self, at: usize) -> u32 {
+        self.objects.get(at).map_or(NONE, |[current, ..]| self.variable(*current))
+    }
+
+    /// Returns the variable of the file that is saved when an operation begins.
+    pub(super) fn saved_file(&self, at: usize) -> u32 {
+        self.objects.get(at).map_or(NONE, |[_, saved, _]| self.variable(*saved))
     }
 
     /// Returns `true` if the COMPOUND may need to be rewritten for a server with these attributes (mask words; `None`
@@ -333,6 +348,10 @@ impl CallOperationsAndFiles {
         let roots = self.operations.iter().enumerate().filter(|(_, operation)| is_root(operation));
         roots.map(|(at, _)| at as u32).collect()
     }
+}
+
+fn variable_of(variables: &[u32], object: Option<Object>) -> u32 {
+    object.and_then(|object| variables.get(object.operation())).copied().unwrap_or(NONE)
 }
 
 fn is_root(operation: &Operation) -> bool {

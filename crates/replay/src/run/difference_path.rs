@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::io::{Read, Seek};
 
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, OpenClaim4, Operation};
+use nfsrdma_dissectors::nfs::v4::{self, Args};
 use nfsrdma_dissectors::nfs::{Procedure, field_labels, mount, v3};
+use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Object, Origin, Step};
 use rustc_hash::FxHashMap;
 
 use super::call_operations_and_files::CallOperationsAndFiles;
@@ -74,8 +75,14 @@ pub(super) fn path_of_difference(
         Some(Procedure::Compound) => {
             let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok();
             call.and_then(|call| {
-                let operations = call.operations().map_while(Result::ok).take(parts.operations.len()).collect();
-                CompoundPaths { operations, files: &parts.files, path_of }.of_field(section, field)
+                let mut filehandles = Filehandles::new(call.head.minorversion);
+                let operations = call.operations().map_while(Result::ok).take(parts.operations.len());
+                let with_objects = |args: Args<'_>| {
+                    let step = filehandles.apply(args.operation(), Some(&args));
+                    (args, step)
+                };
+                let operations = operations.map(with_objects).collect();
+                CompoundPaths { operations, parts, path_of }.of_field(section, field)
             })
         }
         Some(Procedure::V3(procedure)) => {
@@ -127,10 +134,10 @@ fn has_any_label(field: &str, labels: &[&str]) -> bool {
     field.split('.').any(|label| labels.contains(&label))
 }
 
-/// The operations of a COMPOUND, and the variable of the file of each.
+/// The operations of a COMPOUND with their objects.
 struct CompoundPaths<'a> {
-    operations: Vec<Args<'a>>,
-    files: &'a [u32],
+    operations: Vec<(Args<'a>, Step<'a>)>,
+    parts: &'a CallOperationsAndFiles,
     path_of: &'a dyn Fn(u32) -> Option<String>,
 }
 
@@ -139,7 +146,7 @@ impl CompoundPaths<'_> {
     /// operation of the field's name; without one, the last operation that has a path.
     fn of_field(&self, section: usize, field: &str) -> Option<String> {
         let label = field.split('.').next();
-        let is_named = |operation: &Args<'_>| Some(operation.operation().name()) == label;
+        let is_named = |(operation, _): &(Args<'_>, Step<'_>)| Some(operation.operation().name()) == label;
         let at = section.checked_sub(1).filter(|at| self.operations.get(*at).is_some_and(is_named));
         match at.or_else(|| self.operations.iter().rposition(is_named)) {
             Some(at) => self.of_operation(at, field),
@@ -149,52 +156,32 @@ impl CompoundPaths<'_> {
 
     fn of_operation(&self, at: usize, field: &str) -> Option<String> {
         let has_label = |label| has_any_label(field, &[label]);
-        match self.operations.get(at)? {
+        let (operation, step) = self.operations.get(at)?;
+        match operation {
             // The change of a directory.
-            Args::REMOVE(_) | Args::LINK(_) if has_label(field_labels::CINFO) => self.current(at),
-            Args::CREATE(_) | Args::OPEN(_) if has_label(field_labels::CINFO) => self.before(at),
-            Args::RENAME(_) if has_label(field_labels::TARGET_CINFO) => self.current(at),
-            Args::RENAME(_) if has_label(field_labels::SOURCE_CINFO) => self.saved(at),
-            Args::REMOVE(args) => Some(joined(self.current(at), args.target.0)),
-            Args::LINK(args) => Some(joined(self.current(at), args.newname.0)),
-            Args::RENAME(args) => Some(joined(self.saved(at), args.oldname.0)),
-            Args::SECINFO(args) => Some(joined(self.before(at), args.name.0)),
-            _ => self.current(at),
-        }
-    }
-
-    /// Returns the path of the current filehandle after an operation.
-    fn current(&self, at: usize) -> Option<String> {
-        let own = || self.files.get(at).copied().filter(|file| *file != NONE).and_then(self.path_of);
-        let name = match self.operations.get(at)? {
-            Args::LOOKUP(args) => args.objname.0,
-            Args::CREATE(args) => args.objname.0,
-            Args::OPEN(args) => match &args.claim {
-                OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => name.0,
-                OpenClaim4::DelegateCur(delegation) => delegation.file.0,
-                _ => return own().or_else(|| self.before(at)),
-            },
-            Args::PUTFH(_) | Args::PUTROOTFH(_) | Args::PUTPUBFH(_) | Args::LOOKUPP(_) | Args::OPENATTR(_) => {
-                return own();
+            Args::REMOVE(_) | Args::LINK(_) | Args::CREATE(_) | Args::OPEN(_) if has_label(field_labels::CINFO) => {
+                self.path(step.current)
             }
-            Args::RESTOREFH(_) => return own().or_else(|| self.saved(at)),
-            _ => return own().or_else(|| self.before(at)),
-        };
-        match self.before(at) {
-            Some(directory) => Some(joined(Some(directory), name)),
-            None => own().or_else(|| Some(joined(None, name))),
+            Args::RENAME(_) if has_label(field_labels::TARGET_CINFO) => self.path(step.current),
+            Args::RENAME(_) if has_label(field_labels::SOURCE_CINFO) => self.path(step.saved),
+            Args::REMOVE(args) => Some(joined(self.path(step.current), args.target.0)),
+            Args::LINK(args) => Some(joined(self.path(step.current), args.newname.0)),
+            Args::RENAME(args) => Some(joined(self.path(step.saved), args.oldname.0)),
+            Args::SECINFO(args) => Some(joined(self.path(step.current), args.name.0)),
+            _ => self.path(step.next),
         }
     }
 
-    /// Returns the path of the current filehandle before an operation.
-    fn before(&self, at: usize) -> Option<String> {
-        self.current(at.checked_sub(1)?)
-    }
-
-    /// Returns the path of the saved filehandle before an operation.
-    fn saved(&self, at: usize) -> Option<String> {
-        let saving = |operation: &Args<'_>| operation.operation() == Operation::SAVEFH;
-        self.current(self.operations.get(..at)?.iter().rposition(saving)?)
+    /// Returns the path of an object: of its name in a directory, or else of its filehandle.
+    fn path(&self, object: Option<Object>) -> Option<String> {
+        let variable = self.parts.variable(object);
+        let of_handle = || Some(variable).filter(|variable| *variable != NONE).and_then(self.path_of);
+        let (_, maker) = self.operations.get(object?.operation())?;
+        let Some(Origin::Name(directory, name)) = maker.made else { return of_handle() };
+        match self.path(directory) {
+            Some(directory) => Some(joined(Some(directory), name)),
+            None => of_handle().or_else(|| Some(joined(None, name))),
+        }
     }
 }
 

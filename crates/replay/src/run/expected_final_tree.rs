@@ -312,7 +312,6 @@ impl ExpectedFinalTree {
         // CREATE of NFSv3 may truncate a file that is there.
         let may_truncate = parts.set_size_bytes.is_some() || step.procedure.version == 3;
         let mut is_whole = !is_readable;
-        let mut saved = NONE;
         for (at, effect) in parts.effects.iter().enumerate().take(count) {
             let file = affected_handle(step, parts, at);
             match effect {
@@ -327,7 +326,7 @@ impl ExpectedFinalTree {
                 OperationEffect::Rename(from, to) => {
                     let source = match parts.operations.is_empty() {
                         true => step.call.variable(TraceSlotValueKind::FILEHANDLE).unwrap_or(NONE),
-                        false => saved,
+                        false => parts.saved_file(at),
                     };
                     for (directory, name) in [(source, from), (file, to)] {
                         self.tree.mark_name_uncertain(directory, step_key, *name, false);
@@ -357,9 +356,6 @@ impl ExpectedFinalTree {
                 _ => is_whole = true,
             }
             is_whole |= file == NONE && effect.may_change_size_or_links();
-            if parts.operations.get(at) == Some(&Operation::SAVEFH) {
-                saved = file;
-            }
         }
         if is_whole {
             self.tree.mark_uncertain(&step_input(step, [&|_| None, &|_| None]));
@@ -391,8 +387,10 @@ fn affected_handle(step: &TraceStep<'_>, parts: &CallOperationsAndFiles, at: usi
     }
     // OPEN by name and CREATE make the new object the current one.
     let is_directory_before = matches!(effect, Some(OperationEffect::Create(_) | OperationEffect::Open(Some(_), _)));
-    let at = if is_directory_before { at.checked_sub(1) } else { Some(at) };
-    at.and_then(|at| parts.files.get(at)).copied().unwrap_or(NONE)
+    match is_directory_before {
+        true => parts.current_file(at),
+        false => parts.files.get(at).copied().unwrap_or(NONE),
+    }
 }
 
 /// Returns `true` for SETATTR, and for changes of extended attributes, which are not checked.

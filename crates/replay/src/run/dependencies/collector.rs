@@ -181,12 +181,11 @@ impl DependencyCollector {
         parts: &CallOperationsAndFiles,
         is_directory: &dyn Fn(u32) -> bool,
     ) {
-        let (mut before, mut saved) = (NONE, NONE);
         for (at, effect) in parts.effects.iter().enumerate() {
             let file = parts.files.get(at).map_or(NONE, |file| self.names.object(*file));
+            let [before, saved] = [parts.current_file(at), parts.saved_file(at)].map(|file| self.names.object(file));
             let operation = parts.operations.get(at).copied();
             match operation {
-                Some(Operation::SAVEFH) => saved = file,
                 Some(Operation::LOCK) => self.record_lock_open(step, at as u32),
                 Some(Operation::PUTROOTFH | Operation::PUTPUBFH) => {
                     self.share(DependencyResource::Object(ROOT));
@@ -202,7 +201,6 @@ impl DependencyCollector {
                 effect => *effect,
             };
             self.add_effect(effect, file, before, saved, step, is_directory);
-            before = file;
         }
     }
 

@@ -7,6 +7,7 @@ use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, has_label}
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
+use nfsrdma_nfs_model::v4::filehandles::claimed_name;
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::dependencies::effects::OperationEffect;
@@ -156,20 +157,20 @@ fn any_name(
                 if section != 0 && at + 1 != section {
                     return false;
                 }
-                let directory = at.checked_sub(1).and_then(|previous| parts.files.get(previous));
                 let name = match &operation {
                     v4::Args::LOOKUP(args) => args.objname.0,
                     v4::Args::REMOVE(args) => args.target.0,
                     v4::Args::CREATE(args) => args.objname.0,
                     v4::Args::LINK(args) => args.newname.0,
                     v4::Args::RENAME(args) => args.newname.0,
-                    v4::Args::OPEN(args) => match &args.claim {
-                        v4::OpenClaim4::Null(name) => name.0,
-                        _ => return false,
+                    v4::Args::OPEN(args) => match claimed_name(&args.claim) {
+                        Some(name) => name,
+                        None => return false,
                     },
                     _ => return false,
                 };
-                directory.is_some_and(|directory| is_so(*directory, name))
+                let directory = parts.current_file(at);
+                directory != NONE && is_so(directory, name)
             })
         }
         Some(Procedure::V3(procedure)) => {

@@ -5,13 +5,14 @@ use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::Operation;
 
 use super::reply_attribute_values::AttributeSubject;
+use crate::run::call_operations_and_files::CallOperationsAndFiles;
 use crate::run::reply_check::reply_pair::{ReplyCheckStepContext, ReplyPair};
 use crate::trace::step::{NONE, TraceSlotValueKind};
 
 pub(super) struct OperationFilehandleVariables<'a> {
     pub(super) is_v3: bool,
     files: &'a [u32],
-    operations: &'a [Operation],
+    call: &'a CallOperationsAndFiles,
     is_commit: bool,
     call_handles: [u32; 2],
     reply_handle: u32,
@@ -31,7 +32,7 @@ impl<'a> OperationFilehandleVariables<'a> {
         Some(Self {
             is_v3,
             files: replies.files,
-            operations: &context.parts.operations,
+            call: context.parts,
             is_commit: replies.procedure == Some(Procedure::V3(v3::Procedure::COMMIT)),
             call_handles: [called.next().unwrap_or(NONE), called.next().unwrap_or(NONE)],
             reply_handle: returned.next().unwrap_or(NONE),
@@ -48,11 +49,8 @@ impl<'a> OperationFilehandleVariables<'a> {
             (AttributeSubject::ReplyHandle, true) => self.reply_handle,
             (AttributeSubject::CallHandle(1), true) => self.call_handles[1],
             (_, true) => self.call_handles[0],
-            (AttributeSubject::Parent, false) => self.file_variable(index.checked_sub(1)),
-            (AttributeSubject::Saved, false) => {
-                let before = self.operations.get(..index).unwrap_or_default();
-                self.file_variable(before.iter().rposition(|operation| *operation == Operation::SAVEFH))
-            }
+            (AttributeSubject::Parent, false) => self.call.current_file(index),
+            (AttributeSubject::Saved, false) => self.call.saved_file(index),
             (_, false) => self.file_variable(Some(index)),
         }
     }
