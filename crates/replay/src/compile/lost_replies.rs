@@ -11,9 +11,10 @@ use std::io::{self, Seek, Write};
 
 use nfsrdma_analysis::second_chance_map::SecondChanceMap;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Createhow4, Newoffset4, OpenClaim4, Openflag4};
+use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Createhow4, Newoffset4, Openflag4};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v3};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr, XdrArray};
+use nfsrdma_nfs_model::v4::filehandles::claimed_name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::variable_resolution::UndefinedVariableUsage;
@@ -669,18 +670,13 @@ fn results_of_compound(cursor: &mut Cursor<'_>, handle: &dyn Fn(&[u8]) -> Called
                 };
             }
             Args::OPEN(args) => {
-                let name = match &args.claim {
-                    OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => Some(*name),
-                    OpenClaim4::DelegateCur(claim) => Some(claim.file),
-                    _ => None,
-                };
-                if let Some(name) = name {
+                if let Some(name) = claimed_name(&args.claim) {
                     creates = matches!(args.openhow, Openflag4::Create(_));
                     may_exist = matches!(args.openhow, Openflag4::Create(Createhow4::Unchecked(_)));
                     if creates {
-                        names.push(LostName { may_exist, ..LostName::new(&current, name.0, LostNameChange::Created) });
+                        names.push(LostName { may_exist, ..LostName::new(&current, name, LostNameChange::Created) });
                     }
-                    (current, is_given, file_type) = (current.child(name.0), false, TraceFileType::FILE);
+                    (current, is_given, file_type) = (current.child(name), false, TraceFileType::FILE);
                 }
                 results.push(LostResult::new(at, TraceSlotValueKind::STATEID, current.clone()));
             }

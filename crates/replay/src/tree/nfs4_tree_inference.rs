@@ -4,11 +4,12 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::StatusUnion;
 use nfsrdma_dissectors::nfs::v4::{
-    self, Args, Attribute, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, OpenClaim4, Openflag4, ReadPlusContent,
-    Results,
+    self, Args, Attribute, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, Openflag4, ReadPlusContent, Results,
 };
 use nfsrdma_dissectors::xdr::Cursor;
 use nfsrdma_nfs_model::types::{Objects, Types};
+use nfsrdma_nfs_model::v4::filehandles::claimed_name;
+use nfsrdma_nfs_model::v4::{Current, meaning};
 
 use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
 use super::inferred_object::{ChangedAttributeFlags, InferredNameBinding, InferredObjectId};
@@ -41,29 +42,9 @@ fn decode_attributes<'a>(attributes: &Fattr4<'a>) -> (CapturedObjectAttributes<'
     (decoded, handle)
 }
 
-/// Returns the name that an OPEN opens in the current directory; `None` if it opens the current file.
-fn opened_name<'a>(claim: &OpenClaim4<'a>) -> Option<&'a [u8]> {
-    match claim {
-        OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => Some(name.0),
-        OpenClaim4::DelegateCur(claim) => Some(claim.file.0),
-        _ => None,
-    }
-}
-
 /// Returns `true` if an operation may change the current filehandle.
 fn changes_current_file(args: &Args<'_>) -> bool {
-    matches!(
-        args,
-        Args::PUTFH(_)
-            | Args::PUTROOTFH(_)
-            | Args::PUTPUBFH(_)
-            | Args::LOOKUP(_)
-            | Args::LOOKUPP(_)
-            | Args::OPEN(_)
-            | Args::OPENATTR(_)
-            | Args::CREATE(_)
-            | Args::RESTOREFH(_)
-    )
+    meaning(args.operation()).current != Current::Kept
 }
 
 impl TreeInferenceStepContext<'_, '_> {
@@ -101,7 +82,7 @@ impl TreeInferenceStepContext<'_, '_> {
         [current, saved]: [Option<InferredObjectId>; 2],
     ) {
         let names = match args {
-            Args::OPEN(args) => [opened_name(&args.claim), None],
+            Args::OPEN(args) => [claimed_name(&args.claim), None],
             Args::CREATE(args) => [Some(args.objname.0), None],
             Args::LOOKUP(args) => [Some(args.objname.0), None],
             Args::REMOVE(args) => [Some(args.target.0), None],
@@ -137,7 +118,7 @@ impl TreeInferenceStepContext<'_, '_> {
                     });
                 }
                 Args::OPEN(args) => {
-                    let Some(name) = opened_name(&args.claim) else { continue };
+                    let Some(name) = claimed_name(&args.claim) else { continue };
                     current = self.object_by_name(current, handle, |step, parent| {
                         step.tree.create_name(parent, name, handle, TraceFileType::FILE, false, now)
                     });
@@ -421,7 +402,7 @@ impl TreeInferenceStepContext<'_, '_> {
         handle: u32,
     ) {
         let now = self.facts.id;
-        let Some(name) = opened_name(&args.claim) else { return };
+        let Some(name) = claimed_name(&args.claim) else { return };
         let (is_create, size) = match &args.openhow {
             Openflag4::Create(Createhow4::Unchecked(attributes)) => (true, decode_attributes(attributes).0.size),
             Openflag4::Create(_) => (true, None),

@@ -1,7 +1,8 @@
 //! Effects of operations, as far as dependencies between steps follow from them.
 
 use nfsrdma_dissectors::nfs::v3;
-use nfsrdma_dissectors::nfs::v4::{self, OpenClaim4, Openflag4};
+use nfsrdma_dissectors::nfs::v4::{self, Openflag4};
+use nfsrdma_nfs_model::v4::filehandles::claimed_name;
 
 /// Effect of an operation, or of a procedure that is not a COMPOUND. Names are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +72,7 @@ impl OperationEffect {
             Args::RENAME(args) => Self::Rename(name_hash(args.oldname.0), name_hash(args.newname.0)),
             Args::READDIR(_) => Self::ReadDirectory,
             Args::OPEN(args) => {
-                let name = match &args.claim {
-                    OpenClaim4::Null(file) | OpenClaim4::DelegatePrev(file) => Some(name_hash(file.0)),
-                    OpenClaim4::DelegateCur(delegation) => Some(name_hash(delegation.file.0)),
-                    _ => None,
-                };
+                let name = claimed_name(&args.claim).map(name_hash);
                 Self::Open(name, matches!(args.openhow, Openflag4::Create(_)))
             }
             Args::READ(args) => Self::Read(args.offset, args.count.into()),
