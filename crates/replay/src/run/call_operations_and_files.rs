@@ -101,6 +101,19 @@ fn title(step: &TraceStep<'_>, operation: Option<OperationNumber>) -> String {
 }
 
 impl CallOperationsAndFiles {
+    /// Returns operations that are all on one file.
+    #[cfg(test)]
+    pub(super) fn on_file(operations: &[Operation], effects: &[OperationEffect], file: u32) -> Self {
+        let object = Filehandles::new(0).apply(Operation::PUTROOTFH, None).next;
+        Self {
+            operations: operations.to_vec(),
+            effects: effects.to_vec(),
+            objects: vec![[object; 3]; operations.len()],
+            variables: vec![file],
+            ..Self::default()
+        }
+    }
+
     /// Decodes the Call of a step, reusing the buffers.
     pub(super) fn read(&mut self, step: &TraceStep<'_>, titles: &mut StepTitleCache) {
         self.operations.clear();

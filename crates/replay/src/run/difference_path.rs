@@ -75,14 +75,12 @@ pub(super) fn path_of_difference(
         Some(Procedure::Compound) => {
             let call = v4::CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok();
             call.and_then(|call| {
-                let mut filehandles = Filehandles::new(call.head.minorversion);
                 let operations = call.operations().map_while(Result::ok).take(parts.operations.len());
-                let with_objects = |args: Args<'_>| {
-                    let step = filehandles.apply(args.operation(), Some(&args));
-                    (args, step)
+                let path_of = |object| {
+                    let variable = parts.variable(object);
+                    Some(variable).filter(|variable| *variable != NONE).and_then(path_of)
                 };
-                let operations = operations.map(with_objects).collect();
-                CompoundPaths { operations, parts, path_of }.of_field(section, field)
+                CompoundPaths::new(call.head.minorversion, operations, &path_of).of_field(section, field)
             })
         }
         Some(Procedure::V3(procedure)) => {
@@ -137,11 +135,25 @@ fn has_any_label(field: &str, labels: &[&str]) -> bool {
 /// The operations of a COMPOUND with their objects.
 struct CompoundPaths<'a> {
     operations: Vec<(Args<'a>, Step<'a>)>,
-    parts: &'a CallOperationsAndFiles,
-    path_of: &'a dyn Fn(u32) -> Option<String>,
+    /// Path of the filehandle of an object.
+    path_of: &'a dyn Fn(Option<Object>) -> Option<String>,
 }
 
-impl CompoundPaths<'_> {
+impl<'a> CompoundPaths<'a> {
+    fn new(
+        minor_version: u32,
+        operations: impl Iterator<Item = Args<'a>>,
+        path_of: &'a dyn Fn(Option<Object>) -> Option<String>,
+    ) -> Self {
+        let mut filehandles = Filehandles::new(minor_version);
+        let mut with_objects = Vec::new();
+        for args in operations {
+            let step = filehandles.apply(args.operation(), Some(&args));
+            with_objects.push((args, step));
+        }
+        Self { operations: with_objects, path_of }
+    }
+
     /// Returns the path that a field of the operation of a section is about. If the section is unknown, that is the last
     /// operation of the field's name; without one, the last operation that has a path.
     fn of_field(&self, section: usize, field: &str) -> Option<String> {
@@ -174,8 +186,7 @@ impl CompoundPaths<'_> {
 
     /// Returns the path of an object: of its name in a directory, or else of its filehandle.
     fn path(&self, object: Option<Object>) -> Option<String> {
-        let variable = self.parts.variable(object);
-        let of_handle = || Some(variable).filter(|variable| *variable != NONE).and_then(self.path_of);
+        let of_handle = || (self.path_of)(object);
         let (_, maker) = self.operations.get(object?.operation())?;
         let Some(Origin::Name(directory, name)) = maker.made else { return of_handle() };
         match self.path(directory) {
@@ -206,10 +217,12 @@ mod tests {
 
     /// Returns the path of a difference in a COMPOUND whose operations have these files: 1 is `/d`, 2 is `/e`.
     fn path(operations: &[(Args<'static>, u32)], section: usize, field: &str) -> Option<String> {
-        let files: Vec<_> = operations.iter().map(|(_, file)| *file).collect();
-        let operations = operations.iter().map(|(operation, _)| operation.clone()).collect();
-        let path_of = |file| ["/d", "/e"].get(file as usize - 1).map(|path| (*path).to_owned());
-        CompoundPaths { operations, files: &files, path_of: &path_of }.of_field(section, field)
+        let path_of = |object: Option<Object>| {
+            let (_, file) = operations.get(object?.operation())?;
+            ["/d", "/e"].get((*file as usize).checked_sub(1)?).map(|path| (*path).to_owned())
+        };
+        let args = operations.iter().map(|(args, _)| args.clone());
+        CompoundPaths::new(1, args, &path_of).of_field(section, field)
     }
 
     fn getattr() -> Args<'static> {

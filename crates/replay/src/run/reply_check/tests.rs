@@ -80,12 +80,8 @@ impl Execution<'_> {
         let (seeded, now) = (FxHashMap::default(), Instant::now());
         let (files, statuses, written) = (vec![FILE; count], vec![0; count], vec![0; count]);
         let may_return = |_: usize, name: &str| self.requests_all && name != "attrmask";
-        let parts = CallOperationsAndFiles {
-            operations: self.operations.to_vec(),
-            effects: self.acts.to_vec(),
-            may_set_modify_time: true,
-            ..CallOperationsAndFiles::default()
-        };
+        let mut parts = CallOperationsAndFiles::on_file(self.operations, self.acts, FILE);
+        parts.may_set_modify_time = true;
         checker.check(&ReplyPair {
             files: &files,
             execution: Some(ReplyCheckStepContext {
