@@ -1,5 +1,5 @@
-//! Current and saved filehandle of a COMPOUND, operation by operation, as objects that have no filehandle yet or more
-//! than one operation. RFC 7530 section 15.2, RFC 8881 sections 16.2.3.1.1 and 2.6.3.1.1.8.
+//! Current and saved filehandle of a COMPOUND, operation by operation, as objects: the filehandle of an object may be
+//! known only later in the COMPOUND, or never. RFC 7530 section 15.2, RFC 8881 sections 16.2.3.1.1 and 2.6.3.1.1.8.
 
 use nfsrdma_dissectors::nfs::v4::{Args, Attribute, Attributes, OpenClaim4, Operation, Results};
 
@@ -42,14 +42,14 @@ pub struct Step<'m> {
     pub current: Option<Object>,
     /// Object of the saved filehandle when the operation begins.
     pub saved: Option<Object>,
-    /// Object of the current filehandle behind the operation, if it succeeds.
+    /// Object of the current filehandle after the operation, if it succeeds.
     pub next: Option<Object>,
     /// Origin of `next`, if the operation makes it.
     pub made: Option<Origin<'m>>,
 }
 
-/// The current and the saved filehandle on their way through a COMPOUND. They go on behind an operation that failed, as
-/// if it had succeeded: what its client asked for.
+/// The current and the saved filehandle during a COMPOUND. An operation that failed counts as if it had succeeded: the
+/// objects are those that the client asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Filehandles {
     minor_version: u32,
@@ -59,7 +59,7 @@ pub struct Filehandles {
 }
 
 impl Filehandles {
-    /// Returns those at the begin of a COMPOUND.
+    /// Returns the state at the beginning of a COMPOUND.
     pub const fn new(minor_version: u32) -> Self {
         Self { minor_version, operations: 0, current: None, saved: None }
     }
@@ -178,7 +178,10 @@ fn returned<'m>(results: &Results<'m>) -> Option<&'m [u8]> {
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::nfs::StatusUnion;
-    use nfsrdma_dissectors::nfs::v4::{Lookup4Args, ObjectFh4, OpenDelegationType4, Rename4Args, Stateid4};
+    use nfsrdma_dissectors::nfs::v4::{
+        Lookup4Args, ObjectFh4, Open4Args, OpenDelegationType4, OpenOwner4, Openflag4, Opentype4, Rename4Args,
+        ShareAccess, ShareDeny, Stateid4,
+    };
     use nfsrdma_dissectors::xdr::{Opaque, Text, Void};
 
     use super::*;
@@ -256,6 +259,29 @@ mod tests {
         handles.learn(&steps[3], Some(&given));
         assert_eq!(handles.of(steps[1].next), Some(&b"file"[..]));
         assert_eq!(handles.of(steps[0].next), Some(&b"dir"[..]));
+    }
+
+    /// RFC 8881 section 18.16.3: OPEN by CLAIM_DELEG_CUR_FH needs no GETFH, its file is that of PUTFH.
+    #[test]
+    fn claim_by_filehandle_has_filehandle() {
+        let open = |claim| {
+            Args::OPEN(Open4Args {
+                seqid: 0,
+                share_access: ShareAccess(1),
+                share_deny: ShareDeny(0),
+                owner: OpenOwner4 { clientid: 1, owner: Opaque(b"owner") },
+                openhow: Openflag4::NoCreate(Opentype4::OPEN4_NOCREATE),
+                claim,
+            })
+        };
+        let opened = |claim| {
+            let steps = steps(1, &[put(b"file"), open(claim)]);
+            let mut handles = Handles::default();
+            steps.iter().for_each(|step| handles.learn(step, None));
+            handles.of(steps[1].next)
+        };
+        assert_eq!(opened(OpenClaim4::DelegCurFh(Stateid4 { seqid: 1, other: [7; 12] })), Some(&b"file"[..]));
+        assert_eq!(opened(OpenClaim4::Null(Text(b"name"))), None);
     }
 
     /// An operation whose arguments are not in the capture has made another object.

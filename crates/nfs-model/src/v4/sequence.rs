@@ -64,7 +64,7 @@ impl Sequence {
 }
 
 impl SequenceResult {
-    /// Returns the results of SEQUENCE; in it `None` if it failed, and `None` for other operations.
+    /// Returns the results of SEQUENCE; `Some(None)` if it failed, `None` for other operations.
     pub fn of(result: &Results<'_>) -> Option<Option<Self>> {
         let Results::SEQUENCE(result) = result else { return None };
         Some(result.ok().map(|result| Self {
@@ -76,7 +76,7 @@ impl SequenceResult {
         }))
     }
 
-    /// Returns the results of CB_SEQUENCE; in it `None` if it failed, and `None` for other operations.
+    /// Returns the results of CB_SEQUENCE; `Some(None)` if it failed, `None` for other operations.
     pub fn of_callback(result: &CbResults<'_>) -> Option<Option<Self>> {
         let CbResults::CB_SEQUENCE(result) = result else { return None };
         Some(result.ok().map(|result| Self {
