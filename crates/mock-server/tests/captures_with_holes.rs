@@ -891,6 +891,25 @@ fn run_completes_registration_of_clients() {
     }
 }
 
+/// RFC 8881 section 18.51.3: a client that completes its registration in the capture has not done so before.
+#[test]
+fn captures_begun_in_mount_complete_client() {
+    for name in ["rxe-v41", "rxe-v42-deleg", "siw-v42"] {
+        let frames = frames(name);
+        let whole = compiled((1..).zip(&frames), |_| {});
+        for operation in [Operation::CREATE_SESSION, Operation::RECLAIM_COMPLETE] {
+            // The last client is the one that mounts.
+            let of_operation: Vec<_> = frames_of(&whole, operation).into_iter().collect();
+            let first = of_operation[of_operation.len() - 2];
+            let mut work = Work::new(4, compiled(from(&frames, first), |_| {}));
+            work.server.needs_reclaim_complete = true;
+            let (report, ..) = replayed(&work, false);
+            assert_eq!(difference(&report), None, "{name} from {operation}");
+            assert_eq!(report.shortfall(90.0), None, "{name} from {operation}");
+        }
+    }
+}
+
 /// Changes by a call in flight at the end of a capture need no proof: the rest of a small tree is covered.
 #[test]
 fn captures_cut_in_flight_are_covered() {

@@ -155,7 +155,12 @@ impl Client {
 
     /// Requests a session with these channel attributes, and sends no RECLAIM_COMPLETE: it opens no files.
     pub(crate) fn with_channels(self, channels: [ChannelAttrs4<'static>; 2]) -> Self {
-        Self { channels, completes_reclaim: false, must_complete_reclaim: false, ..self }
+        Self { channels, ..self }.without_completion()
+    }
+
+    /// Sends no RECLAIM_COMPLETE, without which it cannot open files. RFC 8881 section 18.51.3.
+    pub(crate) fn without_completion(self) -> Self {
+        Self { completes_reclaim: false, must_complete_reclaim: false, ..self }
     }
 
     pub(crate) fn minor(&self) -> u32 {

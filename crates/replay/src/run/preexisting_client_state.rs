@@ -9,7 +9,7 @@ use std::io::{Read, Seek};
 
 use nfsrdma_analysis::comparison::record::hash;
 use nfsrdma_dissectors::field::NullFieldObserver;
-use nfsrdma_dissectors::nfs::v4::{Args, Clientid4, CompoundCall};
+use nfsrdma_dissectors::nfs::v4::{Args, Clientid4, CompoundCall, CompoundReply, Nfsstat4};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_rpc::synchronous_client::RpcClient;
 use nfsrdma_rpc::{ConnectTarget, RpcClientTransport, TransportErrorResponsibility};
@@ -42,6 +42,15 @@ struct MissingClientState {
     sessions: FxHashSet<u32>,
     clientids: FxHashSet<u32>,
     opens: Vec<MissingStateid>,
+    /// `true` if the client sends RECLAIM_COMPLETE in the trace; `None` until a step tells.
+    completes: Option<bool>,
+}
+
+impl MissingClientState {
+    /// Returns `true` if the client must be complete before the trace: no step completes it, or files are to be opened.
+    fn must_be_complete(&self) -> bool {
+        self.completes != Some(true) || !self.opens.is_empty()
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +101,11 @@ pub(super) fn create_missing_state(
             .with_reconnect(target);
         let rpc_client = ContainmentCheckedRpcClient::new(rpc_client, containment);
         let name = format!("{} {tag} {client}.{minor_version}", crate::PROGRAM);
-        let mut files = match Nfs4Client::new(rpc_client, &name, &[minor_version]) {
+        let registered = match missing.must_be_complete() {
+            true => Nfs4Client::new(rpc_client, &name, &[minor_version]),
+            false => Nfs4Client::without_completion(rpc_client, &name, minor_version),
+        };
+        let mut files = match registered {
             Ok(files) => files,
             // Steps that use the missing values report them. If the server does not answer for one client, the
             // remaining ones would each time out as well.
@@ -179,6 +192,28 @@ fn is_open(step: &TraceStep<'_>, operation: u32) -> bool {
     matches!(operation, Some(Args::OPEN(_)))
 }
 
+/// Returns `true` for a step whose client completes its registration for the first time, `false` if an earlier one
+/// did so or another one registers, and `None` if the step does not tell. RFC 8881 section 18.51.3: a client opens no file
+/// before, but to reclaim it.
+fn completes(step: &TraceStep<'_>) -> Option<bool> {
+    let items = step.call.items();
+    let mut cursor = step.call.body_cursor().with_chunks(&items);
+    let call = CompoundCall::decode(&mut cursor, &mut NullFieldObserver).ok()?;
+    call.operations().map_while(Result::ok).find_map(|operation| match operation {
+        Args::RECLAIM_COMPLETE(args) if !args.rca_one_fs => Some(!has_failed(step)),
+        Args::EXCHANGE_ID(_) | Args::OPEN(_) | Args::LOCK(_) => Some(false),
+        _ => None,
+    })
+}
+
+/// Returns `true` if the reply of a COMPOUND reports a failure.
+fn has_failed(step: &TraceStep<'_>) -> bool {
+    let items = step.reply.items();
+    let mut cursor = step.reply.body_cursor().with_chunks(&items);
+    let reply = CompoundReply::decode(&mut cursor, &mut NullFieldObserver);
+    reply.is_ok_and(|reply| reply.head.status != Nfsstat4::NFS4_OK)
+}
+
 fn missing_state(
     trace: &mut ReplayTraceReader<impl Read + Seek>,
 ) -> Result<BTreeMap<ClientOfMinorVersion, MissingClientState>, TraceError> {
@@ -239,6 +274,10 @@ fn missing_state(
                 }
                 _ => {}
             }
+        }
+        let client = ClientOfMinorVersion { client: step.caller.client, minor_version: step.procedure.minor_version };
+        if let Some(missing) = clients.get_mut(&client).filter(|missing| missing.completes.is_none()) {
+            missing.completes = completes(step);
         }
     })?;
     clients.retain(|_, missing| {

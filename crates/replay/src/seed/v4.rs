@@ -43,10 +43,25 @@ impl<'t> Nfs4Client<'t> {
     ///
     /// # Errors
     /// Returns an error if the server has none of the minor versions, refuses, or does not answer.
-    pub fn new(mut rpc: ContainmentCheckedRpcClient<'t>, name: &str, minors: &[u32]) -> FileServerClientResult<Self> {
+    pub fn new(rpc: ContainmentCheckedRpcClient<'t>, name: &str, minors: &[u32]) -> FileServerClientResult<Self> {
+        Self::register(rpc, name, Client::new(name, VERIFIER, minors))
+    }
+
+    /// Registers as [`new`](Self::new), and leaves RECLAIM_COMPLETE to the component that continues with the state.
+    ///
+    /// # Errors
+    /// Returns an error if the server does not have the minor version, refuses, or does not answer.
+    pub fn without_completion(
+        rpc: ContainmentCheckedRpcClient<'t>,
+        name: &str,
+        minor: u32,
+    ) -> FileServerClientResult<Self> {
+        Self::register(rpc, name, Client::new(name, VERIFIER, &[minor]).without_completion())
+    }
+
+    fn register(mut rpc: ContainmentCheckedRpcClient<'t>, name: &str, client: Client) -> FileServerClientResult<Self> {
         rpc.add_client_identity(name);
-        let caller = Caller::new(rpc, Client::new(name, VERIFIER, minors));
-        let mut client = Self { caller, io: IoLimits::default() };
+        let mut client = Self { caller: Caller::new(rpc, client), io: IoLimits::default() };
         client.caller.establish(|_| {})?;
         Ok(client)
     }

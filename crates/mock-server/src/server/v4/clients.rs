@@ -142,7 +142,11 @@ pub(super) fn step(
             };
             compound.succeed(Results::BIND_CONN_TO_SESSION, ok)
         }
-        Args::RECLAIM_COMPLETE(_) => {
+        Args::RECLAIM_COMPLETE(args) => {
+            let is_complete = |client: &u64| state.clients.get(client).is_some_and(|client| client.is_complete);
+            if !args.rca_one_fs && compound.client.as_ref().is_some_and(is_complete) {
+                return Err(Nfsstat4::NFS4ERR_COMPLETE_ALREADY);
+            }
             compound.client.iter().for_each(|client| state.complete_reclaim(*client));
             compound.succeed(Results::RECLAIM_COMPLETE, Void)
         }
