@@ -290,8 +290,6 @@ impl DefaultCommandArgs {
             },
             chunk_content_bytes: bounds.max_chunk_bytes.map_or(limits.chunk_content_bytes, |bytes| bytes.0),
             dialect: self.dialect.selected(),
-            // The summary alone has only numbers.
-            check_content: !self.quiet || self.findings || self.display_filter.is_some() || self.write.is_some(),
             check_icrc: self.check_icrc,
             record_transaction_frames: self.write.is_some(),
             name_open_transactions: self.needs_open_names(),

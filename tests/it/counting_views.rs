@@ -6,9 +6,11 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::captures;
-use crate::program::{self, Transaction, nanoseconds, number};
+use crate::captures::{self, Temporary};
+use crate::mutations::frames;
+use crate::program::{self, Transaction, nanoseconds, number, output};
 use crate::schema::{assert_keeps, validator};
+use crate::tunnels::pcap;
 
 fn run(capture: &str, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nfsrdma-inspect"))
@@ -211,4 +213,24 @@ fn operations_for_people() {
 #[test]
 fn connections_for_people() {
     insta::assert_snapshot!(text("rxe-v3", &["--view", "connections"]));
+}
+
+/// A TCP segment with a wrong checksum is no data (RFC 9293 section 3.10.7.4), within file data, too: the summary alone
+/// says what it says below the list.
+#[test]
+fn summary_alone_counts_damaged_data() {
+    for name in ["tcp-v3", "tcp-v42", "siw-v42"] {
+        let whole = frames(name);
+        let large = whole.iter().enumerate().filter(|(_, kept)| kept.bytes.len() > 1_000).map(|(at, _)| at);
+        let large: Vec<_> = large.collect();
+        for at in large.iter().step_by(large.len().div_ceil(6)) {
+            let mut damaged = whole.clone();
+            let middle = damaged[*at].bytes.len() / 2;
+            damaged[*at].bytes[middle] ^= 4;
+            let file = Temporary::new(&format!("{name}-{at}.pcap"), &pcap(&damaged));
+            let (list, summary) = (output(file.path(), &[]), output(file.path(), &["-q"]));
+            assert!(list.ends_with(&summary), "{name}, frame {}: {summary}", at + 1);
+            assert!(!summary.contains("all complete"), "{name}, frame {}: {summary}", at + 1);
+        }
+    }
 }

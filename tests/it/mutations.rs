@@ -276,7 +276,6 @@ fn narrow() -> FlowLimits {
         dialect: None,
         keep_file_data: true,
         check_icrc: true,
-        check_content: true,
         record_transaction_frames: true,
         record_transport_events: true,
         name_open_transactions: true,

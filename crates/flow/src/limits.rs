@@ -44,9 +44,6 @@ pub struct FlowLimits {
     pub keep_file_data: bool,
     /// Dialect of RPC-over-RDMA in which messages are decoded; `None` detects it per connection.
     pub dialect: Option<Dialect>,
-    /// `true` to check the TCP checksum of file data and long lists too, so that those of a damaged segment give way to
-    /// those of its copy; `false` if only numbers of them are used.
-    pub check_content: bool,
     /// `true` to check the ICRC of every packet.
     pub check_icrc: bool,
     /// `true` to record frames of chunks for [`Flow::transaction_frames`](super::Flow::transaction_frames).

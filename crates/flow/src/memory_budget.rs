@@ -42,7 +42,6 @@ impl FlowLimits {
             set_ups: 4_096,
             keep_file_data: false,
             dialect: None,
-            check_content: true,
             check_icrc: false,
             record_transaction_frames: false,
             record_transport_events: false,

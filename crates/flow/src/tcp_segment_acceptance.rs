@@ -18,9 +18,8 @@
 //!   or not: it had another copy. Only data longer than all with right checksums count if they are acknowledged: a
 //!   network card joined them. If the checksum of the SYN or of the first data was wrong, and the next one is right,
 //!   those do not tell where the direction begins.
-//! - The checksum of file data and long lists, within a message, is checked only if
-//!   [`FlowLimits::check_content`](super::FlowLimits::check_content) is set: the sum takes 2 instructions for 8 bytes,
-//!   4% of those of `-q` for full segments of which some are lost, and more if none are.
+//! - The checksum of file data and long lists, within a message, is checked like that of others: the sum takes 2
+//!   instructions for 8 bytes.
 
 use nfsrdma_dissectors::captured_frame::{Frame, Timestamp};
 use nfsrdma_dissectors::net::{self, InnermostNetworkPacket, TcpChecksum, TcpSegment, TcpSequence};
@@ -81,14 +80,13 @@ impl TcpConversation {
     }
 
     /// Returns `true` if a segment, the next one in its direction, has nothing that its checksum must confirm: no data,
-    /// those of another protocol, or, without `check_content`, at most content of a message. The first checksum of a
-    /// direction tells what later ones mean.
+    /// or those of another protocol. The first checksum of a direction tells what later ones mean.
     #[inline]
-    fn needs_no_sum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>, check_content: bool) -> bool {
+    fn needs_no_sum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
         let data = CapturedPacketPayload { bytes: segment.payload.bytes, length: segment.payload.length as u32 };
         match data.length {
             0 => !self.directions[sender].has_no_checksum(),
-            _ => (!check_content || !self.protocol.has_messages()) && self.protocol.is_within_message(sender, data),
+            _ => !self.protocol.has_messages() && self.protocol.is_within_message(sender, data),
         }
     }
 
@@ -122,11 +120,11 @@ impl TcpConversation {
     }
 
     /// Returns `true` if the checksum of a segment must be checked: it has data, or would change the stream.
-    fn needs_checksum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>, check_content: bool) -> bool {
+    fn needs_checksum(&self, sender: ConnectionSideAOrB, segment: &TcpSegment<'_>) -> bool {
         let (own, peer) = (&self.directions[sender], &self.directions[sender.peer()]);
         !segment.flags.is_plain_ack()
             || peer.exceeds_captured(segment.acknowledgment)
-            || !self.needs_no_sum(sender, segment, check_content)
+            || !self.needs_no_sum(sender, segment)
             || (segment.payload.length > 0 && (own.has_wrong_start() || !own.is_next(segment.sequence)))
     }
 }
@@ -144,8 +142,7 @@ impl Flow {
         let Some(stream) = self.streams.get_mut(at) else { return true };
         stream.last_frame = packet_meta.last_frame();
         if !stream.is_expected(sender, segment)
-            || !stream.needs_no_sum(sender, segment, self.limits.check_content)
-                && self.record_checksum(at, sender, datagram, segment)
+            || !stream.needs_no_sum(sender, segment) && self.record_checksum(at, sender, datagram, segment)
         {
             return false;
         }
@@ -204,7 +201,7 @@ impl Flow {
         (datagram, segment): (&InnermostNetworkPacket<'_>, &TcpSegment<'a>),
     ) -> Result<(ConnectionSideAOrB, TcpSegment<'a>), FrameContentKind> {
         let Some(stream) = self.streams.get_mut(at) else { return Ok((sender, *segment)) };
-        let is_suspect = stream.needs_checksum(sender, segment, self.limits.check_content);
+        let is_suspect = stream.needs_checksum(sender, segment);
         let is_unusual = is_suspect
             || stream.stray.is_some()
             || stream.has_unconfirmed_syn()

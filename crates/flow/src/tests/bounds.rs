@@ -64,7 +64,6 @@ const LIMITS: FlowLimits = FlowLimits {
     emit_on_acknowledgment: false,
     dialect: None,
     keep_file_data: true,
-    check_content: true,
     check_icrc: false,
 };
 
