@@ -17,12 +17,13 @@ use nfsrdma_dissectors::captured_frame::{Frame, FrameNumber, LinkType, Timestamp
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::v4::{CompoundCall, Operation};
+use nfsrdma_dissectors::nfs::{Procedure, v3};
 use nfsrdma_dissectors::rpc::Xid;
 use nfsrdma_dissectors::xdr;
 use nfsrdma_flow::transaction::CallDirection;
 use nfsrdma_flow::{Flow, FlowLimits, Transaction};
 use nfsrdma_mock_server::server::fault_injection::{
-    MockFaultInjector, MockFieldMutation, MockFieldPath, MockServerFault, MockServerFaultKind,
+    MockFaultInjector, MockFieldMutation, MockFieldPath, MockFileTreeFault, MockServerFault, MockServerFaultKind, all,
 };
 use nfsrdma_mock_server::server::{MockListingPolicy, MockReply, MockServer};
 use nfsrdma_mock_server::{MockConnectionSettings, MockTransport};
@@ -190,6 +191,14 @@ fn compiled<'f>(frames: impl Iterator<Item = (u64, &'f Kept)>, mut visit: impl F
 
 /// Replays a trace in serial order. Returns the report, the files afterwards, and those that each path had.
 fn replayed(work: &Work, records: bool) -> (ReplayReport, Files, History) {
+    let (report, server) = replayed_on(work, records);
+    let mut server = server.lock().unwrap();
+    let history = History { contents: server.file_history.take().map_or_else(BTreeMap::new, |(_, contents)| contents) };
+    (report, server.tree.files(b"run"), history)
+}
+
+/// Replays a trace in serial order. Returns the report and the server.
+fn replayed_on(work: &Work, records: bool) -> (ReplayReport, Arc<Mutex<MockServer>>) {
     let open = || ReplayTraceReader::open(Cursor::new(Arc::clone(&work.file))).unwrap();
     let (mut steps, mut contents) = (open(), open());
     let server = Arc::new(Mutex::new(work.server.clone()));
@@ -203,9 +212,15 @@ fn replayed(work: &Work, records: bool) -> (ReplayReport, Files, History) {
     };
     server.lock().unwrap().file_history = records.then(|| (b"run".to_vec(), BTreeMap::new()));
     let report = run(&mut steps, &mut contents, &mut transport, &target(), &work.seeded, &options, &mut ()).unwrap();
-    let mut server = server.lock().unwrap();
-    let history = History { contents: server.file_history.take().map_or_else(BTreeMap::new, |(_, contents)| contents) };
-    (report, server.tree.files(b"run"), history)
+    (report, server)
+}
+
+/// Replays a trace on a server with a fault. Returns the report and the number of injections.
+fn replayed_with(work: &mut Work, fault: MockServerFault, skip: u64) -> (ReplayReport, u64) {
+    work.server.fault_injector = Some(MockFaultInjector::new(fault).with_skips(skip));
+    let (report, server) = replayed_on(work, false);
+    let injections = server.lock().unwrap().fault_injector.as_ref().map_or(0, MockFaultInjector::injections);
+    (report, injections)
 }
 
 /// Returns the first difference in a report; `None` if there is none.
@@ -674,12 +689,65 @@ fn files_of_renamed_directory_are_checked() {
     replace(rename, at, name);
     replace(rename, at + name.len() + 4, &data);
     let cut = (1..).zip(&frames).take(825);
-    let (report, files, _) = replayed(&Work::new(3, compiled(cut, |_| {})), false);
+    let trace = compiled(cut, |_| {});
+    let mut renames = 0;
+    let mut reader = ReplayTraceReader::open(Cursor::new(&trace[..])).unwrap();
+    let is_rename = |procedure| procedure == Some(Procedure::V3(v3::Procedure::RENAME));
+    reader.for_each_step(|step| renames += u64::from(is_rename(step.procedure.find_description()))).unwrap();
+    let mut work = Work::new(3, trace);
+    let (report, files, _) = replayed(&work, false);
     assert_eq!(difference(&report), None);
     assert!(files.contains_key(&b"/tree/export/data/hard2/s8k"[..]), "{:?}", files.keys());
     let check = report.tree_check.unwrap();
     assert_eq!((check.bytes, check.left_out), (check.written_bytes, 0), "{:?}", check.left_out_paths);
     assert!(check.bytes > 300_000, "{}", check.bytes);
+    // A server that does not rename it, or leaves or loses a name, and says NFS3_OK.
+    for fault in [MockFileTreeFault::Nothing, MockFileTreeFault::KeepsNames, MockFileTreeFault::LosesNames] {
+        let kind = MockServerFaultKind::WrongFiles(fault);
+        let fault = MockServerFault { version: 3, operation: "RENAME", kind };
+        let (report, injections) = replayed_with(&mut work, fault, renames - 1);
+        let found = difference(&report).unwrap_or_default();
+        assert!(injections == 1 && found.starts_with("final "), "{fault}: {injections} {found}");
+    }
+}
+
+/// Statuses that no other client explains, where the server has executed the operation: NFS3ERR_NOENT where it makes the
+/// name, NFS3ERR_EXIST where it opens or replaces an existing one. RFC 1813 sections 3.3.8 and 3.3.14, RFC 8881 sections
+/// 18.16.3 and 18.26.3.
+#[test]
+fn wrong_statuses_of_names_are_found() {
+    const NOENT: u32 = 2;
+    const EXIST: u32 = 17;
+    type Faults = &'static [(&'static str, &'static [u32])];
+    const V3: Faults = &[
+        ("CREATE", &[NOENT]),
+        ("MKDIR", &[NOENT]),
+        ("SYMLINK", &[NOENT]),
+        ("LINK", &[NOENT]),
+        ("RENAME", &[NOENT, EXIST]),
+    ];
+    const V4: Faults =
+        &[("CREATE", &[NOENT]), ("LINK", &[NOENT]), ("RENAME", &[NOENT, EXIST]), ("OPEN", &[NOENT, EXIST])];
+    let (mut injected, mut missed) = (0, Vec::new());
+    for (name, version, faults) in [("tcp-v3", 3, V3), ("rxe-v42", 4, V4), ("rxe-v42-database", 4, V4)] {
+        let mut work = Work::new(version, compiled((1..).zip(&frames(name)), |_| {}));
+        for (operation, statuses) in faults {
+            for status in *statuses {
+                for skip in 0..4 {
+                    let kind = MockServerFaultKind::WrongStatus(*status);
+                    let (report, injections) =
+                        replayed_with(&mut work, MockServerFault { version, operation, kind }, skip);
+                    injected += injections;
+                    if injections > 0 && !report.is_different() {
+                        missed.push((name, *operation, *status, skip));
+                    }
+                }
+            }
+        }
+    }
+    eprintln!("{injected} injected, {} missed", missed.len());
+    assert!(injected > 30, "{injected}");
+    assert!(missed.is_empty(), "{missed:?}");
 }
 
 /// Frames of a transaction that are messages: those of the call, and those of the reply.
@@ -847,11 +915,55 @@ fn removal_without_reply_is_checked() {
     let frames = frames("rxe-v42-database");
     let removals = frames_of(&compiled((1..).zip(&frames), |_| {}), Operation::REMOVE);
     let last = removals.last().unwrap();
-    let (report, ..) =
-        replayed(&Work::new(4, compiled((1..).zip(&frames).filter(|(number, _)| number != last), |_| {})), false);
+    let mut work = Work::new(4, compiled((1..).zip(&frames).filter(|(number, _)| number != last), |_| {}));
+    let (report, ..) = replayed(&work, false);
     assert_eq!((difference(&report), report.shortfall(90.0)), (None, None));
     let walked = report.tree_check.as_ref().unwrap();
     assert_eq!((walked.left_out, &walked.left_out_paths), (0, &Vec::new()));
+    // A server that does not remove it, and says NFS4_OK.
+    let kind = MockServerFaultKind::WrongFiles(MockFileTreeFault::Nothing);
+    let fault = MockServerFault { version: 4, operation: "REMOVE", kind };
+    let (report, injections) = replayed_with(&mut work, fault, removals.len() as u64 / 2 - 1);
+    let found = difference(&report).unwrap_or_default();
+    assert!(injections == 1 && found.starts_with("final "), "{injections} {found}");
+}
+
+/// A late start hides what was there before, not the faults of the server: those that are found in the whole capture are
+/// found in the rest of it, too.
+#[test]
+fn faults_after_late_start_are_found() {
+    for (name, version) in [("rxe-v3", 3), ("rxe-v42", 4)] {
+        let frames = frames(name);
+        let mut calls = BTreeSet::new();
+        let whole = compiled((1..).zip(&frames), |transaction| {
+            let call = transaction.call.as_ref().filter(|_| transaction.direction == CallDirection::Forward);
+            calls.extend(call.and_then(|call| call.frames.first()).map(|frame| frame.0));
+        });
+        let first = *calls.iter().nth(calls.len() / 8).unwrap();
+        let mut whole = Work::new(version, whole);
+        let mut late = Work::new(version, compiled(from(&frames, first), |_| {}));
+        let is_of_files = |fault: &MockServerFault| {
+            fault.version == version && !matches!(fault.kind, MockServerFaultKind::WrongTransport(_))
+        };
+        let (mut expected, mut found, mut missed) = (0, 0, Vec::new());
+        for fault in all().into_iter().filter(is_of_files).step_by(4) {
+            // The first occasion may be a call of the run itself, such as one that opens its session.
+            let is_found = |work: &mut Work| {
+                let runs = [0, 8].map(|skip| replayed_with(work, fault, skip));
+                let injections: u64 = runs.iter().map(|(_, injections)| injections).sum();
+                (injections > 0).then_some(runs.iter().any(|(report, _)| report.is_different()))
+            };
+            match is_found(&mut late) {
+                Some(true) => found += 1,
+                Some(false) if is_found(&mut whole) == Some(true) => missed.push(fault.to_string()),
+                _ => continue,
+            }
+            expected += 1;
+        }
+        eprintln!("{name} from frame {first}: {found} of {expected} faults found; not {missed:#?}");
+        assert!(expected > 25, "{name}: {expected}");
+        assert!(missed.is_empty(), "{name}: {missed:#?}");
+    }
 }
 
 /// RFC 1813 section 3.2: ".." in READDIRPLUS (frame 1092) is the directory above, whose name is not known.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::wildcard_enum_match_arm)]
 
+pub mod names;
 pub mod types;
 pub mod v2;
 pub mod v3;

@@ -9,6 +9,7 @@ use std::io::{Read, Seek};
 use nfsrdma_analysis::comparison::difference::{Difference, DifferenceKind};
 use nfsrdma_dissectors::nfs::v4::Operation;
 use nfsrdma_dissectors::rpc::Program;
+use nfsrdma_nfs_model::types::Types;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::call_operations_and_files::CallOperationsAndFiles;
@@ -22,7 +23,7 @@ use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, PayloadContentState, TraceMessage, TracePayload, TraceSlotValueKind, TraceStep};
 use crate::tree::inference::TreeInferenceStepInput;
-use crate::tree::inferred_object::ROOT;
+use crate::tree::inferred_object::{InferredObject, InferredObjectId, ROOT};
 use crate::tree::inferred_tree::InferredTree;
 use crate::tree::latest_file_state::CurrentNameBinding;
 use crate::tree::nfs4_tree_inference::MAX_CLONE_BLOCK_BYTES;
@@ -229,11 +230,32 @@ impl ExpectedFinalTree {
         self.tree.lacks_name(directory, name)
     }
 
+    /// Returns the object that a name in a directory denotes after the steps so far.
+    fn bound_object(&self, server: u32, (directory, name): (u32, &[u8])) -> Option<InferredObjectId> {
+        let parent = if directory == ROOT { self.tree.root(server) } else { self.tree.find_by_handle(directory) }?;
+        self.tree.bound_object(parent, name)
+    }
+
+    /// Returns `true` if RENAME must fail after the steps so far, because of the object of the new name: it is a
+    /// directory that is not empty, or one of both is a directory and the other is none. RFC 1813 section 3.3.14, RFC
+    /// 8881 section 18.26.3.
+    pub(super) fn cannot_replace(&self, server: u32, old: (u32, &[u8]), new: (u32, &[u8])) -> bool {
+        if !self.has_name(new.0, new.1) {
+            return false;
+        }
+        let [old_id, new_id] = [old, new].map(|name| self.bound_object(server, name));
+        let types = |id: Option<InferredObjectId>| {
+            id.and_then(|id| self.tree.nodes().get(id.0 as usize)).map_or(Types::ANY, InferredObject::possible_types)
+        };
+        let [old_types, new_types] = [types(old_id), types(new_id)];
+        old_types.and(new_types).is_none() && [old_types, new_types].contains(&Types::DIRECTORY)
+            || new_types == Types::DIRECTORY && new_id.is_some_and(|id| self.tree.has_entry(id))
+    }
+
     /// Returns `true` if the directory of a name must be empty after the steps so far: it was `made_empty` before the
     /// first one, or a step made it.
     pub(super) fn is_empty(&self, (server, directory): (u32, u32), name: &[u8], made_empty: bool) -> bool {
-        let parent = if directory == ROOT { self.tree.root(server) } else { self.tree.find_by_handle(directory) };
-        let id = parent.and_then(|parent| self.tree.bound_object(parent, name));
+        let id = self.bound_object(server, (directory, name));
         id.is_some_and(|id| self.tree.has_no_entry(id) && (made_empty || self.tree.is_created(id)))
     }
 

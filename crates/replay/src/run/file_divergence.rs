@@ -28,6 +28,8 @@ pub(super) struct FileDivergence {
     xattrs: bool,
     /// `true` if locks differ.
     locks: bool,
+    /// Sections of the message in which the places of holes differ, but not the data.
+    holes: Vec<usize>,
     /// `true` if another client, whose Calls are not in the capture, changed the file there.
     is_by_other_client: bool,
 }
@@ -38,6 +40,11 @@ impl FileDivergence {
         let mut divergence = Self::default();
         divergence.data.add(from, to, MAX_RANGES, |_, _| {});
         divergence
+    }
+
+    /// Records that SEEK may find holes elsewhere, in this section of the message.
+    pub(super) fn add_holes(&mut self, section: usize) {
+        self.holes.push(section);
     }
 
     /// Returns a divergence of mode and owners.
@@ -121,6 +128,7 @@ impl FileDivergence {
         self.xattrs |= other.xattrs;
         self.locks |= other.locks;
         self.is_by_other_client |= other.is_by_other_client;
+        self.holes.extend_from_slice(&other.holes);
     }
 
     /// Ends the divergence of these bytes, which were written as in the capture.
@@ -145,15 +153,16 @@ impl FileDivergence {
 
     fn explains_one(&self, difference: &Difference) -> bool {
         let operation = Operation::from_name(operation(difference));
-        let has_content = self.size || !self.data.is_empty();
+        let has_holes = operation == Some(Operation::SEEK) && self.holes.contains(&difference.section);
+        let has_content = has_holes || self.size || !self.data.is_empty();
         let reads = matches!(operation, Some(Operation::READ | Operation::READ_PLUS));
         let copies = matches!(operation, Some(Operation::COPY | Operation::CLONE));
         match difference.kind {
             DifferenceKind::Status => {
                 let values = [&difference.a, &difference.b];
-                values
-                    .iter()
-                    .all(|side| side.value.as_deref().is_some_and(|status| self.may_have_status(operation, status)))
+                values.iter().all(|side| {
+                    side.value.as_deref().is_some_and(|status| self.may_have_status(operation, has_holes, status))
+                })
             }
             DifferenceKind::Data if reads => has_content,
             DifferenceKind::Count if reads || copies => has_content,
@@ -169,7 +178,7 @@ impl FileDivergence {
         }
     }
 
-    fn may_have_status(&self, operation: Option<Operation>, status: &str) -> bool {
+    fn may_have_status(&self, operation: Option<Operation>, has_holes: bool, status: &str) -> bool {
         if status.ends_with("_OK") {
             return true;
         }
@@ -184,7 +193,7 @@ impl FileDivergence {
             // Another client has removed it.
             (_, "STALE") => self.names && self.is_by_other_client,
             // No data from the offset on: RFC 7862 section 15.11.3.
-            (Some(Operation::SEEK), "NXIO") => self.size || !self.data.is_empty(),
+            (Some(Operation::SEEK), "NXIO") => has_holes || self.size || !self.data.is_empty(),
             // The source ends before the range: RFC 7862 sections 15.2.3 and 15.13.3.
             (Some(Operation::COPY | Operation::CLONE), "INVAL") => self.size,
             (Some(Operation::VERIFY | Operation::NVERIFY), "SAME" | "NOT_SAME") => self.size || self.attributes,
@@ -290,6 +299,34 @@ mod tests {
             assert!(!locked.explains(&[status("OPEN", "NFS4ERR_DENIED")]));
         }
         assert!(!FileDivergence::everything().explains(&[status("CLOSE", "NFS4ERR_LOCKS_HELD")]));
+    }
+
+    /// RFC 7862 section 15.11.3: where holes are says nothing about the data of a READ.
+    #[test]
+    fn holes_explain_their_seek_only() {
+        let mut touched = FileDivergence::default();
+        touched.add_holes(3);
+        let of = |section, kind, operation: &str, leaf: &str, values| {
+            let path = format!("{operation}.{leaf}");
+            Difference { section, ..difference(kind, "NFS 4.2 SEEK", &path, values) }
+        };
+        let seek = |section, kind, leaf: &str, values| of(section, kind, "SEEK", leaf, values);
+        let offset = |section| seek(section, DifferenceKind::Offset, "sr_offset", ["0", "4096"]);
+        let status = |section| seek(section, DifferenceKind::Status, "status", ["NFS4_OK", "NFS4ERR_NXIO"]);
+        let eof = |section| seek(section, DifferenceKind::Result, "sr_eof", ["true", "false"]);
+        for (found, is_explained) in [
+            (offset(3), true),
+            (status(3), true),
+            (eof(3), true),
+            (offset(5), false),
+            (status(5), false),
+            (eof(5), false),
+            (of(4, DifferenceKind::Data, "READ", "data", ["a", "b"]), false),
+            (of(4, DifferenceKind::Count, "READ", "count", ["1", "2"]), false),
+            (of(3, DifferenceKind::Status, "READ", "status", ["NFS4_OK", "NFS4ERR_NXIO"]), false),
+        ] {
+            assert_eq!(touched.explains(std::slice::from_ref(&found)), is_explained, "{found:?}");
+        }
     }
 
     #[test]

@@ -75,7 +75,7 @@ recovery_reasons! {
         "the server had forgotten its client or session; that was re-established, and it was sent again";
     /// SETCLIENTID_CONFIRM or RECLAIM_COMPLETE is missing. RFC 7530 section 16.33.5, RFC 8881 section 18.51.3.
     CLIENT_COMPLETED = "client-completed",
-        "the capture lacks the call that confirms its client (SETCLIENTID_CONFIRM, RECLAIM_COMPLETE); the run sent one, and it again";
+        "the capture lacks the call that confirms its client (SETCLIENTID_CONFIRM, RECLAIM_COMPLETE); the run sent that call, then this one again";
     /// RPCSEC_GSS_CREDPROBLEM or RPCSEC_GSS_CTXPROBLEM. RFC 2203 section 5.3.3.3.
     CONTEXT_RENEWED = "context-renewed",
         "the server no longer knew its security context; it was sent again with a new one";

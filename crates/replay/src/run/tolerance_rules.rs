@@ -50,7 +50,7 @@ rules! {
     /// Size and link count of a directory.
     DIRECTORY_SIZE = "directory-size", "size and link count of a directory depend on the file system";
     /// Link count of an object whose name was not captured.
-    NAMELESS_LINKS = "nameless-links", "an object without a captured name has a name of its own in the run";
+    NAMELESS_LINKS = "nameless-links", "an object without a captured name has a name of its own in the run, and one with too many links has fewer";
     /// Access control lists.
     ACL = "acl", "the ACL that results from a mode depends on the file system";
     /// Owners as text.

@@ -164,6 +164,8 @@ pub struct SeededTree {
     /// File IDs of the objects without a captured name, except directories: each has one more link than in the capture,
     /// in [`NAMELESS_DIRECTORY`].
     pub nameless_fileids: FxHashSet<u128>,
+    /// File IDs of the objects that have fewer links than in the capture, because there are too many to be made.
+    pub unlinked_fileids: FxHashSet<u128>,
     /// Counts of the created objects.
     pub counts: SeedCounts,
 }
@@ -312,6 +314,7 @@ pub fn seed(
         counts: SeedCounts::default(),
         mounts: Vec::new(),
         nameless_fileids: FxHashSet::default(),
+        unlinked_fileids: FxHashSet::default(),
         root: LiveFilehandle::new(),
         nameless: LiveFilehandle::new(),
     };
@@ -368,6 +371,7 @@ pub fn seed(
         lease_seconds,
         squashed_owner,
         nameless_fileids: seeder.nameless_fileids,
+        unlinked_fileids: seeder.unlinked_fileids,
         counts: seeder.counts,
         ..SeededTree::default()
     };
@@ -456,6 +460,7 @@ struct TreeSeeder<'f> {
     counts: SeedCounts,
     mounts: Vec<Vec<u8>>,
     nameless_fileids: FxHashSet<u128>,
+    unlinked_fileids: FxHashSet<u128>,
     /// The directories that represent the root of the captured server, and that of objects without a captured name.
     root: LiveFilehandle,
     nameless: LiveFilehandle,
@@ -649,6 +654,11 @@ impl TreeSeeder<'_> {
                 live
             }
         };
+        if names.iter().any(|(parent, name)| *parent == NONE && name.is_empty()) {
+            let status = self.files.status(&live);
+            let status = status.map_err(|problem| SeedError::Server(NAMELESS_DIRECTORY.into(), problem))?;
+            self.unlinked_fileids.extend(status.version.fileid);
+        }
         if let Some(object) = objects.get_mut(&number) {
             (object.live_handle, object.is_below_root) = (Some(live.clone()), is_below);
         }

@@ -156,7 +156,8 @@ xdr! { "trace";
         /// Number of the directory; [`NONE`](super::step::NONE) if it is unknown, as is then the name on the captured
         /// server.
         parent: u32,
-        /// Name in the directory; for a root its path on the server.
+        /// Name in the directory; for a root its path on the server. If the directory is unknown, an empty name stands
+        /// for those beyond a limit, which are not made.
         name: Opaque<'a>,
         /// Step that gave the object this name; 0 for a name from before the first step.
         step: u64,

@@ -133,7 +133,7 @@ impl TypeEvidence {
 
 impl InferredObject {
     /// Returns the types that the object can have.
-    pub(super) fn possible_types(&self) -> Types {
+    pub(crate) fn possible_types(&self) -> Types {
         match self.file_type {
             TraceFileType::UNKNOWN => self.types.possible(),
             TraceFileType::FILE => Types::FILE,

@@ -21,10 +21,14 @@ const OBJECT_BYTES: usize = size_of::<InferredObject>() + 64;
 pub(super) const NAME_OVERHEAD_BYTES: usize = 96;
 /// Bytes of the first changes of a name: a hash table that is rehashed, and a list of four.
 const FIRST_CHANGES_BYTES: usize = 96 + 4 * size_of::<NameChange>();
+/// Bytes of a listing that is not at its end.
+const LISTING_BYTES: usize = 32;
 const MAX_NAMES_PER_OBJECT: usize = 256;
 const MAX_HANDLES_PER_OBJECT: usize = 64;
-/// Maximum number of links of an object without known names that are made, and of names that are tried for an entry.
+/// Maximum number of names that are tried for an entry whose name is not known.
 const MAX_UNNAMED: u32 = 1024;
+/// Maximum number of links without known names that are made for the objects of a tree: each is a call to the server.
+const MAX_UNNAMED_LINKS: usize = 4096;
 /// Maximum number of removed objects that are remembered because they may have been links of others.
 const MAX_REMOVED_UNKNOWN: usize = 256;
 /// Beginning of the name of an entry of a directory of which it is only known that it is not empty.
@@ -57,6 +61,8 @@ pub struct InferredTree {
     pub(super) has_lost_links: bool,
     /// The last removed objects of which only the name was known, with the times of the call and of the reply.
     pub(super) removed_unknown: VecDeque<([u64; 2], InferredObjectId)>,
+    /// Directories whose listing was captured from its beginning, but not to its end, with the cookie that it reached.
+    pub(super) listings: FxHashMap<InferredObjectId, u64>,
     /// The current state of the tree, if it is tracked.
     pub(super) current: Option<FileTreeAfterExecutedSteps>,
 }
@@ -127,6 +133,7 @@ impl InferredTree {
             has_dropped_names: false,
             has_lost_links: false,
             removed_unknown: VecDeque::new(),
+            listings: FxHashMap::default(),
             current: None,
         }
     }
@@ -212,7 +219,7 @@ impl InferredTree {
     }
 
     /// Returns the object of a filehandle. Creates one from before the first step if the filehandle is new.
-    pub(super) fn find_or_add_by_handle(&mut self, variable: u32, server: u32, now: u64) -> Option<InferredObjectId> {
+    pub(crate) fn find_or_add_by_handle(&mut self, variable: u32, server: u32, now: u64) -> Option<InferredObjectId> {
         if variable == NONE {
             return None;
         }
@@ -238,7 +245,7 @@ impl InferredTree {
     }
 
     /// Records the type of an object, as an attribute or an argument has it.
-    pub(super) fn set_type(&mut self, id: InferredObjectId, file_type: TraceFileType) {
+    pub(crate) fn set_type(&mut self, id: InferredObjectId, file_type: TraceFileType) {
         if let Some(node) = self.node(id).filter(|node| !node.types.is_captured)
             && file_type != TraceFileType::UNKNOWN
         {
@@ -354,7 +361,7 @@ impl InferredTree {
     }
 
     /// Records that a name exists. `handle` is the filehandle returned for it, or [`NONE`]. Returns its object.
-    pub(super) fn resolve_name(
+    pub(crate) fn resolve_name(
         &mut self,
         parent: InferredObjectId,
         name: &[u8],
@@ -472,7 +479,7 @@ impl InferredTree {
     }
 
     /// Records that a name does not exist: it never did, or a step removed it.
-    pub(super) fn unbind_name(&mut self, parent: InferredObjectId, name: &[u8]) {
+    pub(crate) fn unbind_name(&mut self, parent: InferredObjectId, name: &[u8]) {
         self.bind_as(parent, name, InferredNameBinding::Unbound, false);
     }
 
@@ -553,6 +560,28 @@ impl InferredTree {
         }
     }
 
+    /// Records a part of a listing, which begins behind a cookie and ends with another, or at the end of the directory
+    /// (`None`). Only a listing whose parts were all captured shows all names. RFC 1813 section 3.3.16, RFC 8881 section
+    /// 18.23.3.
+    pub(super) fn record_listing(&mut self, id: InferredObjectId, from: u64, to: Option<u64>) {
+        if from != 0 && self.listings.get(&id) != Some(&from) {
+            return;
+        }
+        match to {
+            Some(to) => {
+                if self.listings.contains_key(&id) || self.reserve_memory(LISTING_BYTES) {
+                    self.listings.insert(id, to);
+                }
+            }
+            None => {
+                if self.listings.remove(&id).is_some() {
+                    self.memory_bytes = self.memory_bytes.saturating_sub(LISTING_BYTES);
+                }
+                self.record_listed(id);
+            }
+        }
+    }
+
     /// Records that all names in a directory are known: those that a listing shows, or none.
     pub(super) fn record_listed(&mut self, id: InferredObjectId) {
         if let Some(node) = self.node(id) {
@@ -560,10 +589,11 @@ impl InferredTree {
         }
     }
 
-    /// Records a link count in a reply. The lowest value counts, as the reply may have overlapped with a change.
+    /// Records a link count in a reply, unless it is that of a directory, which depends on the file system. The lowest
+    /// value counts, as the reply may have overlapped with a change.
     pub(super) fn record_links(&mut self, id: InferredObjectId, links: u32) {
         let (has_lost_links, [call_ns, reply_ns]) = (self.has_lost_links, self.step_ns.unwrap_or_default());
-        let Some(node) = self.node(id) else { return };
+        let Some(node) = self.node(id).filter(|node| node.possible_types() != Types::DIRECTORY) else { return };
         let initial = u32::try_from(i64::from(links).saturating_sub(node.link_change)).unwrap_or(0);
         let seen_ns = std::mem::replace(&mut node.links_seen_ns, reply_ns);
         let Some(known) = node.links else {
@@ -578,14 +608,18 @@ impl InferredTree {
 
     /// Gives an object with fewer links than before the names of the last objects that were removed between these times,
     /// and of which nothing else is known: they may have been its links, and no reply tells. Returns `false` if there
-    /// are too few.
+    /// are too few. A directory has one name.
     fn adopt_removed_names(&mut self, id: InferredObjectId, count: usize, [from_ns, to_ns]: [u64; 2]) -> bool {
         let known = self.nodes.get(id.0 as usize).filter(|node| node.existence == TraceObjectOrigin::BEFORE);
-        let Some(types) = known.map(InferredObject::possible_types) else { return false };
+        let types = known.map(InferredObject::possible_types).filter(|types| !types.has(Types::DIRECTORY));
+        let Some(types) = types else { return false };
         let is_between = |[call_ns, reply_ns]: [u64; 2]| from_ns < call_ns && reply_ns < to_ns;
         let is_candidate = |(removed_ns, removed): &&([u64; 2], InferredObjectId)| {
             let node = self.nodes.get(removed.0 as usize);
-            *removed != id && is_between(*removed_ns) && node.is_some_and(|node| node.possible_types().has(types))
+            let may_be_link = |node: &InferredObject| {
+                node.possible_types().has(types) && node.names.iter().all(|name| name.parent != Some(id))
+            };
+            *removed != id && is_between(*removed_ns) && node.is_some_and(may_be_link)
         };
         let candidates = self.removed_unknown.iter().rev().filter(is_candidate);
         let removed: Vec<_> = candidates.map(|(_, removed)| *removed).take(count).collect();
@@ -609,6 +643,7 @@ impl InferredTree {
     /// Adds what replies show, but do not name: an entry of each directory that was not empty, the place of a directory
     /// of which only the one above is known, and further links.
     pub(crate) fn add_unnamed(&mut self) {
+        let mut free_links = MAX_UNNAMED_LINKS;
         for number in 0..self.nodes.len() {
             let id = InferredObjectId(number as u32);
             let Some(node) = self.nodes.get(number) else { return };
@@ -616,7 +651,7 @@ impl InferredTree {
                 continue;
             }
             if node.initial_type() != TraceFileType::DIRECTORY {
-                self.add_links(id);
+                self.add_links(id, &mut free_links);
                 continue;
             }
             let above = node.above.filter(|_| node.names.is_empty());
@@ -646,23 +681,29 @@ impl InferredTree {
         }
     }
 
-    /// Adds the links of an object whose names are unknown, outside of the captured tree.
-    fn add_links(&mut self, id: InferredObjectId) {
+    /// Adds the links of an object whose names are unknown, outside of the captured tree: at most `free_links`, which it
+    /// reduces. Those that are left out are counted, and an empty name stands for them.
+    fn add_links(&mut self, id: InferredObjectId, free_links: &mut usize) {
         let Some(node) = self.nodes.get(id.0 as usize) else { return };
         let named = node.names.iter().filter(|name| name.step == 0).count();
-        let missing = node.links.unwrap_or(0).saturating_sub(named as u32);
+        let missing = node.links.unwrap_or(0).saturating_sub(named as u32) as usize;
         // An object without a name has one there anyway.
         if missing == 0 || named == 0 && missing == 1 {
             return;
         }
-        for link in 0..missing.min(MAX_UNNAMED) {
+        let max_links = MAX_NAMES_PER_OBJECT.saturating_sub(node.names.len()).min(*free_links);
+        let unnamed = |name: Vec<u8>| InferredObjectName { parent: None, name: name.into(), step: 0 };
+        for link in 0..missing.min(max_links) {
             let name = format!("{}-{link}", id.0).into_bytes();
             if !self.reserve_memory(NAME_OVERHEAD_BYTES + name.len()) {
                 return;
             }
-            if let Some(node) = self.node(id) {
-                node.names.push(InferredObjectName { parent: None, name: name.into(), step: 0 });
-            }
+            *free_links -= 1;
+            self.node(id).into_iter().for_each(|node| node.names.push(unnamed(name.clone())));
+        }
+        if missing > max_links {
+            self.left_out += (missing - max_links) as u64;
+            self.node(id).into_iter().for_each(|node| node.names.push(unnamed(Vec::new())));
         }
     }
 

@@ -276,9 +276,8 @@ impl TreeInferenceStepContext<'_, '_> {
                 for entry in ok.reply.entries.iter() {
                     self.record_entry(parent, entry.name, NONE);
                 }
-                if ok.reply.eof {
-                    self.tree.record_listed(parent);
-                }
+                let last = ok.reply.entries.iter().last().map_or(args.cookie, |entry| entry.cookie);
+                self.tree.record_listing(parent, args.cookie, (!ok.reply.eof).then_some(last));
             }
             (Args::READDIRPLUS(args), Results::READDIRPLUS(StatusUnion::Ok(ok))) => {
                 let Some(parent) = self.object_of_handle(args.dir.0) else { return };
@@ -288,9 +287,8 @@ impl TreeInferenceStepContext<'_, '_> {
                     let id = self.record_entry(parent, entry.name, variable);
                     self.record_attributes(id, entry.name_attributes.as_ref());
                 }
-                if ok.reply.eof {
-                    self.tree.record_listed(parent);
-                }
+                let last = ok.reply.entries.iter().last().map_or(args.cookie, |entry| entry.cookie);
+                self.tree.record_listing(parent, args.cookie, (!ok.reply.eof).then_some(last));
             }
             _ => {}
         }

@@ -357,7 +357,7 @@ impl TreeInferenceStepContext<'_, '_> {
                     self.tree.change_links(file, 1);
                 }
             }
-            (Args::READDIR(_), Results::READDIR(StatusUnion::Ok(ok)), Some(parent)) => {
+            (Args::READDIR(args), Results::READDIR(StatusUnion::Ok(ok)), Some(parent)) => {
                 for entry in ok.reply.entries.iter() {
                     let (attributes, handle) = decode_attributes(&entry.attrs);
                     let variable = handle.map_or(NONE, |handle| self.variable(handle));
@@ -365,9 +365,8 @@ impl TreeInferenceStepContext<'_, '_> {
                         self.attributes(id, &attributes);
                     }
                 }
-                if ok.reply.eof {
-                    self.tree.record_listed(parent);
-                }
+                let last = ok.reply.entries.iter().last().map_or(args.cookie, |entry| entry.cookie);
+                self.tree.record_listing(parent, args.cookie, (!ok.reply.eof).then_some(last));
             }
             _ => {}
         }

@@ -16,7 +16,7 @@ use nfsrdma_dissectors::xdr::{Encoder, Opaque, Text, Void, XdrArray};
 use nfsrdma_nfs_model::types::Types;
 
 use super::inference::TreeInferenceStepInput;
-use super::inferred_object::{InferredObjectId, InferredObjectName, name_hash};
+use super::inferred_object::{InferredObjectId, InferredObjectName, Occupancy, name_hash};
 use super::inferred_tree::InferredTree;
 use crate::trace::file_format::{TraceFileType, TraceObjectOrigin};
 use crate::trace::step::{
@@ -505,6 +505,7 @@ fn names_of_failed_link_and_rename_exist() {
 fn links_from_before_capture_are_made() {
     let links = |observe: &dyn Fn(&mut InferredTree, InferredObjectId)| {
         let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+        tree.set_type(file, TraceFileType::FILE);
         observe(&mut tree, file);
         tree.add_unnamed();
         let names = &tree.nodes()[file.0 as usize].names;
@@ -557,7 +558,138 @@ fn links_from_before_capture_are_made() {
         }),
         (1, 0)
     );
-    assert_eq!(links(&|tree, file| tree.record_links(file, u32::MAX)), (1, 1024));
+    // With an empty name for those that are left out.
+    assert_eq!(links(&|tree, file| tree.record_links(file, u32::MAX)), (1, 255 + 1));
+}
+
+/// Each link is a call to the live server: a tree has a limit, and so has an object.
+#[test]
+fn links_of_tree_are_limited() {
+    let mut tree = InferredTree::new(64 << 20);
+    for variable in 1..=1000 {
+        let file = tree.find_or_add_by_handle(variable, 0, 1).unwrap();
+        tree.set_type(file, TraceFileType::FILE);
+        tree.record_links(file, 11);
+    }
+    tree.add_unnamed();
+    let names = || tree.nodes().iter().flat_map(|node| &node.names);
+    let [made, unmade] = [false, true].map(|is_empty| names().filter(|name| name.name.is_empty() == is_empty).count());
+    // The last of 372 whole ones and a part is cut off.
+    assert_eq!((made, unmade, tree.left_out()), (4096, 1000 - 372, 11_000 - 4096));
+
+    let mut tree = InferredTree::new(64 << 20);
+    let file = tree.find_or_add_by_handle(1, 0, 1).unwrap();
+    tree.set_type(file, TraceFileType::FILE);
+    tree.record_links(file, 300);
+    tree.add_unnamed();
+    assert_eq!((tree.nodes()[file.0 as usize].names.len(), tree.left_out()), (256 + 1, 300 - 256));
+}
+
+/// A directory that is removed leaves fewer links to the one above, and is no name of it. RFC 1813 section 2.6: nlink.
+#[test]
+fn removed_directory_is_no_link_of_parent() {
+    for is_type_known in [true, false] {
+        for types in [Types::ANY, Types::DIRECTORY] {
+            let (mut tree, _) = tree_with_file(InferredTree::new(1 << 20));
+            let directory = tree.find_by_handle(1).unwrap();
+            if is_type_known {
+                tree.set_type(directory, TraceFileType::DIRECTORY);
+            }
+            tree.set_step_times([1, 2]);
+            tree.record_links(directory, 3);
+            tree.set_step_times([3, 4]);
+            let removed = tree.remove_name(directory, b"sub", types, 3).unwrap();
+            tree.set_step_times([5, 6]);
+            tree.record_links(directory, 2);
+            let node = |id: InferredObjectId| &tree.nodes()[id.0 as usize];
+            assert!(node(directory).names.is_empty(), "{:?}", node(directory).names);
+            let places: Vec<_> = node(removed).names.iter().map(|name| (name.parent, &*name.name)).collect();
+            assert_eq!(places, [(Some(directory), &b"sub"[..])]);
+        }
+    }
+}
+
+/// A name in an object is none of its links, whatever its type is.
+#[test]
+fn object_is_not_below_itself() {
+    let (mut tree, file) = tree_with_file(InferredTree::new(1 << 20));
+    tree.prove_types(file, Types::DIRECTORY.others(), true);
+    tree.set_step_times([1, 2]);
+    tree.record_links(file, 3);
+    tree.set_step_times([3, 4]);
+    tree.remove_name(file, b"sub", Types::ANY, 3);
+    tree.set_step_times([5, 6]);
+    tree.record_links(file, 2);
+    assert!(tree.nodes()[file.0 as usize].names.iter().all(|name| name.parent != Some(file)));
+}
+
+/// RFC 1813 section 3.3.16, RFC 8881 section 18.23.3: eof ends a listing, and cookie 0 begins it.
+#[test]
+fn only_whole_listing_shows_all_names() {
+    use nfsrdma_dissectors::nfs::v3::{Dirlist3, Entry3, Readdir3Args, Readdir3Resok};
+    use nfsrdma_dissectors::nfs::v4::{Dirlist4, Entry4, Readdir4Args, Readdir4Resok};
+    use nfsrdma_dissectors::xdr::XdrLinkedList;
+    type Part = (u64, &'static [u64], bool);
+    let list = |tree: &mut InferredTree, version: u32, (cookie, cookies, eof): Part| {
+        let names: Vec<Vec<u8>> = cookies.iter().map(|cookie| format!("n{cookie}").into_bytes()).collect();
+        let mut bodies = [Encoder::new(), Encoder::new()];
+        match version {
+            3 => {
+                let entry = |(cookie, name): (&u64, &'static [u8])| Entry3 {
+                    fileid: *cookie,
+                    name: Text(name),
+                    cookie: *cookie,
+                };
+                let names = names.into_iter().map(|name| &*name.leak());
+                let entries: Vec<_> = cookies.iter().zip(names).map(entry).collect();
+                let args = Readdir3Args { dir: Opaque(DIRECTORY), cookie, cookieverf: [0; 8], count: 4096 };
+                Args3::READDIR(args).encode(&mut bodies[0]);
+                let reply = Dirlist3 { entries: XdrLinkedList::from(&entries[..]), eof };
+                let ok = Readdir3Resok { dir_attributes: None, cookieverf: [0; 8], reply };
+                Results3::READDIR(StatusUnion::Ok(ok)).encode(&mut bodies[1]);
+                infer(tree, (3, 16), bodies);
+            }
+            _ => {
+                let attrs = || Fattr4::new(Bitmap4::from(&[][..]), Opaque(b""));
+                let entry = |(cookie, name): (&u64, &'static [u8])| Entry4 {
+                    cookie: *cookie,
+                    name: Text(name),
+                    attrs: attrs(),
+                };
+                let names = names.into_iter().map(|name| &*name.leak());
+                let entries: Vec<_> = cookies.iter().zip(names).map(entry).collect();
+                let attr_request = Bitmap4::from(&[][..]);
+                let args = Readdir4Args { cookie, cookieverf: [0; 8], dircount: 0, maxcount: 4096, attr_request };
+                let reply = Dirlist4 { entries: XdrLinkedList::from(&entries[..]), eof };
+                let ok = Readdir4Resok { cookieverf: [0; 8], reply };
+                infer_compound(tree, DIRECTORY, Args::READDIR(args), Results::READDIR(StatusUnion::Ok(ok)));
+            }
+        }
+    };
+    let cases: [(&[Part], bool); 7] = [
+        (&[(0, &[], true)], true),
+        (&[(0, &[3], false), (3, &[5], true)], true),
+        (&[(0, &[3], false), (3, &[4], false), (4, &[], true)], true),
+        (&[(9, &[], true)], false),
+        (&[(9, &[12], false), (12, &[], true)], false),
+        (&[(0, &[3], false), (4, &[], true)], false),
+        (&[(0, &[3], false)], false),
+    ];
+    for version in [3, 4] {
+        for (parts, is_whole) in cases {
+            let mut tree = tree_of_unknown_types();
+            parts.iter().for_each(|part| list(&mut tree, version, *part));
+            let directory = tree.find_by_handle(1).unwrap();
+            let is_listed = tree.nodes()[directory.0 as usize].occupancy == Occupancy::Excluded;
+            assert_eq!(is_listed, is_whole, "NFSv{version}: {parts:?}");
+            // The server has refused to remove it.
+            tree.record_occupied(directory);
+            tree.add_unnamed();
+            let has_entry = tree.nodes().iter().flat_map(|node| &node.names).any(|name| name.parent == Some(directory));
+            let has_names = parts.iter().any(|(_, cookies, _)| !cookies.is_empty());
+            assert_eq!(has_entry, has_names || !is_whole, "NFSv{version}: {parts:?}");
+        }
+    }
 }
 
 /// RFC 1813 section 3.2: "..", the directory above.

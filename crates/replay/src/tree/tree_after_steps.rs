@@ -276,6 +276,14 @@ impl InferredTree {
             && uncertain.is_none_or(FxHashSet::is_empty)
     }
 
+    /// Returns `true` if a directory is known to have a name now.
+    pub(crate) fn has_entry(&self, directory: InferredObjectId) -> bool {
+        let uncertain = self.current.as_ref().and_then(|current| current.uncertain_names.get(&directory));
+        self.nodes.get(directory.0 as usize).is_some_and(|node| node.entries > 0)
+            && !self.is_uncertain(directory)
+            && uncertain.is_none_or(FxHashSet::is_empty)
+    }
+
     /// Returns the current state of an object; `None` if it is unknown or uncertain.
     pub fn current_state(&self, id: InferredObjectId) -> Option<&LatestInferredFileState> {
         self.current.as_ref()?.files.get(&id).filter(|file| !file.is_uncertain)

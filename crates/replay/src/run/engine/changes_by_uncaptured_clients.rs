@@ -7,7 +7,7 @@ use nfsrdma_analysis::comparison::field_path_text::{ends_with_labels, has_label}
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::field_labels;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
-use nfsrdma_nfs_model::v4::filehandles::claimed_name;
+use nfsrdma_nfs_model::names::{Name, Need};
 
 use super::super::call_operations_and_files::CallOperationsAndFiles;
 use super::super::dependencies::effects::OperationEffect;
@@ -73,22 +73,12 @@ pub(super) fn detect_outside_change<R: Read + Seek>(
             return Ok(Some(FileDivergence::by_other_client(false)));
         }
         let is_name_change = || {
-            let [recorded, live] = [recorded_value?, live_value?].map(NameStatus::of);
-            let has_name =
-                || any_name((step, difference.section), parts, |directory, name| tree.has_name(directory, name));
-            let lacks_name =
-                || any_name((step, difference.section), parts, |directory, name| tree.lacks_name(directory, name));
-            let is_empty = |directory, name: &[u8]| {
-                let made_empty = seeded.empty_directories.contains(&(directory, name_hash(name)));
-                tree.is_empty((step.caller.server, directory), name, made_empty)
-            };
-            Some(match (recorded, live) {
-                (NameStatus::Stale, NameStatus::Ok) => must_have_file(tree, step),
-                (NameStatus::Missing, NameStatus::Ok) | (NameStatus::Ok, NameStatus::Exists) => has_name(),
-                (NameStatus::Exists, NameStatus::Ok) | (NameStatus::Ok, NameStatus::Missing) => lacks_name(),
-                // RFC 1813 section 3.3.13, RFC 8881 sections 18.25.4 and 18.26.4.
-                (NameStatus::NotEmpty, NameStatus::Ok) => any_name((step, difference.section), parts, is_empty),
-                _ => false,
+            let statuses = [recorded_value?, live_value?].map(NameStatus::of);
+            Some(match statuses {
+                [NameStatus::Stale, NameStatus::Ok] => must_have_file(tree, step),
+                statuses => any_name((step, difference.section), parts, |names| {
+                    explains_statuses((tree, seeded), step.caller.server, statuses, names)
+                }),
             })
         };
         if difference.kind == DifferenceKind::Status && is_name_change().unwrap_or(false) {
@@ -139,12 +129,51 @@ fn must_have_file(tree: &ExpectedFinalTree, step: &TraceStep<'_>) -> bool {
     step.call.variables(TraceSlotValueKind::FILEHANDLE).any(|file| tree.must_exist(file))
 }
 
-/// Returns `true` if `is_so` for the name that a step looks up, opens, makes, removes or replaces, and the variable of
-/// its directory. Of a COMPOUND, the operation counts that is `section` of the message; all if that is 0.
+/// A name that an operation looks up, opens, makes, removes or replaces, and the variable of its directory.
+type NameInDirectory<'m> = (u32, Name<'m>);
+
+/// Returns `true` if the live status is what the steps so far lead to, and the recorded one is about a name that another
+/// client has made or removed. NOENT is about a name that the operation needs, EXIST about one that it makes.
+fn explains_statuses(
+    (tree, seeded): (&ExpectedFinalTree, &SeededTree),
+    server: u32,
+    statuses: [NameStatus; 2],
+    names: [Option<NameInDirectory<'_>>; 2],
+) -> bool {
+    let any = |needs: &[Need], predicate: &dyn Fn(NameInDirectory<'_>) -> bool| {
+        names.into_iter().flatten().any(|name| needs.contains(&name.1.need) && predicate(name))
+    };
+    let has_name = |(directory, name): NameInDirectory<'_>| tree.has_name(directory, name.text);
+    let lacks_name = |(directory, name): NameInDirectory<'_>| tree.lacks_name(directory, name.text);
+    let is_empty = |(directory, name): NameInDirectory<'_>| {
+        let made_empty = seeded.empty_directories.contains(&(directory, name_hash(name.text)));
+        tree.is_empty((server, directory), name.text, made_empty)
+    };
+    match statuses {
+        [NameStatus::Missing, NameStatus::Ok] => any(&[Need::Present], &has_name),
+        [NameStatus::Ok, NameStatus::Missing] => any(&[Need::Present], &lacks_name),
+        [NameStatus::Exists, NameStatus::Ok] => {
+            any(&[Need::Absent, Need::Replaceable], &lacks_name) || any(&[Need::Replaceable], &is_empty)
+        }
+        [NameStatus::Ok, NameStatus::Exists] => match names.map(|name| name.map(|(at, name)| (at, name.text))) {
+            [Some(old), Some(new)] => tree.cannot_replace(server, old, new),
+            _ => any(&[Need::Absent], &has_name),
+        },
+        // RFC 1813 section 3.3.13, RFC 8881 sections 18.25.4 and 18.26.4: of RENAME, the new name.
+        [NameStatus::NotEmpty, NameStatus::Ok] => match names {
+            [_, Some(new)] => is_empty(new),
+            _ => any(&[Need::Present], &is_empty),
+        },
+        _ => false,
+    }
+}
+
+/// Returns `true` if `predicate` for the names of an operation; of a COMPOUND, the one that is `section` of the message.
+/// The status in its header (0) is that of an operation, too.
 fn any_name(
     (step, section): (&TraceStep<'_>, usize),
     parts: &CallOperationsAndFiles,
-    is_so: impl Fn(u32, &[u8]) -> bool,
+    predicate: impl Fn([Option<NameInDirectory<'_>>; 2]) -> bool,
 ) -> bool {
     let items = step.call.items();
     let mut cursor = step.call.body_cursor().with_chunks(&items);
@@ -154,45 +183,26 @@ fn any_name(
                 return false;
             };
             call.operations().map_while(Result::ok).enumerate().any(|(at, operation)| {
-                if section != 0 && at + 1 != section {
-                    return false;
-                }
-                let name = match &operation {
-                    v4::Args::LOOKUP(args) => args.objname.0,
-                    v4::Args::REMOVE(args) => args.target.0,
-                    v4::Args::CREATE(args) => args.objname.0,
-                    v4::Args::LINK(args) => args.newname.0,
-                    v4::Args::RENAME(args) => args.newname.0,
-                    v4::Args::OPEN(args) => match claimed_name(&args.claim) {
-                        Some(name) => name,
-                        None => return false,
-                    },
-                    _ => return false,
-                };
-                let directory = parts.current_file(at);
-                directory != NONE && is_so(directory, name)
+                at + 1 == section
+                    && predicate(Name::of_v4(&operation).map(|name| {
+                        let name = name?;
+                        let directory = if name.is_old { parts.saved_file(at) } else { parts.current_file(at) };
+                        (directory != NONE).then_some((directory, name))
+                    }))
             })
         }
         Some(Procedure::V3(procedure)) => {
             let Ok(arguments) = v3::Args::decode(procedure, &mut cursor, &mut NullFieldObserver) else {
                 return false;
             };
-            let mut directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
-            let name = match &arguments {
-                v3::Args::LOOKUP(args) => args.what.name.0,
-                v3::Args::REMOVE(args) | v3::Args::RMDIR(args) => args.object.name.0,
-                v3::Args::CREATE(args) => args.r#where.name.0,
-                v3::Args::MKDIR(args) => args.r#where.name.0,
-                v3::Args::SYMLINK(args) => args.r#where.name.0,
-                v3::Args::MKNOD(args) => args.r#where.name.0,
-                // Their first filehandles are those of the old name, and of the file.
-                v3::Args::RENAME(v3::Rename3Args { to, .. }) | v3::Args::LINK(v3::Link3Args { link: to, .. }) => {
-                    let _ = directories.next();
-                    to.name.0
-                }
-                _ => return false,
-            };
-            directories.next().is_some_and(|directory| is_so(directory, name))
+            // The first filehandle of RENAME is that of the old directory, the first of LINK that of the file.
+            let is_second =
+                |name: &Name<'_>| !name.is_old && matches!(arguments, v3::Args::RENAME(_) | v3::Args::LINK(_));
+            predicate(Name::of_v3(&arguments).map(|name| {
+                let name = name?;
+                let mut directories = step.call.variables(TraceSlotValueKind::FILEHANDLE);
+                Some((directories.nth(usize::from(is_second(&name)))?, name))
+            }))
         }
         _ => false,
     }
@@ -248,6 +258,7 @@ fn read_data<'a>(step: &TraceStep<'_>, live: LiveReply<'a>, operation: u32) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::file_format::TraceFileType;
 
     /// RFC 1813 section 2.6, RFC 8881 section 15.1.
     #[test]
@@ -262,6 +273,91 @@ mod tests {
             ("NFS4ERR_IO", NameStatus::Other),
         ] {
             assert_eq!(NameStatus::of(status), expected, "{status}");
+        }
+    }
+
+    /// Directory 1 has the file `file`, the directory `full` with an entry, and the directory `empty`, but not `gone`.
+    fn tree() -> (ExpectedFinalTree, SeededTree) {
+        let mut expected = ExpectedFinalTree::new();
+        let tree = &mut expected.tree;
+        let directory = tree.find_or_add_by_handle(1, 0, 1).unwrap();
+        for (name, file_type) in [
+            (&b"file"[..], TraceFileType::FILE),
+            (b"full", TraceFileType::DIRECTORY),
+            (b"empty", TraceFileType::DIRECTORY),
+        ] {
+            let id = tree.resolve_name(directory, name, NONE, 1).unwrap();
+            tree.set_type(id, file_type);
+            if name == b"full" {
+                tree.resolve_name(id, b"entry", NONE, 1);
+            }
+        }
+        tree.unbind_name(directory, b"gone");
+        let mut seeded = SeededTree::default();
+        seeded.empty_directories.insert((1, name_hash(b"empty")));
+        (expected, seeded)
+    }
+
+    fn is_explained(statuses: [NameStatus; 2], names: &[(&'static str, Need)]) -> bool {
+        let (expected, seeded) = tree();
+        let mut in_directory = [None; 2];
+        for (at, (name, need)) in names.iter().enumerate() {
+            let is_old = names.len() == 2 && at == 0;
+            in_directory[at] = Some((1, Name { text: name.as_bytes(), need: *need, is_old }));
+        }
+        explains_statuses((&expected, &seeded), 0, statuses, in_directory)
+    }
+
+    /// RFC 1813 sections 3.3.3 and 3.3.8, RFC 8881 section 18.16.3: NOENT is about a name that is looked up, opened or
+    /// removed, EXIST about one that is made exclusively. For each, the statuses that another client explains, and others.
+    #[test]
+    fn statuses_concern_needed_and_made_names() {
+        use NameStatus::{Exists, Missing, NotEmpty, Ok};
+        for (name, need, explained) in [
+            ("gone", Need::Present, &[[Ok, Missing]][..]),
+            ("gone", Need::Absent, &[[Exists, Ok]]),
+            ("gone", Need::Nothing, &[]),
+            ("file", Need::Present, &[[Missing, Ok]]),
+            ("file", Need::Absent, &[[Ok, Exists]]),
+            ("file", Need::Nothing, &[]),
+            ("empty", Need::Present, &[[Missing, Ok], [NotEmpty, Ok]]),
+            ("full", Need::Present, &[[Missing, Ok]]),
+            ("unknown", Need::Present, &[]),
+            ("unknown", Need::Absent, &[]),
+        ] {
+            let all = [[Ok, Missing], [Missing, Ok], [Ok, Exists], [Exists, Ok], [NotEmpty, Ok], [Ok, NotEmpty]];
+            let found: Vec<_> = all.into_iter().filter(|statuses| is_explained(*statuses, &[(name, need)])).collect();
+            let mut expected = explained.to_vec();
+            expected.sort_by_key(|statuses| all.iter().position(|other| other == statuses));
+            assert_eq!(found, expected, "{name} {need:?}");
+        }
+    }
+
+    /// RFC 1813 section 3.3.14, RFC 8881 section 18.26.3: NOENT is about the old name, EXIST about a new one that cannot be
+    /// replaced.
+    #[test]
+    fn statuses_of_rename_concern_names() {
+        use NameStatus::{Exists, Missing, NotEmpty, Ok};
+        for (statuses, old, new, expected) in [
+            ([Ok, Missing], "gone", "file", true),
+            ([Ok, Missing], "file", "gone", false),
+            ([Missing, Ok], "file", "gone", true),
+            ([Missing, Ok], "gone", "file", false),
+            ([Ok, Exists], "unknown", "file", false),
+            ([Ok, Exists], "file", "file", false),
+            ([Ok, Exists], "file", "gone", false),
+            ([Ok, Exists], "empty", "full", true),
+            ([Ok, Exists], "full", "empty", false),
+            ([Ok, Exists], "file", "full", true),
+            ([Ok, Exists], "full", "file", true),
+            ([Exists, Ok], "file", "gone", true),
+            ([Exists, Ok], "full", "empty", true),
+            ([Exists, Ok], "empty", "full", false),
+            ([NotEmpty, Ok], "full", "empty", true),
+            ([NotEmpty, Ok], "empty", "full", false),
+        ] {
+            let names = [(old, Need::Present), (new, Need::Replaceable)];
+            assert_eq!(is_explained(statuses, &names), expected, "{statuses:?} {old} to {new}");
         }
     }
 }

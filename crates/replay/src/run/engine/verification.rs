@@ -452,11 +452,10 @@ impl<'r> LiveReplyVerificationState<'r> {
             touched.merge(&FileDivergence::of_attributes());
         }
         // Where a file from before the first step has holes is unknown.
-        let seeks = |(operation, file): (&Operation, &u32)| {
-            *operation == Operation::SEEK && self.seeded.handles.contains_key(file)
-        };
-        if parts.operations.iter().zip(&parts.files).any(seeks) {
-            touched.merge(&FileDivergence::from_data_range(0, u64::MAX));
+        for (at, (operation, file)) in parts.operations.iter().zip(&parts.files).enumerate() {
+            if *operation == Operation::SEEK && self.seeded.handles.contains_key(file) {
+                touched.add_holes(at + 1);
+            }
         }
         let ends_owner =
             |operation: &Operation| matches!(*operation, Operation::RELEASE_LOCKOWNER | Operation::FREE_STATEID);

@@ -124,6 +124,7 @@ impl ReplyChecker {
                 offered_attributes: supported.iter().filter_map(Attributes::name).map(Box::from).collect(),
                 squashed_ids: seeded.squashed_owner.as_ref().and_then(FileUserAndGroup::numbers),
                 nameless_fileids: seeded.nameless_fileids.clone(),
+                unlinked_fileids: seeded.unlinked_fileids.clone(),
                 ..ReplyTolerance::default()
             },
             // They also apply with `--strict`.

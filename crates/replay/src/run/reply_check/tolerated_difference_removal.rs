@@ -29,6 +29,8 @@ pub(super) struct ReplyTolerance {
     pub(super) squashed_ids: Option<[u32; 2]>,
     /// Live file IDs of seeded objects with one more link than in the capture.
     pub(super) nameless_fileids: FxHashSet<u128>,
+    /// File IDs of the objects with fewer links than in the capture.
+    pub(super) unlinked_fileids: FxHashSet<u128>,
     /// `true` if the result of the current comparison holds only for its objects.
     pub(super) depends_on_objects: bool,
 }
@@ -67,7 +69,9 @@ impl ReplyTolerance {
         {
             needed.push(tolerance_rules::OWNER);
         }
-        if self.is_enabled(tolerance_rules::NAMELESS_LINKS) && tolerate_nameless_links(a, b, &self.nameless_fileids) {
+        if self.is_enabled(tolerance_rules::NAMELESS_LINKS)
+            && tolerate_nameless_links(a, b, [&self.nameless_fileids, &self.unlinked_fileids])
+        {
             needed.push(tolerance_rules::NAMELESS_LINKS);
             self.depends_on_objects = true;
         }
@@ -342,13 +346,14 @@ fn tolerate_squashed_owner(
     is_needed
 }
 
-/// Tolerates one link more of a seeded object: the name that seeding gave it. Returns `true` if any.
+/// Tolerates one link more of a seeded object, the name that seeding gave it, and fewer links of one of which seeding
+/// did not make all. Returns `true` if any.
 fn tolerate_nameless_links(
     a: &mut ComparedOperationOrHeaders,
     b: &ComparedOperationOrHeaders,
-    fileids: &FxHashSet<u128>,
+    [nameless, unlinked]: [&FxHashSet<u128>; 2],
 ) -> bool {
-    if fileids.is_empty() {
+    if nameless.is_empty() && unlinked.is_empty() {
         return false;
     }
     let is_links =
@@ -378,9 +383,13 @@ fn tolerate_nameless_links(
     let mut is_needed = false;
     let recorded = a.entries.iter_mut().filter(|entry| is_links(&&**entry));
     for (recorded, (at, links)) in recorded.zip(live) {
-        let is_larger_by_one =
-            number(&recorded.datum).zip(number(&links.datum)).is_some_and(|(a, b)| a.checked_add(1) == Some(b));
-        if is_larger_by_one && fileid(at, links).is_some_and(|id| fileids.contains(&u128::from(id))) {
+        let Some((count, live_count)) = number(&recorded.datum).zip(number(&links.datum)) else { continue };
+        let fileids = match count.checked_add(1) == Some(live_count) {
+            true => nameless,
+            false if live_count < count => unlinked,
+            false => continue,
+        };
+        if fileid(at, links).is_some_and(|id| fileids.contains(&u128::from(id))) {
             recorded.datum = links.datum.clone();
             is_needed = true;
         }
@@ -436,20 +445,24 @@ mod tests {
             };
             fields.map(|(path, value)| entry(path, ComparedFieldValue::Number(value)))
         };
-        let fileids = FxHashSet::from_iter([7]);
+        let [nameless, unlinked] = [FxHashSet::from_iter([7]), FxHashSet::from_iter([9])];
         let is_tolerated = |recorded: [u64; 2], live: [[u64; 2]; 2]| {
             [true, false].map(|is_v4| {
                 let objects = |[one, other]: [[u64; 2]; 2]| {
                     section([of(is_v4, one[0], one[1]), of(is_v4, other[0], other[1])].concat())
                 };
                 let mut a = objects([[1, recorded[0]], [2, recorded[1]]]);
-                tolerate_nameless_links(&mut a, &objects(live), &fileids)
+                tolerate_nameless_links(&mut a, &objects(live), [&nameless, &unlinked])
             })
         };
         assert_eq!(is_tolerated([1, 1], [[8, 1], [7, 2]]), [true; 2]);
         assert_eq!(is_tolerated([1, 1], [[7, 1], [8, 2]]), [false; 2], "another object");
         assert_eq!(is_tolerated([1, 1], [[8, 1], [7, 3]]), [false; 2], "two more");
         assert_eq!(is_tolerated([1, 2], [[8, 1], [7, 1]]), [false; 2], "one less");
+        // Seeding did not make all of its links.
+        assert_eq!(is_tolerated([1, 300], [[8, 1], [9, 256]]), [true; 2]);
+        assert_eq!(is_tolerated([1, 300], [[8, 1], [9, 301]]), [false; 2], "one more");
+        assert_eq!(is_tolerated([300, 300], [[8, 256], [9, 300]]), [false; 2], "another object");
     }
 
     #[test]
