@@ -22,6 +22,7 @@ use super::bounded_slab_growth;
 use super::by_side::ConnectionSidePair;
 use super::connection_key::ConnectionSlabKey;
 use super::connection_setup::{CompletedCmConnectionSetUp, NegotiatedParameters};
+use super::cross_connection_call_retries::CallHostPair;
 use super::duplicate_frames::VaryingIpIdDetector;
 use super::early_packet_buffer::PacketsAwaitingMemoryOwner;
 use super::endpoint_pair::{EndpointPair, ordered_addresses};
@@ -228,10 +229,10 @@ impl FlowConnection {
         })
     }
 
-    /// Returns the virtual network, source and destination address of the Calls of a side.
-    pub(super) fn route(&self, caller: ConnectionSideAOrB) -> (VirtualNetwork, Address, Address) {
-        let caller_end = &self.ends[caller];
-        (caller_end.tenant, caller_end.address, self.ends[caller.peer()].address)
+    /// Returns the hosts of the Calls of a side.
+    pub(super) fn route(&self, caller: ConnectionSideAOrB) -> CallHostPair {
+        let ConnectionEndpointState { tenant, address, .. } = self.ends[caller];
+        CallHostPair { tenant, caller: address, callee: self.ends[caller.peer()].address }
     }
 
     /// Returns the memory of the connection in bytes, without waiting packets.
@@ -541,6 +542,9 @@ impl ConnectionTable {
         let at = self.add(ends, transport);
         if transport == ConnectionTransport::Udp {
             self.udp_connections.insert(ports.in_canonical_order().0, at);
+            if let Some(connection) = self.slots.get_mut(at) {
+                connection.conversation.is_datagram = true;
+            }
         }
         ConnectionSlabKey { slot: at, serial: self.serial }
     }

@@ -9,8 +9,13 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::transaction_slab_key::TransactionSlabKey;
 
-/// Virtual network, address of the caller and address of the callee.
-type CallHostPair = (VirtualNetwork, Address, Address);
+/// Hosts of a Call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct CallHostPair {
+    pub(super) tenant: VirtualNetwork,
+    pub(super) caller: Address,
+    pub(super) callee: Address,
+}
 
 /// Hash of the RPC message of a Call: a repeated Call has the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

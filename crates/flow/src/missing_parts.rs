@@ -67,7 +67,8 @@ impl Transaction {
         };
         let mut missing = Vec::new();
         for chunks in ReadList::new(&self.read_chunks).positions() {
-            let mut needed_bytes = needed.bytes_at(chunks.position(), chunks.offered_bytes());
+            let offered_bytes = chunks.offered_bytes();
+            let mut needed_bytes = needed.bytes_at(chunks.position(), offered_bytes).unwrap_or(offered_bytes);
             for (index, read) in chunks.indexed_chunks() {
                 let ranges = read.missing_reads(needed_bytes).into_iter();
                 missing.extend(ranges.map(|bytes| MissingPart::Chunk(ChunkKind::Read, index, bytes)));

@@ -12,8 +12,8 @@ const INLINE: RpcRdmaMessageType = RpcRdmaMessageType::Version1(RdmaProc::RDMA_M
 const PADDED: RpcRdmaMessageType = RpcRdmaMessageType::Version1(RdmaProc::RDMA_MSGP);
 
 impl RpcRdmaHeaderSummary {
-    /// Returns `true` if this header cannot be that of the Reply to the Call of a Transaction: its chunks are others, it
-    /// is RDMA_MSGP, the message is inline and its Reply chunk used, or it refuses a version that it supports.
+    /// Returns `true` if this header cannot be that of the Reply to the Call of a Transaction: its chunks differ, it is
+    /// RDMA_MSGP, the message is inline and its Reply chunk used, or it refuses a version that it supports.
     pub(super) fn contradicts_call(&self, transaction: &Transaction, reply: &CapturedMessage) -> bool {
         // A Call that was sent again may offer other memory.
         let Some(call) = transaction.call.as_ref().filter(|call| call.copies == 1) else { return false };

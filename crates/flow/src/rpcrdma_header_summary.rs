@@ -240,6 +240,15 @@ impl RpcRdmaHeaderSummary {
         whole_replies.filter(|chunk| chunk.position == Some(0)).for_each(|chunk| chunk.retain_payload(true));
         transaction.reply = Some(reply);
     }
+
+    /// Undoes [`RpcRdmaHeaderSummary::set_reply`], and returns the Reply.
+    pub(super) fn remove_reply(transaction: &mut Transaction) -> Option<CapturedMessage> {
+        transaction.has_other_reply_header = false;
+        let chunks = transaction.write_chunks.iter_mut().chain(&mut transaction.reply_chunk);
+        chunks.flat_map(|chunk| &mut chunk.segments).for_each(|segment| segment.returned_length = None);
+        transaction.reply_read_chunks = Vec::new();
+        transaction.reply.take()
+    }
 }
 
 fn record_returned_lengths(chunk: &mut Chunk, returned: &Chunk) {

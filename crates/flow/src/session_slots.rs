@@ -1,7 +1,10 @@
 //! Slots of the sessions of NFSv4.1, to tell Calls that repeat another one, and false retries. RFC 8881 section
 //! 2.10.6.1.3.1: a server may answer a false retry with the results of the other Call.
 //!
-//! A slot takes a few bytes: hashes stand for its session, for the arguments and for the results.
+//! A slot takes a few bytes: hashes stand for its session, for the arguments and for the results. Only the fore channel is
+//! compared, not CB_COMPOUND, whose program numbers the Calls alone tell. Every Transaction comes here, and a dozen words
+//! are enough: they are read by their offsets, because a decoded credential and decoded operations would cost more than
+//! the comparison.
 
 use std::collections::hash_map::Entry;
 use std::hash::{Hash, Hasher};
@@ -9,12 +12,16 @@ use std::hash::{Hash, Hasher};
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::nfs::v4::OperationNumber;
 use nfsrdma_dissectors::rpc::{MsgType, Program, VERSION as RPC_VERSION};
+use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::transaction::{CapturedMessage, Transaction};
 
-/// Maximum number of slots. Beyond it, all are forgotten.
+/// Maximum number of slots. A new one beyond it makes all others forgotten.
 const MAX_SLOTS: usize = 4096;
+/// Number of sequence IDs before the last one of a slot that are of Transactions emitted late. Others are of a slot that
+/// began again.
+const MAX_LATE_USES: u32 = 1024;
 /// Maximum number of bytes of a message that its hash covers: data of a READ or WRITE may follow.
 const MAX_HASHED_BYTES: usize = 512;
 /// RPCSEC_GSS, and its services without protection of the arguments and with a signature. RFC 2203 section 5.
@@ -48,33 +55,40 @@ pub(super) struct SessionSlots {
 }
 
 impl SessionSlots {
-    /// Records a Transaction, in the order of the Replies, and compares it with the last use of its slot. Servers of
-    /// different virtual networks may give the same session IDs.
+    /// Records a Transaction, and compares it with the last use of its slot. An earlier use, which is emitted late, is not
+    /// recorded. Servers of different virtual networks may give the same session IDs.
     pub(super) fn record(&mut self, tenant: VirtualNetwork, transaction: &Transaction) -> Option<SlotRetry> {
         let call = SequenceCall::decode(whole_bytes(transaction.call.as_ref()?)?, tenant)?;
         let SequenceCall { slot, sequence_id, arguments } = call;
         let reply = transaction.reply.as_ref().and_then(whole_bytes);
         let results = reply.and_then(sequence_results).filter(|(of_reply, _)| *of_reply == sequence_id);
         let results = results.map_or(0, |(_, results)| results);
-        if self.slots.len() >= MAX_SLOTS {
+        if self.slots.len() >= MAX_SLOTS && !self.slots.contains_key(&slot) {
             self.slots.clear();
         }
-        match self.slots.entry(slot) {
-            Entry::Occupied(mut entry) if entry.get().sequence_id == sequence_id => {
-                let last = entry.get_mut();
-                let has_results = last.results != 0 && last.results == results;
-                if last.results == 0 {
-                    last.results = results;
-                }
-                match last.arguments == arguments {
-                    true => Some(SlotRetry::Same),
-                    false => has_results.then_some(SlotRetry::FalseWithCachedResults),
-                }
+        let mut entry = match self.slots.entry(slot) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => {
+                entry.insert(SlotUse { sequence_id, arguments, results });
+                return None;
             }
-            entry => {
-                entry.insert_entry(SlotUse { sequence_id, arguments, results });
-                None
+        };
+        let last = entry.get_mut();
+        match last.sequence_id.wrapping_sub(sequence_id) {
+            0 => {}
+            1..=MAX_LATE_USES => return None,
+            _ => {
+                *last = SlotUse { sequence_id, arguments, results };
+                return None;
             }
+        }
+        let has_results = last.results != 0 && last.results == results;
+        if last.results == 0 {
+            last.results = results;
+        }
+        match last.arguments == arguments {
+            true => Some(SlotRetry::Same),
+            false => has_results.then_some(SlotRetry::FalseWithCachedResults),
         }
     }
 }
@@ -85,38 +99,28 @@ fn whole_bytes(message: &CapturedMessage) -> Option<&[u8]> {
     is_whole.then(|| message.inline_bytes())
 }
 
-/// Reads the words and opaque items of a message.
-#[derive(Clone, Copy)]
-struct Reader<'a>(&'a [u8]);
+/// Returns the next opaque item.
+fn opaque<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
+    let length = cursor.word().ok()? as usize;
+    cursor.take_padded(length).ok()
+}
 
-impl<'a> Reader<'a> {
-    fn word(&mut self) -> Option<u32> {
-        let (word, rest) = self.0.split_first_chunk::<4>()?;
-        self.0 = rest;
-        Some(u32::from_be_bytes(*word))
+fn words<const N: usize>(cursor: &mut Cursor<'_>) -> Option<[u32; N]> {
+    let mut words = [0; N];
+    for word in &mut words {
+        *word = cursor.word().ok()?;
     }
+    Some(words)
+}
 
-    fn take(&mut self, length: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.0.split_at_checked(length)?;
-        self.0 = rest;
-        Some(bytes)
-    }
-
-    fn opaque(&mut self) -> Option<&'a [u8]> {
-        let length = self.word()? as usize;
-        let bytes = self.take(length)?;
-        self.take(length.wrapping_neg() % 4)?;
-        Some(bytes)
-    }
-
-    /// Returns a hash of the rest that is not 0.
-    fn hash(self) -> u32 {
-        let mut hasher = FxHasher::default();
-        hasher.write(&self.0[..self.0.len().min(MAX_HASHED_BYTES)]);
-        hasher.write_usize(self.0.len());
-        let hash = hasher.finish();
-        ((hash >> 32) as u32 ^ hash as u32).max(1)
-    }
+/// Returns a hash of the rest of a message that is not 0.
+fn hash_of_rest(cursor: &Cursor<'_>) -> u32 {
+    let rest = cursor.rest();
+    let mut hasher = FxHasher::default();
+    hasher.write(&rest[..rest.len().min(MAX_HASHED_BYTES)]);
+    hasher.write_usize(rest.len());
+    let hash = hasher.finish();
+    ((hash >> 32) as u32 ^ hash as u32).max(1)
 }
 
 /// A COMPOUND that begins with SEQUENCE.
@@ -130,74 +134,219 @@ struct SequenceCall {
 impl SequenceCall {
     /// Decodes a Call; `None` if it does not begin with SEQUENCE, or if its arguments are encrypted.
     fn decode(message: &[u8], tenant: VirtualNetwork) -> Option<Self> {
-        let mut reader = Reader(message);
-        let _xid = reader.word()?;
-        let head = [reader.word()?, reader.word()?, reader.word()?, reader.word()?, reader.word()?];
+        let mut cursor = Cursor::new(message);
+        let [_xid, head @ ..] = words::<6>(&mut cursor)?;
         if head != [MsgType::CALL.0, RPC_VERSION, Program::NFS.0, 4, 1] {
             return None;
         }
-        let flavor = reader.word()?;
-        let credential = reader.opaque()?;
-        reader.word()?;
-        reader.opaque()?;
+        let [flavor] = words(&mut cursor)?;
+        let credential = opaque(&mut cursor)?;
+        let [_verifier_flavor] = words(&mut cursor)?;
+        opaque(&mut cursor)?;
         if flavor == RPCSEC_GSS {
             // Version, procedure, sequence number, service.
             let service = credential.get(12..16).and_then(|word| word.first_chunk()).copied();
             match service.map(u32::from_be_bytes)? {
                 SERVICE_NONE => {}
                 SERVICE_INTEGRITY => {
-                    reader = Reader(reader.opaque()?);
-                    reader.word()?;
+                    cursor = Cursor::new(opaque(&mut cursor)?);
+                    let [_sequence_number] = words(&mut cursor)?;
                 }
                 _ => return None,
             }
         }
-        let _tag = reader.opaque()?;
-        let (minor_version, _count) = (reader.word()?, reader.word()?);
-        if minor_version == 0 || reader.word()? != OperationNumber::SEQUENCE.0 {
+        let _tag = opaque(&mut cursor)?;
+        let [minor_version, _count] = words(&mut cursor)?;
+        if minor_version == 0 || words(&mut cursor)? != [OperationNumber::SEQUENCE.0] {
             return None;
         }
         let mut hasher = FxHasher::default();
         tenant.hash(&mut hasher);
-        hasher.write(reader.take(16)?);
-        let (sequence_id, slot) = (reader.word()?, reader.word()?);
+        hasher.write(cursor.take(16).ok()?);
+        let [sequence_id, slot, _highest_slot, _is_cached] = words(&mut cursor)?;
         hasher.write_u32(slot);
-        let (_highest_slot, _is_cached) = (reader.word()?, reader.word()?);
-        Some(Self { slot: hasher.finish(), sequence_id, arguments: reader.hash() })
+        Some(Self { slot: hasher.finish(), sequence_id, arguments: hash_of_rest(&cursor) })
     }
 }
 
 /// Returns the sequence ID of a Reply in which SEQUENCE succeeded, and a hash of the other results.
 fn sequence_results(message: &[u8]) -> Option<(u32, u32)> {
-    let mut reader = Reader(message);
-    let _xid = reader.word()?;
-    let [kind, is_denied, flavor] = [reader.word()?, reader.word()?, reader.word()?];
-    reader.opaque()?;
-    if [kind, is_denied, reader.word()?] != [MsgType::REPLY.0, 0, 0] {
+    let mut cursor = Cursor::new(message);
+    let [_xid, kind, is_denied, flavor] = words(&mut cursor)?;
+    opaque(&mut cursor)?;
+    let [accept_status] = words(&mut cursor)?;
+    if [kind, is_denied, accept_status] != [MsgType::REPLY.0, 0, 0] {
         return None;
     }
     // Signed results are behind their length and a sequence number: a status is no such length.
-    let mut body = reader;
+    let mut body = cursor;
     if flavor == RPCSEC_GSS
-        && let Some(signed) = body.opaque().filter(|signed| signed.len() > 8)
+        && let Some(signed) = opaque(&mut body).filter(|signed| signed.len() > 8)
         && let Some(results) = signed.get(4..)
-        && let Some(found) = compound_results(Reader(results))
+        && let Some(found) = compound_results(Cursor::new(results))
     {
         return Some(found);
     }
-    compound_results(reader)
+    compound_results(cursor)
 }
 
-fn compound_results(mut reader: Reader<'_>) -> Option<(u32, u32)> {
-    let _status = reader.word()?;
-    let _tag = reader.opaque()?;
-    let _count = reader.word()?;
-    if [reader.word()?, reader.word()?] != [OperationNumber::SEQUENCE.0, 0] {
+fn compound_results(mut cursor: Cursor<'_>) -> Option<(u32, u32)> {
+    let [_status] = words(&mut cursor)?;
+    let _tag = opaque(&mut cursor)?;
+    let [_count, operation, status] = words(&mut cursor)?;
+    if [operation, status] != [OperationNumber::SEQUENCE.0, 0] {
         return None;
     }
-    reader.take(16)?;
-    let sequence_id = reader.word()?;
-    // Slot, highest slot, target of the highest slot, flags: they may change.
-    reader.take(16)?;
-    Some((sequence_id, reader.hash()))
+    let _session = cursor.take(16).ok()?;
+    // The slots and flags may change.
+    let [sequence_id, _slot, _highest_slot, _target_highest_slot, _flags] = words(&mut cursor)?;
+    Some((sequence_id, hash_of_rest(&cursor)))
+}
+
+#[cfg(test)]
+mod tests {
+    use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
+
+    use super::*;
+
+    /// Protection of the arguments and results.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Protection {
+        /// AUTH_SYS.
+        Sys,
+        /// RPCSEC_GSS with this service.
+        Gss(u32),
+    }
+
+    const PRIVACY: u32 = 3;
+    const GETATTR: [u32; 3] = [9, 1, 1];
+    const LOOKUPP: [u32; 3] = [16, 0, 0];
+
+    /// A COMPOUND with one operation behind SEQUENCE.
+    #[derive(Clone, Copy)]
+    struct Compound {
+        protection: Protection,
+        minor_version: u32,
+        session: u32,
+        slot: u32,
+        sequence_id: u32,
+        arguments: [u32; 3],
+        /// Status of the COMPOUND, and what its second operation returns.
+        status: u32,
+        results: [u32; 3],
+    }
+
+    const COMPOUND: Compound = Compound {
+        protection: Protection::Sys,
+        minor_version: 1,
+        session: 7,
+        slot: 3,
+        sequence_id: 10,
+        arguments: GETATTR,
+        status: 0,
+        results: [9, 0, 1],
+    };
+
+    fn bytes(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_be_bytes()).collect()
+    }
+
+    impl Compound {
+        /// Returns the arguments or results as they are sent; `number` is the sequence number of RPCSEC_GSS.
+        fn protected(self, body: Vec<u32>, number: u32) -> Vec<u32> {
+            match self.protection {
+                Protection::Sys | Protection::Gss(SERVICE_NONE) => body,
+                Protection::Gss(_) => [vec![4 * (body.len() as u32 + 1), number], body, vec![4, 0xdead_beef]].concat(),
+            }
+        }
+
+        fn transaction(self, number: u32) -> Transaction {
+            let Self { protection, minor_version, session, slot, sequence_id, .. } = self;
+            let credential = match protection {
+                Protection::Sys => vec![1, 20, 0, 0, 0, 0, 0],
+                Protection::Gss(service) => vec![RPCSEC_GSS, 24, 1, 0, number, service, 4, 77],
+            };
+            let verifier = match protection {
+                Protection::Sys => vec![0, 0],
+                Protection::Gss(_) => vec![RPCSEC_GSS, 4, number],
+            };
+            let sequence = [53, session, session, session, session, sequence_id, slot, slot, 0];
+            let arguments = [&[0, minor_version, 2][..], &sequence, &self.arguments].concat();
+            let head = [number, 0, 2, 100_003, 4, 1];
+            let call = [&head[..], &credential, &verifier, &self.protected(arguments, number)].concat();
+            let sequence = [53, 0, session, session, session, session, sequence_id, slot, number, number, 0];
+            let results = [&[self.status, 0, 2][..], &sequence, &self.results].concat();
+            let reply = [&[number, 1, 0][..], &verifier, &[0], &self.protected(results, number)].concat();
+            let message = |words: &[u32]| {
+                CapturedMessage::plain(vec![FrameNumber(1)], Timestamp(0), bytes(words), 4 * words.len())
+            };
+            Transaction { call: Some(message(&call)), reply: Some(message(&reply)), ..Transaction::default() }
+        }
+    }
+
+    /// Records Transactions with the sequence numbers from 1 on.
+    fn record_all(compounds: &[Compound]) -> Vec<Option<SlotRetry>> {
+        let mut slots = SessionSlots::default();
+        let record = |(number, compound): (u32, &Compound)| {
+            slots.record(VirtualNetwork::default(), &compound.transaction(number))
+        };
+        (1..).zip(compounds).map(record).collect()
+    }
+
+    /// RFC 2203 section 5.3.3.4: signed arguments and results are behind a length and a sequence number; a status of the
+    /// COMPOUND is in the place of the length without signature. Encrypted ones are not compared.
+    #[test]
+    fn protected_retries_are_compared() {
+        let false_retry = Compound { arguments: LOOKUPP, ..COMPOUND };
+        let other_results = Compound { results: [16, 0, 0], ..false_retry };
+        let readable = [Protection::Sys, Protection::Gss(SERVICE_NONE), Protection::Gss(SERVICE_INTEGRITY)];
+        // NFS4ERR_ACCESS, and the two largest statuses of RFC 7862 and RFC 8276.
+        for (protection, status) in
+            readable.into_iter().flat_map(|protection| [0, 13, 10_093, 10_096].map(|status| (protection, status)))
+        {
+            let with = |compound: Compound| Compound { protection, status, ..compound };
+            let found = record_all(&[COMPOUND, COMPOUND, false_retry, other_results].map(with));
+            let expected = [None, Some(SlotRetry::Same), Some(SlotRetry::FalseWithCachedResults), None];
+            assert_eq!(found, expected, "{protection:?} {status}");
+        }
+        let encrypted = Compound { protection: Protection::Gss(PRIVACY), ..COMPOUND };
+        assert_eq!(record_all(&[encrypted; 2]), [None; 2]);
+    }
+
+    /// NFSv4.0 has no sessions: whatever its first operation, no slot is used.
+    #[test]
+    fn minor_version_0_has_no_slots() {
+        let compound = Compound { minor_version: 0, ..COMPOUND };
+        assert_eq!(record_all(&[compound; 2]), [None; 2]);
+    }
+
+    /// A known slot makes no other one forgotten, a new one beyond the limit does.
+    #[test]
+    fn slots_are_forgotten_at_limit() {
+        let mut slots = SessionSlots::default();
+        let mut record = |slot: u32| {
+            let compound = Compound { slot, ..COMPOUND };
+            slots.record(VirtualNetwork::default(), &compound.transaction(slot))
+        };
+        for slot in 0..MAX_SLOTS as u32 {
+            assert_eq!(record(slot), None);
+        }
+        assert_eq!([record(5), record(6)], [Some(SlotRetry::Same); 2]);
+        assert_eq!(record(MAX_SLOTS as u32), None);
+        assert_eq!([record(5), record(MAX_SLOTS as u32)], [None, Some(SlotRetry::Same)]);
+    }
+
+    /// RFC 8881 section 2.10.6.1: sequence IDs ascend, and 0 follows the largest.
+    #[test]
+    fn late_use_replaces_no_newer_one() {
+        for first in [10, u32::MAX] {
+            let early = Compound { sequence_id: first, ..COMPOUND };
+            let newer = Compound { sequence_id: first.wrapping_add(1), ..COMPOUND };
+            let found = record_all(&[early, newer, early, newer]);
+            assert_eq!(found, [None, None, None, Some(SlotRetry::Same)], "{first}");
+        }
+        // A slot that began again.
+        let [old, new] = [100_000, 1].map(|sequence_id| Compound { sequence_id, ..COMPOUND });
+        assert_eq!(record_all(&[old, new, new]), [None, None, Some(SlotRetry::Same)]);
+    }
 }

@@ -48,7 +48,7 @@ impl Flow {
             connection.conversation.apply_dialect(&mut entry.transaction);
             let transaction = &mut entry.transaction;
             let route = connection.route(entry.requester);
-            match self.session_slots.record(route.0, transaction) {
+            match self.session_slots.record(route.tenant, transaction) {
                 Some(SlotRetry::Same) => transaction.repeats_call = true,
                 Some(SlotRetry::FalseWithCachedResults) => transaction.has_results_of_other = true,
                 None => {}

@@ -28,12 +28,11 @@ use call_header::{CallBodyDecodeParameters, PartialCallHeader};
 use compound_results::{CallOperations, ResultFaults, SentSequence};
 use result_limits::{ResultLimit, ResultLimits};
 
-pub(crate) use needed_reads::NeededReads;
-
 pub use decoded_compound::{DecodedCbCompound, DecodedCompound};
+pub use needed_reads::NeededReads;
 pub use procedure_or_main_operation::{MainOperation, ProcedureOrMainOperation};
 pub use reencoding::{OriginalAndReencodedBytes, OriginalAndReencodedMessage};
-pub use result_contradictions::result_contradiction;
+pub use result_contradictions::{COMPARED_OPERATIONS, result_contradiction};
 pub use result_limits::{AttributeSet, UnknownLength, first_gap, is_less_stable, session_fault};
 
 /// Program, procedure and result of a Transaction.
@@ -152,19 +151,25 @@ impl RpcSummary {
         missing
     }
 
-    /// Returns what makes the status of a Transaction worthless. All output about a status has it from here.
+    /// Returns what makes the status of a Transaction worthless. All output about a status has it from here. A Reply that
+    /// may be that of another Call with the same XID is not wrong: the Requester, not the Responder, made it ambiguous.
     pub fn fault(&self, transaction: &Transaction) -> Option<TransactionFault> {
         match transaction.refused_message() {
             Some(_) => Some(TransactionFault::Refused),
             None => {
-                let is_wrong = self.has_wrong_result(transaction)
-                    || self.has_invalid_result
-                    || has_wrong_lengths(transaction)
-                    || transaction.has_other_reply_header
-                    || transaction.has_results_of_other;
+                let is_wrong = !transaction.is_reply_ambiguous && self.is_reply_of_other(transaction);
                 is_wrong.then_some(TransactionFault::WrongResult)
             }
         }
+    }
+
+    /// Returns `true` if the Reply cannot be that of the Call, as far as its results and chunks tell.
+    pub(super) fn is_reply_of_other(&self, transaction: &Transaction) -> bool {
+        self.has_wrong_result(transaction)
+            || self.has_invalid_result
+            || has_wrong_lengths(transaction)
+            || transaction.has_other_reply_header
+            || transaction.has_results_of_other
     }
 }
 
@@ -257,13 +262,13 @@ fn read_item_content<'t>(chunks: PositionChunks<'t, '_>, tail: Option<MessageTai
     ChunkContent { position: chunks.position(), length, content }
 }
 
-/// Returns the length of the RPC message in the Reply chunk, from the Reply's header.
 /// Returns `true` if the Call was captured with its chunk lists, and has no Reply chunk.
 fn offers_no_reply_chunk(transaction: &Transaction) -> bool {
     let lists = transaction.call.as_ref().and_then(CapturedMessage::chunk_lists);
     lists == Some(ChunkListCompleteness::Complete) && transaction.reply_chunk.is_none()
 }
 
+/// Returns the length of the RPC message in the Reply chunk, from the Reply's header.
 fn long_reply_length(reply: &CapturedMessage) -> Option<usize> {
     let header = reply.header()?;
     usize::try_from(header.reply_chunk()?.length()).ok()
@@ -441,7 +446,7 @@ impl<'a> TransactionMessages<'a> {
     }
 
     /// Returns the data that the Responder needed, as far as the Reply proves it.
-    pub(crate) fn needed_reads(&self) -> NeededReads {
+    pub fn needed_reads(&self) -> NeededReads {
         let Some(Ok((Some(status), _))) = self.reply_header() else { return NeededReads::NONE };
         let results = self.body(RpcMessageKind::Reply).map(|(_, results)| results);
         NeededReads::new(status, self.body(RpcMessageKind::Call), results)

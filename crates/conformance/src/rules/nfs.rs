@@ -5,23 +5,15 @@ use nfsrdma_dissectors::nfs::v4::{
     Attributes, BitNames, Bitmap4, CbArgs, CbOperationNumber, CbResults, Operation, StableHow4,
 };
 use nfsrdma_flow::transaction_message_decoding::{
-    AttributeSet, UnknownLength, first_gap, is_less_stable, result_contradiction,
+    AttributeSet, COMPARED_OPERATIONS, UnknownLength, first_gap, is_less_stable, result_contradiction,
 };
 use nfsrdma_nfs_model::{Again, v4};
 
 use super::prelude::*;
 use crate::compound_operations_view::{CompoundOrCallbackOpcode, OperationSet, is_in_minor_version};
 
-/// Operations whose results nfs/result-range compares with their arguments.
-const COMPARED: OperationSet = OperationSet::of(&[
-    Operation::BIND_CONN_TO_SESSION,
-    Operation::COPY,
-    Operation::LOCK,
-    Operation::LOCKT,
-    Operation::READ_PLUS,
-    Operation::SEEK,
-    Operation::TEST_STATEID,
-]);
+/// Operations whose results nfs/result-arguments compares with their arguments.
+const COMPARED: OperationSet = OperationSet::of(&COMPARED_OPERATIONS);
 
 /// Returns `true` if a second execution of the operation may fail or do harm, in minor version 0.
 fn is_non_idempotent(operation: &Args<'_>) -> bool {
@@ -357,10 +349,11 @@ pub(crate) const RULES: &[Rule] = &[
         ..Rule::DEFAULT
     },
     Rule {
-        id: "nfs/result-range",
-        section: "RFC 7862 sections 15.2.3, 15.10.3 and 15.11.3, RFC 8881 sections 18.10.3, 18.34.3 and 18.48.3",
-        requirement: "The results of COPY, SEEK, READ_PLUS, TEST_STATEID, BIND_CONN_TO_SESSION, LOCK and LOCKT fit their \
-            arguments.",
+        id: "nfs/result-arguments",
+        section: "RFC 7530 sections 16.10.4 and 16.11.4, RFC 8881 sections 18.10.3, 18.11.3, 18.34.3 and \
+            18.48.3, RFC 7862 sections 15.2.3, 15.10.3 and 15.11.3",
+        requirement: "The results of COPY, SEEK, READ_PLUS, TEST_STATEID, BIND_CONN_TO_SESSION, LOCK and LOCKT fit \
+            their arguments.",
         explanation: "COPY and READ_PLUS return no more data than the client asked for, SEEK finds no offset before its own, \
             TEST_STATEID returns a status for each stateid, and a lock is denied by one that overlaps it. The reply belongs \
             to another call, or the server has an error. The status of the transaction is \"wrong result\". Example: a \

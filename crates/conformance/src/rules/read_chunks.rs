@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::nfs::Procedure;
 use nfsrdma_flow::read_list::{PositionChunks, ReadList};
-use nfsrdma_flow::transaction_message_decoding::ProcedureOrMainOperation;
+use nfsrdma_flow::transaction_message_decoding::{NeededReads, ProcedureOrMainOperation};
 
 use super::prelude::*;
 
@@ -158,31 +158,27 @@ fn long_roundup(message: &ConformanceMessage<'_>) -> Option<RuleVerdict> {
     }))
 }
 
-/// Returns the number of bytes of the Read chunks of a Position that the Responder needs: the data item without roundup.
-/// One byte, if the item is not known, or if a WRITE wrote less than its data; none if no WRITE wrote any.
-fn needed_bytes(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_>) -> u64 {
-    let offered_bytes = chunks.offered_bytes();
-    let position = match chunks.position() {
-        Some(0) => return offered_bytes,
-        position => position,
+/// Returns the number of bytes of the Read chunks of a Position that the Responder needs: the data item without roundup, or
+/// what a WRITE has written of it. One byte, if the item is not known.
+fn needed_bytes(view: &ConformanceTransaction<'_>, needed: &NeededReads, chunks: PositionChunks<'_, '_>) -> u64 {
+    let (position, offered_bytes) = (chunks.position(), chunks.offered_bytes());
+    let is_item_unknown = |position: u32| {
+        let items = view.eligible_items(RpcMessageKind::Call);
+        items.is_none_or(|items| items.error.is_some() && items.at_position(position).is_none())
     };
-    let items = view.eligible_items(RpcMessageKind::Call).zip(position);
-    let item = items.and_then(|(items, position)| items.at_position(position));
-    let mut writes = view.file_accesses().iter().filter(|access| access.is_write);
-    if writes.clone().any(|write| write.done_bytes < write.asked_bytes) {
-        let write = item.and_then(|item| writes.clone().nth(item.operation).filter(|it| it.asked_bytes == item.length));
-        let has_written = match write {
-            Some(write) => write.done_bytes > 0,
-            None => writes.any(|write| write.done_bytes > 0),
-        };
-        return offered_bytes.min(u64::from(has_written));
+    match needed.bytes_at(position, offered_bytes) {
+        Some(bytes) if position == Some(0) || !position.is_some_and(is_item_unknown) => bytes,
+        _ => offered_bytes.min(1),
     }
-    item.map_or(1, |item| item.length.into()).min(offered_bytes)
 }
 
 /// Returns the number of needed bytes of the Read chunks of a Position for which the Responder sent no RDMA Read, and
 /// that of all needed ones, if it did not read all of them.
-fn unread_bytes(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_>) -> Option<(u64, u64)> {
+fn unread_bytes(
+    view: &ConformanceTransaction<'_>,
+    needed: &NeededReads,
+    chunks: PositionChunks<'_, '_>,
+) -> Option<(u64, u64)> {
     let offered_bytes = chunks.offered_bytes();
     let read_of = |chunk: &Chunk| chunk.requested_bytes.max(chunk.moved_bytes()).min(chunk.offered_bytes());
     let read: u64 = chunks.chunks().map(read_of).sum();
@@ -190,7 +186,7 @@ fn unread_bytes(view: &ConformanceTransaction<'_>, chunks: PositionChunks<'_, '_
     if read >= offered_bytes || chunks.chunks().any(|chunk| read_of(chunk) == 0 && chunk.times.is_some()) {
         return None;
     }
-    let needed = needed_bytes(view, chunks);
+    let needed = needed_bytes(view, needed, chunks);
     if read == 0 && needed > 0 {
         return Some((offered_bytes, offered_bytes));
     }
@@ -416,7 +412,8 @@ pub(crate) const RULES: &[Rule] = &[
             let chunks = &view.transaction.read_chunks;
             chunks.iter().find(|chunk| chunk.offered_bytes() > 0)?;
             let summary = view.summary;
-            let is_accepted = matches!(summary.rpc_status, Some(RpcStatus::Rpc(status)) if status.is_success());
+            let Some(RpcStatus::Rpc(status)) = summary.rpc_status else { return None };
+            let is_accepted = status.is_success();
             let is_executed = summary.status.is_some_and(|status| status.is_ok);
             // A server may decode a COMPOUND up to the operation that fails. For callbacks, see nfs/cb-chunks-refused.
             let is_compound = summary.described_procedure().is_some_and(Procedure::is_compound);
@@ -434,7 +431,10 @@ pub(crate) const RULES: &[Rule] = &[
                 .filter(|chunks| !is_unusable(view, *chunks))
                 .peekable();
             usable.peek()?;
-            Some(match usable.find_map(|chunks| Some((unread_bytes(view, chunks)?, chunks.position()))) {
+            let needed = NeededReads::new(status, view.arguments, view.results.map(|(_, results)| results));
+            let unread =
+                |chunks: PositionChunks<'_, '_>| Some((unread_bytes(view, &needed, chunks)?, chunks.position()));
+            Some(match usable.find_map(unread) {
                 None => RuleVerdict::Kept,
                 // It may have meant these chunks.
                 Some(_) if view.has_invalid_access => RuleVerdict::Unknown,

@@ -153,11 +153,14 @@ pub(crate) const RULES: &[Rule] = &[
         section: "RFC 5531 section 9, RFC 4506",
         requirement: "A successful reply has the results that its procedure defines, to their end.",
         explanation: "The client cannot use the reply: it returns an I/O error, or waits for ever; most clients ignore bytes \
-            behind the results. The status of the transaction is \"wrong result\". The reply belongs to another call, or the server cut its results off, or added \
-            to them. Results of other operations, of another slot or with another XID break nfs/result-operation, \
-            nfs/result-count, nfs/sequence-echo or rpcrdma/xid-mismatch instead. The status is the same for results that the \
-            arguments rule out: see nfs/read-count, nfs/write-count, nfs/write-committed, nfs/unrequested-attrs, \
-            nfs/session-attrs, nfs/read-plus, nfs/copy-stateid, nfs/result-range and rpcrdma/returned-too-much. Example: a reply of GETATTR ends before its \
+            behind the results. The status of the transaction is \"wrong result\". The reply belongs to another call, or the \
+            server cut its results off, or added to them. Results of other operations, of another slot or with another XID \
+            break nfs/result-operation, nfs/result-count, nfs/result-after-failure, nfs/compound-status, nfs/sequence-echo or \
+            rpcrdma/xid-mismatch instead. The status is the same for results that the arguments or chunks rule out: see \
+            nfs/read-count, nfs/write-count, nfs/write-committed, nfs/unrequested-attrs, nfs/session-attrs, nfs/read-plus, \
+            nfs/copy-stateid, nfs/result-arguments, rpcrdma/returned-too-much, rpcrdma/returned-not-in-order, \
+            rpcrdma/item-inline, rpcrdma/item-in-wrong-chunk, rpcrdma/empty-not-kept, rpcrdma/reply-chunk-in-msg and \
+            rpc/stale-handles. Example: a reply of GETATTR ends before its \
             status: \"the results have an error at byte 24: the message ends before the 4 bytes that belong here\".",
         subjects: &[RequiredMessageProperty::Call, RequiredMessageProperty::Reply],
         needs: &[RequiredCaptureEvidence::BothMessages],

@@ -210,7 +210,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
-        rule: "nfs/result-range",
+        rule: "nfs/result-arguments",
         kinds: BOTH,
         conversation: |scene, broken| {
             // COPY of 100 bytes, synchronous. RFC 7862 section 15.2.
@@ -220,7 +220,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
-        rule: "nfs/result-range",
+        rule: "nfs/result-arguments",
         kinds: BOTH,
         conversation: |scene, broken| {
             // SEEK for data from 1000. RFC 7862 section 15.11.
@@ -230,7 +230,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
-        rule: "nfs/result-range",
+        rule: "nfs/result-arguments",
         kinds: BOTH,
         conversation: |scene, broken| {
             // READ_PLUS of 4 bytes. RFC 7862 section 15.10.
@@ -240,7 +240,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
-        rule: "nfs/result-range",
+        rule: "nfs/result-arguments",
         kinds: BOTH,
         conversation: |scene, broken| {
             // TEST_STATEID of two stateids. RFC 8881 section 18.48.
@@ -251,7 +251,7 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
-        rule: "nfs/result-range",
+        rule: "nfs/result-arguments",
         kinds: BOTH,
         conversation: |scene, broken| {
             // LOCK of 10 bytes, denied by the lock of another owner. RFC 8881 section 18.10.
@@ -262,7 +262,19 @@ pub(crate) const PAIRS: &[Pair] = &[
         },
     },
     Pair {
-        rule: "nfs/result-range",
+        rule: "nfs/result-arguments",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            // LOCKT of the last byte of all, in NFSv4.0, denied by the lock of the same byte. RFC 7530 section 16.11.
+            let last = if broken { u32::MAX - 1 } else { u32::MAX };
+            let arguments = [2, u32::MAX, u32::MAX, 0, 1, 0, 7, 4, 9];
+            let mut operation = Operation::new(13, &arguments, &[]);
+            operation.result = Some((10010, vec![u32::MAX, last, 0, 1, 2, 0, 7, 4, 8]));
+            scene.compound(&Compound::new(0, &[Operation::putrootfh(), operation]));
+        },
+    },
+    Pair {
+        rule: "nfs/result-arguments",
         kinds: BOTH,
         conversation: |scene, broken| {
             let mut bind = Operation::bind_conn_to_session();

@@ -181,6 +181,17 @@ pub(crate) const PAIRS: &[Pair] = &[
             scene.exchange(&exchange);
         },
     },
+    // Of 4,096 bytes, 1,000 were written. RFC 1813 section 3.3.7.
+    Pair {
+        rule: "rpcrdma/read-missing",
+        kinds: BOTH,
+        conversation: |scene, broken| {
+            let mut exchange = Exchange::write3(scene.xid(), 4096);
+            exchange.reply.rpc[36..40].copy_from_slice(&u32::to_be_bytes(1000));
+            exchange.fetched[0].1.truncate(if broken { 996 } else { 1000 });
+            scene.exchange(&exchange);
+        },
+    },
     // A Long Call: without it, the procedure is unknown. RFC 8166 section 3.5.3.
     Pair {
         rule: "rpcrdma/read-missing",

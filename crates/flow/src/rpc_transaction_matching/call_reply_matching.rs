@@ -241,9 +241,20 @@ impl ConnectionRpcState {
         keep_data: bool,
     ) {
         let has_call = |key| transaction_table.get(key).is_some_and(|entry| entry.transaction.call.is_some());
-        let (call, reply) = if has_call(one) { (one, other) } else { (other, one) };
+        let (latest, reply) = match [one, other].map(has_call) {
+            [true, true] => {
+                let later = self.share_joined_xid(transaction_table, [one, other]);
+                if let Some(entry) = transaction_table.get(later) {
+                    self.transactions.insert((entry.requester, entry.transaction.xid), later);
+                }
+                return;
+            }
+            [true, false] => (one, other),
+            [false, _] => (other, one),
+        };
+        let Some(call) = self.call_of_joined_reply(transaction_table, latest, reply) else { return };
         if let Some(entry) = transaction_table.merge_halves(call, reply) {
-            self.transactions.insert((entry.requester, entry.transaction.xid), call);
+            self.transactions.insert((entry.requester, entry.transaction.xid), latest);
             self.expect_reads(transaction_table, call, keep_data);
         }
     }
@@ -273,7 +284,8 @@ impl ConnectionRpcState {
         let stall = reply.stall;
         let mut existing = self.transactions.get(&(requester, xid)).copied();
         if self.shared_xids.is_some() {
-            existing = self.shared_call_of_reply(context, (requester, xid), existing, (&reply, summary.as_ref()));
+            let message = (&reply, summary.as_ref());
+            existing = self.shared_call_of_reply(context.transaction_table, (requester, xid), existing, message);
         }
         self.mark_calls_before_reply(context, existing);
         self.last_reply =

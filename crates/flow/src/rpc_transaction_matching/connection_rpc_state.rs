@@ -64,6 +64,8 @@ struct ExaminedPackets {
 pub(crate) struct ConnectionRpcState {
     /// `true` if the connection is known to carry RPC-over-RDMA.
     pub(crate) is_rpc: bool,
+    /// `true` if its messages are datagrams: a missing one leaves no gap.
+    pub(crate) is_datagram: bool,
     /// Dialect of the connection, once a message identified it.
     pub(crate) dialect: Option<Dialect>,
     /// Version 2 properties announced by side A and by side B; `None` before the first.
@@ -150,6 +152,9 @@ impl ConnectionRpcState {
             *first_time = [*first_time, other.first_time].into_iter().flatten().min();
         }
         self.continuations.adopt(other.continuations, side);
+        if let Some(shared) = other.shared_xids {
+            self.shared_xids.get_or_insert_default().adopt(*shared, side);
+        }
         for other_side in ConnectionSideAOrB::BOTH {
             let own_side = side(other_side);
             if let Some(refused) = other.unseen_refusals.as_ref().and_then(|refusals| refusals[other_side]) {
@@ -215,7 +220,7 @@ impl ConnectionRpcState {
 
     /// Returns the keys of open and lingering Transactions.
     pub(crate) fn transaction_keys(&self) -> impl Iterator<Item = TransactionSlabKey> + '_ {
-        self.transactions.values().copied()
+        self.transactions.values().copied().chain(self.shared_xids.iter().flat_map(|shared| shared.keys()))
     }
 
     /// Returns the time of the oldest Call in flight of a side that offers memory to write to.

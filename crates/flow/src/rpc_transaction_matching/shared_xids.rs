@@ -14,7 +14,8 @@ use crate::transaction::{CapturedMessage, Transaction};
 use crate::transaction_slab_key::TransactionSlabKey;
 use crate::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 
-/// Maximum number of Calls of a connection whose XID a later Call has. The first of more has no Reply.
+/// Maximum number of Calls of a connection whose XID a later Call has; each of two directions that are joined may have as
+/// many. The first of more has no Reply.
 const MAX_SHARED_XIDS: usize = 64;
 
 /// Calls whose XID a later Call of the same side has, in the order in which they were sent.
@@ -27,6 +28,15 @@ impl SharedXidCalls {
     fn with_xid(&self, requester: ConnectionSideAOrB, xid: Xid) -> impl Iterator<Item = TransactionSlabKey> {
         let of_xid = self.calls.iter().filter(move |(side, of_call, _)| (*side, *of_call) == (requester, xid));
         of_xid.map(|(.., key)| *key)
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = TransactionSlabKey> {
+        self.calls.iter().map(|(.., key)| *key)
+    }
+
+    /// Adopts those of the other direction of the connection.
+    pub(super) fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSideAOrB) -> ConnectionSideAOrB) {
+        self.calls.extend(other.calls.into_iter().map(|(requester, xid, key)| (side(requester), xid, key)));
     }
 }
 
@@ -46,7 +56,7 @@ impl ConnectionRpcState {
             return false;
         }
         let shared = self.shared_xids.get_or_insert_default();
-        if shared.calls.len() >= MAX_SHARED_XIDS {
+        while shared.calls.len() >= MAX_SHARED_XIDS {
             let (.., first) = shared.calls.remove(0);
             context.transaction_table.close(first, *context.packet_meta);
         }
@@ -69,11 +79,28 @@ impl ConnectionRpcState {
         self.shared_xids.as_ref()?.with_xid(context.sender, xid).find(is_original)
     }
 
+    /// Records that two Calls, of two directions that were joined, have one XID, if the earlier one is in flight. Returns the
+    /// later one.
+    #[cold]
+    pub(super) fn share_joined_xid(
+        &mut self,
+        table: &TrackedTransactionTable,
+        [one, other]: [TransactionSlabKey; 2],
+    ) -> TransactionSlabKey {
+        let time = |key| table.get(key).and_then(|entry| Some(entry.transaction.call.as_ref()?.time));
+        let (earlier, later) = if time(one) <= time(other) { (one, other) } else { (other, one) };
+        if let Some(entry) = table.get(earlier).filter(|entry| entry.is_open()) {
+            let shared = self.shared_xids.get_or_insert_default();
+            shared.calls.push((entry.requester, entry.transaction.xid, earlier));
+        }
+        later
+    }
+
     /// Returns the Call of `requester` that a Reply answers; `latest` is the latest of those with its XID.
     #[cold]
     pub(super) fn shared_call_of_reply(
         &self,
-        context: &mut BorrowedFlowState<'_>,
+        table: &mut TrackedTransactionTable,
         (requester, xid): (ConnectionSideAOrB, Xid),
         latest: Option<TransactionSlabKey>,
         (reply, header): (&CapturedMessage, Option<&RpcRdmaHeaderSummary>),
@@ -83,13 +110,13 @@ impl ConnectionRpcState {
             return latest;
         }
         keys.extend(latest);
-        let table = &mut *context.transaction_table;
         let is_open = |key: &TransactionSlabKey| table.get(*key).is_some_and(TrackedFlowTransaction::is_unanswered);
         let open: Vec<_> = keys.iter().copied().filter(is_open).collect();
-        let fits = |key: &TransactionSlabKey| {
-            table.get(*key).is_some_and(|entry| may_answer(&entry.transaction, reply, header))
+        let mut lent = Some(reply.clone());
+        let mut fits = |key: &TransactionSlabKey| {
+            table.get_mut(*key).is_some_and(|entry| may_answer(&mut entry.transaction, &mut lent, header))
         };
-        let fitting: Vec<_> = open.iter().copied().filter(fits).collect();
+        let fitting: Vec<_> = open.iter().copied().filter(|key| fits(key)).collect();
         if let [only] = fitting[..] {
             return Some(only);
         }
@@ -111,6 +138,24 @@ impl ConnectionRpcState {
         // The Reply to an earlier Call may have been lost.
         let is_lossless = |key: &TransactionSlabKey| self.is_gapless_since(table, *key);
         candidates.iter().copied().find(is_lossless).or(candidates.last().copied()).or(latest)
+    }
+
+    /// Returns the Call that the Reply in `reply`, of the other of two directions that were joined, answers; `latest` is the
+    /// latest of those with its XID.
+    pub(super) fn call_of_joined_reply(
+        &self,
+        table: &mut TrackedTransactionTable,
+        latest: TransactionSlabKey,
+        reply: TransactionSlabKey,
+    ) -> Option<TransactionSlabKey> {
+        if self.shared_xids.is_none() {
+            return Some(latest);
+        }
+        let entry = table.get(reply)?;
+        let (id, message) = ((entry.requester, entry.transaction.xid), entry.transaction.reply.clone()?);
+        let header = { message.rpcrdma }
+            .and_then(|words| RpcRdmaHeaderSummary::decode(words.dialect, &message.bytes, message.length));
+        self.shared_call_of_reply(table, id, Some(latest), (&message, header.as_ref()))
     }
 
     /// Returns `true` if no message is missing from the capture since the Call in `key`.
@@ -137,20 +182,30 @@ impl ConnectionRpcState {
     }
 }
 
-/// Returns `true` if a Reply may be that of the Call of a Transaction: its chunks are those of the Call, and its results
-/// are valid for the arguments, as far as both were captured.
-fn may_answer(transaction: &Transaction, reply: &CapturedMessage, header: Option<&RpcRdmaHeaderSummary>) -> bool {
-    if reply.is_rdma_error() {
+/// Returns `true` if a Reply may be that of the Call of a Transaction without one: its chunks are those of the Call, and
+/// its results are valid for the arguments, as far as both were captured. The Transaction has the Reply only meanwhile: a
+/// copy of the Call may be large.
+fn may_answer(
+    transaction: &mut Transaction,
+    reply: &mut Option<CapturedMessage>,
+    header: Option<&RpcRdmaHeaderSummary>,
+) -> bool {
+    if reply.as_ref().is_none_or(CapturedMessage::is_rdma_error) {
         return true;
     }
     if header.is_some_and(|header| !header.has_chunks_of(transaction)) {
         return false;
     }
-    let mut answered = transaction.clone();
-    match header {
-        Some(header) => header.clone().set_reply(&mut answered, reply.clone()),
-        None => answered.reply = Some(reply.clone()),
+    if let Some(reply) = reply.take() {
+        match header {
+            Some(header) => header.clone().set_reply(transaction, reply),
+            None => transaction.reply = Some(reply),
+        }
     }
-    let summary = answered.with_messages(|messages| messages.summary());
-    summary.fault(&answered).is_none() && summary.reply_error.is_none_or(|error| error.is_cut())
+    let summary = transaction.with_messages(|messages| messages.summary());
+    let is_fitting = transaction.refused_message().is_none()
+        && !summary.is_reply_of_other(transaction)
+        && summary.reply_error.is_none_or(|error| error.is_cut());
+    *reply = RpcRdmaHeaderSummary::remove_reply(transaction);
+    is_fitting
 }

@@ -161,7 +161,7 @@ impl ConnectionRpcState {
     }
 
     /// Judges a Call that has the XID of the Call in `earlier`, which is in flight unless a Reply is missing. RFC 5531
-    /// section 9. Without the set-up, it may precede the first captured packet of its sender.
+    /// section 9. Without the set-up, it may precede the first captured packet of its sender. UDP does not show a gap.
     #[cold]
     pub(super) fn suspect_xid(
         &mut self,
@@ -174,7 +174,7 @@ impl ConnectionRpcState {
         }
         let is_lossless = self.is_gapless_since(context.transaction_table, earlier);
         let has_replied = self.last_reply.is_some_and(|reply| reply.requester == context.sender);
-        let is_certain = is_lossless && (self.has_set_up || has_replied);
+        let is_certain = is_lossless && !self.is_datagram && (self.has_set_up || has_replied);
         self.suspect_message(context, key, UnexpectedRpcMessageReason::XidInUse, is_certain);
     }
 

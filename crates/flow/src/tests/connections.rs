@@ -255,7 +255,7 @@ fn queue_pairs_set_up_again_without_capture_stay_one_connection() {
 }
 
 /// Interleaves the frames of several conversations.
-fn interleaved(conversations: impl IntoIterator<Item = Frames>) -> Frames {
+pub(super) fn interleaved(conversations: impl IntoIterator<Item = Frames>) -> Frames {
     let mut conversations: Vec<_> = conversations.into_iter().map(Vec::into_iter).collect();
     let mut frames = Vec::new();
     loop {

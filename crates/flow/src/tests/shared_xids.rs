@@ -1,5 +1,6 @@
 //! Calls in flight that share an XID. RFC 5531 section 9.
 
+use super::connections::interleaved;
 use super::tcp::{Stream, record};
 use super::*;
 
@@ -84,4 +85,71 @@ fn equal_replies_are_ambiguous() {
         ],
     );
     assert!(outcome.transactions.iter().skip(1).all(|t| t.is_reply_ambiguous));
+}
+
+/// RFC 5531 section 9: a Reply that fits neither Call proves nothing against its sender, as no rule judges it.
+#[test]
+fn reply_of_neither_call_is_ambiguous() {
+    let messages = [getattr_call(7), write_call_inline(7, &data(8)), write_reply(7, 9), write_reply(7, 10)];
+    let mut link = Link::new(17);
+    let senders = [Client, Client, Server, Server];
+    let frames: Frames =
+        { senders.iter().zip(&messages) }.flat_map(|(who, message)| link.send(*who, message)).collect();
+    let mut stream = Stream::new(900);
+    let segments: Frames =
+        { senders.iter().zip(&messages) }.map(|(who, message)| stream.send(*who, &record(&message.body))).collect();
+    for frames in [frames, segments] {
+        let outcome = run(&frames);
+        assert_eq!(outcome.transactions.len(), 2);
+        for transaction in &outcome.transactions {
+            let summary = transaction.with_messages(|messages| messages.summary());
+            assert!(transaction.is_reply_ambiguous && summary.is_reply_of_other(transaction), "{}", line(transaction));
+            assert_eq!(summary.fault(transaction), None, "{}", line(transaction));
+        }
+    }
+}
+
+/// The two directions of a connection are joined while Calls share an XID, with the direction of the Calls or into it: the
+/// earlier ones are neither lost nor of another connection.
+#[test]
+fn calls_stay_shared_when_directions_join() {
+    for (is_callback, is_swapped) in [(false, false), (false, true), (true, false), (true, true)] {
+        let (mut one, mut two) = (Link::new(17), Link::new(18));
+        two.client.psn = one.client.psn;
+        two.server.psn = one.server.psn;
+        let mut replies = [getattr_reply(7), write_reply(7, 8)];
+        if is_swapped {
+            replies.reverse();
+        }
+        // Nothing tells which directions belong together, until only one link has XID 8.
+        let calls = [(&mut one, 0), (&mut two, 1)].map(|(link, changed)| {
+            let mut calls = [getattr_call(6), getattr_call(7), write_call_inline(7, &data(8))];
+            calls.iter_mut().for_each(|call| *call.body.last_mut().unwrap() ^= changed);
+            calls.iter().flat_map(|call| link.send(Client, call)).collect::<Frames>()
+        });
+        let answers = [&mut one, &mut two].map(|link| link.send(Server, &getattr_reply(6)));
+        let deciding = if is_callback {
+            [one.send(Server, &callback(8)), one.send(Client, &null_reply(8))]
+        } else {
+            [one.send(Client, &getattr_call(8)), one.send(Server, &getattr_reply(8))]
+        };
+        let last = [&mut one, &mut two]
+            .map(|link| replies.iter().flat_map(|reply| link.send(Server, reply)).collect::<Frames>());
+        let frames = [interleaved(calls), interleaved(answers), deciding.concat(), last.concat()].concat();
+        let lines = run(&frames).lines();
+        let mut found: Vec<_> = { lines.iter().map(|line| &line[3..]) }.filter(|line| !line.contains(" 8 ")).collect();
+        found.sort_unstable();
+        let at = if is_swapped { [1, 0] } else { [0, 1] };
+        let mut expected = Vec::new();
+        for (connection, first) in [(1, 1), (2, 2)] {
+            let replies = at.map(|at| 9 + 2 * connection + at);
+            expected.extend([
+                format!("c{connection} > 6 GETATTR NFS3ERR_STALE call {first} reply {}", 6 + connection),
+                format!("c{connection} > 7 GETATTR NFS3ERR_STALE call {} reply {}", first + 2, replies[0]),
+                format!("c{connection} > 7 WRITE NFS3_OK call {} reply {}", first + 4, replies[1]),
+            ]);
+        }
+        expected.sort_unstable();
+        assert_eq!(found, expected, "{is_callback} {is_swapped}");
+    }
 }

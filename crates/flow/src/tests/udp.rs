@@ -2,6 +2,7 @@
 
 use super::tcp::datagram;
 use super::*;
+use crate::exceptional_transport_events::{TransportAnomalyKind, UnexpectedRpcMessageReason};
 
 const PORTS: [u16; 2] = [800, 2049];
 
@@ -47,4 +48,19 @@ fn other_datagrams_pass() {
     let outcome =
         expect(&[datagram(Client, [4000, 53], b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\0\0\x01\0\x01")], &[]);
     assert_eq!(outcome.flow.stats().ignored_counts().collect::<Vec<_>>(), [(IgnoredTraffic::Udp, 1)]);
+}
+
+/// RFC 5531 section 9: nothing shows that no reply is missing, so that two calls of one XID in flight are never certain.
+#[test]
+fn shared_xid_is_uncertain() {
+    let write = datagram(Client, PORTS, &write_call_inline(7, &data(8)).body);
+    let frames = [call(6), reply(6), call(7), write, reply(7), call(8), reply(8)];
+    let mut flow = Flow::new(FlowLimits { record_transport_events: true, ..FlowLimits::default() });
+    let mut found = Vec::new();
+    for (number, bytes) in (1..).zip(&frames) {
+        feed(&mut flow, number, number as i64 * 1000, bytes, usize::MAX);
+        found.extend(flow.transport_events().map(|event| (event.frame.0, event.kind, event.is_certain)));
+    }
+    let kind = TransportAnomalyKind::UnexpectedMessage(UnexpectedRpcMessageReason::XidInUse);
+    assert_eq!(found, [(4, kind, false)]);
 }

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::xdr::Cursor;
 
 /// Data that the Responder needed from the Read list of a Call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NeededReads {
+pub struct NeededReads {
     /// `true` if it needed the Position-Zero Read chunk: it decoded the Call.
     is_call: bool,
     /// Position and length in bytes of the data items that it needed; `None` if the messages do not tell which.
@@ -26,11 +26,7 @@ impl NeededReads {
     pub(crate) const NONE: Self = Self { is_call: false, items: Some(Vec::new()) };
 
     /// Returns what the Responder needed, by the status of its Reply, the arguments and the results.
-    pub(super) fn new(
-        status: RpcReplyStatus,
-        call: Option<(Procedure, Cursor<'_>)>,
-        results: Option<Cursor<'_>>,
-    ) -> Self {
+    pub fn new(status: RpcReplyStatus, call: Option<(Procedure, Cursor<'_>)>, results: Option<Cursor<'_>>) -> Self {
         let items = match (call, results) {
             _ if !status.is_success() => Some(Vec::new()),
             (None, _) => None,
@@ -41,17 +37,14 @@ impl NeededReads {
         Self { is_call: true, items }
     }
 
-    /// Returns the number of bytes needed of the chunks of a Position.
-    pub(crate) fn bytes_at(&self, position: Option<u32>, offered_bytes: u64) -> u64 {
+    /// Returns the number of bytes needed of the chunks of a Position; `None` if the messages do not tell.
+    pub fn bytes_at(&self, position: Option<u32>, offered_bytes: u64) -> Option<u64> {
         let position = position.unwrap_or(0) as usize;
-        match &self.items {
-            _ if position == 0 && self.is_call => offered_bytes,
-            None => offered_bytes,
-            Some(items) => {
-                let item = items.iter().find(|(at, _)| *at == position);
-                item.map_or(0, |(_, length)| u64::from(*length).min(offered_bytes))
-            }
+        if position == 0 && self.is_call {
+            return Some(offered_bytes);
         }
+        let item = self.items.as_ref()?.iter().find(|(at, _)| *at == position);
+        Some(item.map_or(0, |(_, length)| u64::from(*length).min(offered_bytes)))
     }
 }
 

@@ -4,13 +4,13 @@
 use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{
     Args, Bitmap4, CbArgs, CbResults, ChannelAttrs4, CreateSession4Args, CreateSession4Resok, CreateSessionFlags,
-    ReadPlusContent, ReadPlusRes4, Results, StableHow4,
+    LockRes, LocktRes, ReadPlusContent, ReadPlusRes4, Results, StableHow4,
 };
 use nfsrdma_dissectors::nfs::{Procedure, field_labels, v2, v3};
 use nfsrdma_dissectors::xdr::Cursor;
 
 use super::decoded_compound::DecodedCompound;
-use super::result_contradictions::{data_end, result_contradiction};
+use super::result_contradictions::{LockRange, data_end, result_contradiction};
 
 /// Words of bitmap4 that the RFCs define.
 const ATTRIBUTE_WORDS: usize = 3;
@@ -46,6 +46,8 @@ pub(super) enum ResultLimit {
     Write(u32, StableHow4),
     /// End of the range of READ_PLUS.
     ReadPlus(u64),
+    /// Range of LOCK or LOCKT, which a lock that denies it overlaps.
+    Lock(LockRange),
     /// Those of CREATE_SESSION, and of other rare operations whose results are compared with their arguments.
     Arguments,
 }
@@ -59,11 +61,11 @@ impl ResultLimit {
             Args::WRITE(args) => Some(Self::Write(args.data.length(), args.stable)),
             Args::READDIR(args) => Some(Self::Attributes(AttributeSet::new(&args.attr_request))),
             Args::READ_PLUS(args) => Some(Self::ReadPlus(args.rpa_offset.saturating_add(args.rpa_count.into()))),
+            Args::LOCK(args) => Some(Self::Lock(LockRange { offset: args.offset, length: args.length })),
+            Args::LOCKT(args) => Some(Self::Lock(LockRange { offset: args.offset, length: args.length })),
             Args::CREATE_SESSION(_)
             | Args::BIND_CONN_TO_SESSION(_)
             | Args::COPY(_)
-            | Args::LOCK(_)
-            | Args::LOCKT(_)
             | Args::SEEK(_)
             | Args::TEST_STATEID(_) => Some(Self::Arguments),
             _ => None,
@@ -102,6 +104,10 @@ fn is_invalid(limit: Option<ResultLimit>, results: &Results<'_>) -> bool {
         (Some(ResultLimit::Write(bytes, stable)), Results::WRITE(result)) => {
             result.ok().is_some_and(|ok| ok.count > bytes || is_less_stable(stable, ok.committed))
         }
+        (
+            Some(ResultLimit::Lock(asked)),
+            Results::LOCK(LockRes::Denied(denied)) | Results::LOCKT(LocktRes::Denied(denied)),
+        ) => !asked.overlaps(denied),
         (limit, Results::READ_PLUS(result)) => result.ok().is_some_and(|ok| {
             let exceeds = |end| data_end(ok).is_some_and(|data_end| data_end > end);
             matches!(first_gap(ok), Ok(Some(_))) || matches!(limit, Some(ResultLimit::ReadPlus(end)) if exceeds(end))
