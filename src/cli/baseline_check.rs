@@ -364,6 +364,16 @@ impl BaselineCommandContext<'_> {
         Ok(BaselineCheckOutcome::Blessed(summary))
     }
 
+    /// Returns the paths of files in the transactions with these frames, for display: none if a capture cannot be read
+    /// twice, such as a FIFO.
+    fn paths(&self, file: &Path, frames: &FxHashSet<u64>) -> DifferencePaths {
+        let is_readable = || fs::metadata(file).is_ok_and(|metadata| metadata.is_file());
+        if frames.is_empty() || !is_readable() {
+            return DifferencePaths::default();
+        }
+        DifferencePaths(paths_of_frames(file, self.memory, self.dialect, frames).unwrap_or_default())
+    }
+
     /// Compares a capture with its baseline, and keeps the first `count` differences.
     fn check(
         &self,
@@ -392,20 +402,22 @@ impl BaselineCommandContext<'_> {
         let baseline = baseline_file.read(max_bytes).map_err(|error| self.read_error(&path, &error))?;
         // The differences have the frames whose paths are needed.
         let mut frames = FxHashSet::default();
-        BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes).run(|difference| {
+        let mut comparator = BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes);
+        comparator.run(|difference| {
             if frames.len() < MAX_PATHS {
                 frames.extend(DifferencePaths::frames(&difference));
             }
             anyhow::Ok(())
         })?;
-        let paths = paths_of_frames(file, self.memory, self.dialect, &frames)?;
-        let paths = DifferencePaths(paths);
-        let mut comparator = BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes);
+        let paths = self.paths(file, &frames);
         let mut tally = DifferenceTally::new(count, junit::MAX_SHOWN_DIFFERENCES);
-        comparator.run(|difference| {
-            tally.push(&difference);
-            write_difference(&difference, paths.path(&difference)).map_err(anyhow::Error::from)
-        })?;
+        if comparator.comparison().total() > 0 {
+            comparator = BaselineComparator::new(&baseline, &recorded, self.shares.comparison_bytes);
+            comparator.run(|difference| {
+                tally.push(&difference);
+                write_difference(&difference, paths.path(&difference)).map_err(anyhow::Error::from)
+            })?;
+        }
         // Includes operations of the baseline alone.
         summary.operations.extend(baseline.counts().operations.keys().cloned());
         let comparison = comparator.comparison();

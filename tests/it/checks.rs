@@ -216,6 +216,29 @@ fn unreadable_files_are_reported_and_the_others_are_checked() {
     assert!(ends(&run(&folder.0, &["trace.pcap"]), 2).contains("line 2: a control character"));
 }
 
+/// A FIFO cannot be read a second time for the paths of the differences, which are still differences.
+#[test]
+fn capture_from_fifo_differs() {
+    let folder = blessed("fifo");
+    let _ = damage(&folder);
+    let path = folder.0.join("trace.pcap");
+    let expected = ends(&run(&folder.0, &["trace.pcap"]), 1);
+    assert!(expected.contains("DIFFERS"), "{expected}");
+    let bytes = fs::read(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let writer = std::thread::spawn(move || fs::write(&path, bytes));
+    // A command that waits for another writer does not end.
+    let output = Command::new("timeout")
+        .args(["60", env!("CARGO_BIN_EXE_nfsrdma-inspect"), "check", "trace.pcap"])
+        .current_dir(&folder.0)
+        .output()
+        .unwrap();
+    let text = ends(&output, 1);
+    assert_eq!(text.lines().last(), expected.lines().last());
+    writer.join().unwrap().unwrap();
+}
+
 #[test]
 fn a_capture_with_the_name_of_a_baseline_is_not_replaced() {
     let folder = blessed("capture-baseline");

@@ -11,7 +11,6 @@ use rustc_hash::FxHashMap;
 
 use super::credits::{CreditsInUse, RequesterCreditState, Version2SendCredits};
 use super::rdma_read_depth::RdmaReadDepthTracker;
-use super::shared_xids::SharedXidCalls;
 use super::suspected_violations::{SuspectedAccesses, SuspectedUnexpectedMessages};
 use crate::advertised_handles::HandleSegments;
 use crate::by_side::ConnectionSidePair;
@@ -57,6 +56,28 @@ struct ExaminedPackets {
     counts: ExaminedPacketCounts,
     /// Time of the first message, RDMA Read or RDMA Write.
     first_time: Option<Timestamp>,
+}
+
+/// Calls whose XID a later Call of the same side has, in the order in which they were sent.
+#[derive(Debug, Default)]
+pub(super) struct SharedXidCalls {
+    pub(super) calls: Vec<(ConnectionSideAOrB, Xid, TransactionSlabKey)>,
+}
+
+impl SharedXidCalls {
+    pub(super) fn with_xid(&self, requester: ConnectionSideAOrB, xid: Xid) -> impl Iterator<Item = TransactionSlabKey> {
+        let of_xid = self.calls.iter().filter(move |(side, of_call, _)| (*side, *of_call) == (requester, xid));
+        of_xid.map(|(.., key)| *key)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = TransactionSlabKey> {
+        self.calls.iter().map(|(.., key)| *key)
+    }
+
+    /// Adopts those of the other direction of the connection.
+    fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSideAOrB) -> ConnectionSideAOrB) {
+        self.calls.extend(other.calls.into_iter().map(|(requester, xid, key)| (side(requester), xid, key)));
+    }
 }
 
 /// State of the RPCs of one connection.

@@ -18,28 +18,6 @@ use crate::transaction_table::{TrackedFlowTransaction, TrackedTransactionTable};
 /// many. The first of more has no Reply.
 const MAX_SHARED_XIDS: usize = 64;
 
-/// Calls whose XID a later Call of the same side has, in the order in which they were sent.
-#[derive(Debug, Default)]
-pub(super) struct SharedXidCalls {
-    calls: Vec<(ConnectionSideAOrB, Xid, TransactionSlabKey)>,
-}
-
-impl SharedXidCalls {
-    fn with_xid(&self, requester: ConnectionSideAOrB, xid: Xid) -> impl Iterator<Item = TransactionSlabKey> {
-        let of_xid = self.calls.iter().filter(move |(side, of_call, _)| (*side, *of_call) == (requester, xid));
-        of_xid.map(|(.., key)| *key)
-    }
-
-    pub(super) fn keys(&self) -> impl Iterator<Item = TransactionSlabKey> {
-        self.calls.iter().map(|(.., key)| *key)
-    }
-
-    /// Adopts those of the other direction of the connection.
-    pub(super) fn adopt(&mut self, other: Self, side: impl Fn(ConnectionSideAOrB) -> ConnectionSideAOrB) {
-        self.calls.extend(other.calls.into_iter().map(|(requester, xid, key)| (side(requester), xid, key)));
-    }
-}
-
 impl ConnectionRpcState {
     /// Records that the sender uses the XID of the Call in `key` again, for a Call that asks for something else.
     /// Returns `false` if the two may be copies, as far as their arguments tell.
