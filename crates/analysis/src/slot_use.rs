@@ -84,7 +84,7 @@ impl SlotUse {
         let calls = flow.partial_calls().filter(|call| call.direction == CallDirection::Forward);
         let slots = calls.filter_map(|call| {
             let transaction = &call.transaction;
-            let used = transaction.with_messages(|messages| call_session_slots::slot(messages));
+            let used = transaction.with_messages(call_session_slots::slot);
             Some((used?, call.since))
         });
         self.partial_calls = slots.take(MAX_CALLS).collect();
@@ -95,7 +95,7 @@ impl SlotUse {
         let Some(call) = transaction.call.as_ref().filter(|_| transaction.direction == CallDirection::Forward) else {
             return;
         };
-        let used = transaction.with_messages(|messages| call_session_slots::slot(messages));
+        let used = transaction.with_messages(call_session_slots::slot);
         let Some(used) = used else { return };
         if self.sessions.len() >= self.max_sessions && !self.sessions.contains_key(&used.session) {
             return;
@@ -198,7 +198,7 @@ mod tests {
     fn most_at_once(name: &str) -> BTreeMap<SessionId, u32> {
         let mut events: BTreeMap<SessionId, Vec<(Timestamp, i32)>> = BTreeMap::new();
         for transaction in crate::testing::transactions(name) {
-            let used = transaction.with_messages(|messages| call_session_slots::slot(messages));
+            let used = transaction.with_messages(call_session_slots::slot);
             if let (Some(used), CallDirection::Forward, Some(call)) = (used, transaction.direction, &transaction.call) {
                 let events = events.entry(used.session).or_default();
                 events.push((call.end_time, 1));

@@ -152,7 +152,9 @@ mod tests {
         let read_plus = [&STATEID[..], &[0, 4096, 3]].concat();
         let seek = [&STATEID[..], &[0, 1000, 0]].concat();
         let test_stateid = [&[1][..], &STATEID].concat();
-        let examples: [((u32, u32), [&[u32]; 2]); 7] = [
+        // Number and status of an operation, and the words of its arguments and results.
+        type Example<'a> = ((u32, u32), [&'a [u32]; 2]);
+        let examples: [Example<'_>; 7] = [
             ((41, 0), [&session, &other_session]),
             ((60, 0), [&copy, &[0, 0, 5000, 2, 7, 7, 1, 1]]),
             ((12, 10_010), [&lock, &denied]),
