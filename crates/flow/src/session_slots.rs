@@ -3,16 +3,17 @@
 //!
 //! A slot takes a few bytes: hashes stand for its session, for the arguments and for the results. Only the fore channel is
 //! compared, not CB_COMPOUND, whose program numbers the Calls alone tell. Every Transaction comes here, and a dozen words
-//! are enough: they are read by their offsets, because a decoded credential and decoded operations would cost more than
-//! the comparison.
+//! are enough: they are read from the bytes, because decoded credentials and operations would cost more than the
+//! comparison.
 
 use std::collections::hash_map::Entry;
 use std::hash::{Hash, Hasher};
 
 use nfsrdma_dissectors::address::VirtualNetwork;
 use nfsrdma_dissectors::nfs::v4::OperationNumber;
+use nfsrdma_dissectors::rpc::auth::Flavor;
+use nfsrdma_dissectors::rpc::gss::RpcGssService;
 use nfsrdma_dissectors::rpc::{MsgType, Program, VERSION as RPC_VERSION};
-use nfsrdma_dissectors::xdr::Cursor;
 use rustc_hash::{FxHashMap, FxHasher};
 
 use super::transaction::{CapturedMessage, Transaction};
@@ -24,10 +25,6 @@ const MAX_SLOTS: usize = 4096;
 const MAX_LATE_USES: u32 = 1024;
 /// Maximum number of bytes of a message that its hash covers: data of a READ or WRITE may follow.
 const MAX_HASHED_BYTES: usize = 512;
-/// RPCSEC_GSS, and its services without protection of the arguments and with a signature. RFC 2203 section 5.
-const RPCSEC_GSS: u32 = 6;
-const SERVICE_NONE: u32 = 1;
-const SERVICE_INTEGRITY: u32 = 2;
 
 /// The last use of a slot.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +36,7 @@ struct SlotUse {
     results: u32,
 }
 
-/// What a Transaction is to an earlier one with its session, slot and sequence ID.
+/// Relation of a Transaction to an earlier one with its session, slot and sequence ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SlotRetry {
     /// The Call is the same.
@@ -99,23 +96,34 @@ fn whole_bytes(message: &CapturedMessage) -> Option<&[u8]> {
     is_whole.then(|| message.inline_bytes())
 }
 
-/// Returns the next opaque item.
-fn opaque<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
-    let length = cursor.word().ok()? as usize;
-    cursor.take_padded(length).ok()
+/// Takes the next bytes of a message.
+#[inline]
+fn take<'a>(message: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+    let (bytes, rest) = message.split_at_checked(length)?;
+    *message = rest;
+    Some(bytes)
 }
 
-fn words<const N: usize>(cursor: &mut Cursor<'_>) -> Option<[u32; N]> {
-    let mut words = [0; N];
-    for word in &mut words {
-        *word = cursor.word().ok()?;
-    }
-    Some(words)
+/// Takes the next opaque item, with its fill bytes.
+#[inline]
+fn take_opaque<'a>(message: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let [length] = take_words(message)?;
+    let length = length as usize;
+    let item = take(message, length)?;
+    take(message, length.wrapping_neg() % 4)?;
+    Some(item)
+}
+
+#[inline]
+fn take_words<const N: usize>(message: &mut &[u8]) -> Option<[u32; N]> {
+    let (words, _) = take(message, 4 * N)?.as_chunks::<4>();
+    let words: &[[u8; 4]; N] = words.first_chunk()?;
+    Some(words.map(u32::from_be_bytes))
 }
 
 /// Returns a hash of the rest of a message that is not 0.
-fn hash_of_rest(cursor: &Cursor<'_>) -> u32 {
-    let rest = cursor.rest();
+#[inline]
+fn hash_of_rest(rest: &[u8]) -> u32 {
     let mut hasher = FxHasher::default();
     hasher.write(&rest[..rest.len().min(MAX_HASHED_BYTES)]);
     hasher.write_usize(rest.len());
@@ -133,74 +141,75 @@ struct SequenceCall {
 
 impl SequenceCall {
     /// Decodes a Call; `None` if it does not begin with SEQUENCE, or if its arguments are encrypted.
-    fn decode(message: &[u8], tenant: VirtualNetwork) -> Option<Self> {
-        let mut cursor = Cursor::new(message);
-        let [_xid, head @ ..] = words::<6>(&mut cursor)?;
+    #[inline]
+    fn decode(mut message: &[u8], tenant: VirtualNetwork) -> Option<Self> {
+        let [_xid, head @ ..] = take_words::<6>(&mut message)?;
         if head != [MsgType::CALL.0, RPC_VERSION, Program::NFS.0, 4, 1] {
             return None;
         }
-        let [flavor] = words(&mut cursor)?;
-        let credential = opaque(&mut cursor)?;
-        let [_verifier_flavor] = words(&mut cursor)?;
-        opaque(&mut cursor)?;
-        if flavor == RPCSEC_GSS {
+        let [flavor] = take_words(&mut message)?;
+        let credential = take_opaque(&mut message)?;
+        let [_verifier_flavor] = take_words(&mut message)?;
+        take_opaque(&mut message)?;
+        if Flavor(flavor) == Flavor::RPCSEC_GSS {
             // Version, procedure, sequence number, service.
             let service = credential.get(12..16).and_then(|word| word.first_chunk()).copied();
-            match service.map(u32::from_be_bytes)? {
-                SERVICE_NONE => {}
-                SERVICE_INTEGRITY => {
-                    cursor = Cursor::new(opaque(&mut cursor)?);
-                    let [_sequence_number] = words(&mut cursor)?;
+            match RpcGssService(service.map(u32::from_be_bytes)?) {
+                RpcGssService::rpc_gss_svc_none => {}
+                RpcGssService::rpc_gss_svc_integrity => {
+                    message = take_opaque(&mut message)?;
+                    let [_sequence_number] = take_words(&mut message)?;
                 }
                 _ => return None,
             }
         }
-        let _tag = opaque(&mut cursor)?;
-        let [minor_version, _count] = words(&mut cursor)?;
-        if minor_version == 0 || words(&mut cursor)? != [OperationNumber::SEQUENCE.0] {
+        let _tag = take_opaque(&mut message)?;
+        let [minor_version, _count, operation] = take_words(&mut message)?;
+        if minor_version == 0 || operation != OperationNumber::SEQUENCE.0 {
             return None;
         }
         let mut hasher = FxHasher::default();
         tenant.hash(&mut hasher);
-        hasher.write(cursor.take(16).ok()?);
-        let [sequence_id, slot, _highest_slot, _is_cached] = words(&mut cursor)?;
+        hasher.write(take(&mut message, 16)?);
+        let [sequence_id, slot, _highest_slot, _is_cached] = take_words(&mut message)?;
         hasher.write_u32(slot);
-        Some(Self { slot: hasher.finish(), sequence_id, arguments: hash_of_rest(&cursor) })
+        Some(Self { slot: hasher.finish(), sequence_id, arguments: hash_of_rest(message) })
     }
 }
 
 /// Returns the sequence ID of a Reply in which SEQUENCE succeeded, and a hash of the other results.
-fn sequence_results(message: &[u8]) -> Option<(u32, u32)> {
-    let mut cursor = Cursor::new(message);
-    let [_xid, kind, is_denied, flavor] = words(&mut cursor)?;
-    opaque(&mut cursor)?;
-    let [accept_status] = words(&mut cursor)?;
+#[inline]
+fn sequence_results(mut message: &[u8]) -> Option<(u32, u32)> {
+    let [_xid, kind, is_denied, flavor] = take_words(&mut message)?;
+    take_opaque(&mut message)?;
+    let [accept_status] = take_words(&mut message)?;
     if [kind, is_denied, accept_status] != [MsgType::REPLY.0, 0, 0] {
         return None;
     }
     // Signed results are behind their length and a sequence number: a status is no such length.
-    let mut body = cursor;
-    if flavor == RPCSEC_GSS
-        && let Some(signed) = opaque(&mut body).filter(|signed| signed.len() > 8)
+    let mut body = message;
+    if Flavor(flavor) == Flavor::RPCSEC_GSS
+        && let Some(signed) = take_opaque(&mut body).filter(|signed| signed.len() > 8)
         && let Some(results) = signed.get(4..)
-        && let Some(found) = compound_results(Cursor::new(results))
+        && let Some(found) = compound_results(results)
     {
         return Some(found);
     }
-    compound_results(cursor)
+    compound_results(message)
 }
 
-fn compound_results(mut cursor: Cursor<'_>) -> Option<(u32, u32)> {
-    let [_status] = words(&mut cursor)?;
-    let _tag = opaque(&mut cursor)?;
-    let [_count, operation, status] = words(&mut cursor)?;
+#[inline]
+fn compound_results(mut message: &[u8]) -> Option<(u32, u32)> {
+    let [_status] = take_words(&mut message)?;
+    let _tag = take_opaque(&mut message)?;
+    let [_count, operation, status] = take_words(&mut message)?;
     if [operation, status] != [OperationNumber::SEQUENCE.0, 0] {
         return None;
     }
-    let _session = cursor.take(16).ok()?;
+    let _session = take(&mut message, 16)?;
     // The slots and flags may change.
-    let [sequence_id, _slot, _highest_slot, _target_highest_slot, _flags] = words(&mut cursor)?;
-    Some((sequence_id, hash_of_rest(&cursor)))
+    let [sequence_id, _slot, _highest_slot, _target_highest_slot, _flags] = take_words(&mut message)?;
+    Some((sequence_id, hash_of_rest(message)))
 }
 
 #[cfg(test)]
@@ -208,6 +217,11 @@ mod tests {
     use nfsrdma_dissectors::captured_frame::{FrameNumber, Timestamp};
 
     use super::*;
+
+    // Words as RFC 2203 section 5 has them.
+    const RPCSEC_GSS: u32 = 6;
+    const SERVICE_NONE: u32 = 1;
+    const SERVICE_INTEGRITY: u32 = 2;
 
     /// Protection of the arguments and results.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,8 @@
-//! Names in the arguments of an operation, and what it needs of them. RFC 1813 section 3.3, RFC 8881 section 18.
+//! Names in the arguments of an operation, and its conditions on them. RFC 1813 section 3.3, RFC 8881 section 18.
 
 use nfsrdma_dissectors::nfs::{v3, v4};
 
-use crate::v4::filehandles::claimed_name;
-
-/// What an operation needs of a name: without it, a status says so.
+/// Condition of an operation on a name: if it is not met, a status says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// It exists: NFS4ERR_NOENT.
@@ -23,7 +21,7 @@ pub enum Need {
 pub struct Name<'m> {
     /// The name.
     pub text: &'m [u8],
-    /// What the operation needs of it.
+    /// Condition of the operation on it.
     pub need: Need,
     /// `true` for the old name of RENAME. Its directory is the object of the saved filehandle; in NFSv3, of the first.
     pub is_old: bool,
@@ -89,6 +87,19 @@ impl<'m> Name<'m> {
     }
 }
 
+/// Returns the name in the claim of an OPEN; `None` if it is about the object of the current filehandle. RFC 8881 section
+/// 18.16.3, table of claims.
+pub fn claimed_name<'m>(claim: &v4::OpenClaim4<'m>) -> Option<&'m [u8]> {
+    match claim {
+        v4::OpenClaim4::Null(name) | v4::OpenClaim4::DelegatePrev(name) => Some(name.0),
+        v4::OpenClaim4::DelegateCur(claim) => Some(claim.file.0),
+        v4::OpenClaim4::Previous(_)
+        | v4::OpenClaim4::Fh
+        | v4::OpenClaim4::DelegPrevFh
+        | v4::OpenClaim4::DelegCurFh(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use nfsrdma_dissectors::nfs::v3::{
@@ -96,8 +107,8 @@ mod tests {
         SetMtime,
     };
     use nfsrdma_dissectors::nfs::v4::{
-        Bitmap4, Createhow4, Fattr4, Link4Args, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Rename4Args,
-        ShareAccess, ShareDeny,
+        Bitmap4, Createhow4, Fattr4, Link4Args, Open4Args, OpenClaim4, OpenDelegationType4, OpenOwner4, Openflag4,
+        Opentype4, Rename4Args, ShareAccess, ShareDeny, Stateid4,
     };
     use nfsrdma_dissectors::xdr::{Opaque, Text};
 
@@ -133,6 +144,22 @@ mod tests {
             ),
         ] {
             assert_eq!(needs(Name::of_v3(&args)), expected, "{args:?}");
+        }
+    }
+
+    /// RFC 8881 section 18.16.3: claims by name and by filehandle.
+    #[test]
+    fn claims_by_filehandle_keep_object() {
+        let claims = [
+            (OpenClaim4::Null(Text(b"f")), Some(&b"f"[..])),
+            (OpenClaim4::DelegatePrev(Text(b"f")), Some(b"f")),
+            (OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE), None),
+            (OpenClaim4::Fh, None),
+            (OpenClaim4::DelegPrevFh, None),
+            (OpenClaim4::DelegCurFh(Stateid4 { seqid: 1, other: [7; 12] }), None),
+        ];
+        for (claim, name) in claims {
+            assert_eq!(claimed_name(&claim), name, "{claim:?}");
         }
     }
 

@@ -64,7 +64,7 @@ impl Default for Types {
     }
 }
 
-/// What is known of a name in a directory.
+/// Knowledge of a name in a directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Entry {
     /// Nothing.

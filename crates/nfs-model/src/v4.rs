@@ -19,7 +19,7 @@ pub struct Meaning {
     pub position: Position,
     /// `true` if a server of its first minor version must support it. RFC 8881 section 17, RFC 7862 section 14.
     pub is_required: bool,
-    /// What it makes the current filehandle.
+    /// Its effect on the current filehandle.
     pub current: Current,
     /// `true` if it works on the object of the saved filehandle, too: as its source. RFC 8881 sections 18.9 and 18.26,
     /// RFC 7862 sections 15.2 and 15.13.
@@ -39,7 +39,7 @@ pub enum Position {
     InSession,
 }
 
-/// What an operation makes the current filehandle.
+/// Effect of an operation on the current filehandle: its object behind the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Current {
     /// The one that it was.

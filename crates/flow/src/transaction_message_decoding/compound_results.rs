@@ -17,7 +17,7 @@ pub(super) enum CallOperations<'a> {
     Back(OperationSummary<CbOperationNumber>, SentSequence<'a>, ResultLimits),
 }
 
-/// What the first operation sent that its result repeats, if it is SEQUENCE or CB_SEQUENCE.
+/// Session, slot and sequence ID that SEQUENCE or CB_SEQUENCE sent, if it is the first operation.
 #[derive(Clone, Copy)]
 pub(super) struct SentSequence<'a>(Option<&'a [u8]>);
 

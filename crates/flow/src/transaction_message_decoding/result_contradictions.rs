@@ -15,7 +15,7 @@ pub const COMPARED_OPERATIONS: [Operation; 7] = [
     Operation::TEST_STATEID,
 ];
 
-/// Returns what a result may not have for the arguments of its operation, as text.
+/// Returns the contradiction of a result to the arguments of its operation, as text.
 pub fn result_contradiction(arguments: &Args<'_>, results: &Results<'_>) -> Option<String> {
     let contradiction = contradiction(arguments, results);
     debug_assert!(contradiction.is_none() || COMPARED_OPERATIONS.contains(&arguments.operation()));
@@ -24,7 +24,7 @@ pub fn result_contradiction(arguments: &Args<'_>, results: &Results<'_>) -> Opti
 
 fn contradiction(arguments: &Args<'_>, results: &Results<'_>) -> Option<String> {
     match (arguments, results) {
-        // RFC 7862 section 15.2.3; a count of 0 stands for the rest of the file.
+        // RFC 7862 section 15.2.3; a count of 0 means up to the end of the file.
         (Args::COPY(args), Results::COPY(result)) => {
             let copied = result.ok()?.cr_response.wr_count;
             (args.ca_count > 0 && copied > args.ca_count)
@@ -77,7 +77,7 @@ pub(super) struct LockRange {
 }
 
 impl LockRange {
-    /// Returns the last byte; `None` of an empty range. A length of all ones stands for the rest of the file. RFC 8881
+    /// Returns the last byte; `None` of an empty range. A length of all ones means up to the end of the file. RFC 8881
     /// section 18.10.3.
     fn last(self) -> Option<u64> {
         match self.length {
@@ -86,15 +86,15 @@ impl LockRange {
         }
     }
 
-    /// Returns `true` if a lock conflicts with this range. A server may return a length of 0, which no lock has, for the
-    /// rest of the file.
+    /// Returns `true` if a lock conflicts with this range. A server may return a length of 0, which no lock has, instead
+    /// of all ones.
     pub(super) fn overlaps(self, denied: &LockDenied<'_>) -> bool {
         let last_denied = Self { offset: denied.offset, length: denied.length }.last().unwrap_or(u64::MAX);
         self.last().is_some_and(|last| self.offset <= last_denied && denied.offset <= last)
     }
 }
 
-/// Returns the fault of a lock that conflicts with none: it begins behind the other one, or ends before it. RFC 8881
+/// Returns the fault of a lock that conflicts with none: it begins after the other one, or ends before it. RFC 8881
 /// sections 18.10.3 and 18.11.3.
 fn lock_contradiction(name: &str, asked: LockRange, denied: &LockDenied<'_>) -> Option<String> {
     (!asked.overlaps(denied)).then(|| {

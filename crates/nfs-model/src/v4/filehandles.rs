@@ -1,9 +1,10 @@
 //! Current and saved filehandle of a COMPOUND, operation by operation, as objects: the filehandle of an object may be
 //! known only later in the COMPOUND, or never. RFC 7530 section 15.2, RFC 8881 sections 16.2.3.1.1 and 2.6.3.1.1.8.
 
-use nfsrdma_dissectors::nfs::v4::{Args, Attribute, Attributes, OpenClaim4, Operation, Results};
+use nfsrdma_dissectors::nfs::v4::{Args, Attribute, Attributes, Operation, Results};
 
 use super::{Current, meaning};
+use crate::names::Name;
 
 /// An object that the operations of one COMPOUND work on. Two objects of a COMPOUND may be one object of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -16,7 +17,7 @@ impl Object {
     }
 }
 
-/// Where the filehandle of an object comes from.
+/// Source of the filehandle of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin<'m> {
     /// From the arguments of PUTFH.
@@ -67,12 +68,13 @@ impl Filehandles {
     /// Applies the next operation; `args` is `None` if they are not in the capture.
     pub fn apply<'m>(&mut self, operation: Operation, args: Option<&Args<'m>>) -> Step<'m> {
         let (current, saved) = (self.current, self.saved);
-        let named = || args.and_then(name).map_or(Origin::Unknown, |name| Origin::Name(current, name));
+        let name = || Name::of_v4(args?)[0].map(|name| name.text);
+        let named = || name().map_or(Origin::Unknown, |name| Origin::Name(current, name));
         let (next, made) = match meaning(operation).current {
             Current::Kept => (current, None),
             Current::Saved => (saved, None),
             Current::Consumed => (current.filter(|_| self.minor_version == 0), None),
-            Current::Claim if args.is_some_and(|args| name(args).is_none()) => (current, None),
+            Current::Claim if args.is_some() && name().is_none() => (current, None),
             Current::Argument => self.make(match args {
                 Some(Args::PUTFH(args)) => Origin::Handle(args.object.0),
                 _ => Origin::Unknown,
@@ -105,27 +107,6 @@ impl Step<'_> {
     /// Returns the object that is the target of an operation that works on two.
     pub fn target(&self, operation: Operation) -> Option<Object> {
         self.current.filter(|_| meaning(operation).uses_saved)
-    }
-}
-
-/// Returns the name by which OPEN, LOOKUP or CREATE find the object of the next current filehandle.
-fn name<'m>(args: &Args<'m>) -> Option<&'m [u8]> {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "`Current` says which operations have one")]
-    match args {
-        Args::CREATE(args) => Some(args.objname.0),
-        Args::LOOKUP(args) => Some(args.objname.0),
-        Args::OPEN(args) => claimed_name(&args.claim),
-        _ => None,
-    }
-}
-
-/// Returns the name in the claim of an OPEN; `None` if it is about the object of the current filehandle. RFC 8881 section
-/// 18.16.3, table of claims.
-pub fn claimed_name<'m>(claim: &OpenClaim4<'m>) -> Option<&'m [u8]> {
-    match claim {
-        OpenClaim4::Null(name) | OpenClaim4::DelegatePrev(name) => Some(name.0),
-        OpenClaim4::DelegateCur(claim) => Some(claim.file.0),
-        OpenClaim4::Previous(_) | OpenClaim4::Fh | OpenClaim4::DelegPrevFh | OpenClaim4::DelegCurFh(_) => None,
     }
 }
 
@@ -179,8 +160,8 @@ fn returned<'m>(results: &Results<'m>) -> Option<&'m [u8]> {
 mod tests {
     use nfsrdma_dissectors::nfs::StatusUnion;
     use nfsrdma_dissectors::nfs::v4::{
-        Lookup4Args, ObjectFh4, Open4Args, OpenDelegationType4, OpenOwner4, Openflag4, Opentype4, Rename4Args,
-        ShareAccess, ShareDeny, Stateid4,
+        Lookup4Args, ObjectFh4, Open4Args, OpenClaim4, OpenOwner4, Openflag4, Opentype4, Rename4Args, ShareAccess,
+        ShareDeny, Stateid4,
     };
     use nfsrdma_dissectors::xdr::{Opaque, Text, Void};
 
@@ -228,22 +209,6 @@ mod tests {
         assert_eq!(steps(1, &operations)[1].next, None);
         let before = steps(0, &operations);
         assert_eq!((before[1].next, before[1].made), (before[0].next, None));
-    }
-
-    /// RFC 8881 section 18.16.3: claims by name and by filehandle.
-    #[test]
-    fn claims_by_filehandle_keep_object() {
-        let claims = [
-            (OpenClaim4::Null(Text(b"f")), Some(&b"f"[..])),
-            (OpenClaim4::DelegatePrev(Text(b"f")), Some(b"f")),
-            (OpenClaim4::Previous(OpenDelegationType4::OPEN_DELEGATE_NONE), None),
-            (OpenClaim4::Fh, None),
-            (OpenClaim4::DelegPrevFh, None),
-            (OpenClaim4::DelegCurFh(Stateid4 { seqid: 1, other: [7; 12] }), None),
-        ];
-        for (claim, name) in claims {
-            assert_eq!(claimed_name(&claim), name, "{claim:?}");
-        }
     }
 
     /// RFC 8881 section 18.8.3: GETFH returns the filehandle of what LOOKUP found, also for operations before it.

@@ -14,7 +14,7 @@ use nfsrdma_dissectors::field::NullFieldObserver;
 use nfsrdma_dissectors::nfs::v4::{self, Args, Attribute, Createhow4, Newoffset4, Openflag4};
 use nfsrdma_dissectors::nfs::{Procedure, mount, v3};
 use nfsrdma_dissectors::xdr::{Cursor, Encoder, Xdr, XdrArray};
-use nfsrdma_nfs_model::v4::filehandles::claimed_name;
+use nfsrdma_nfs_model::names::claimed_name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::variable_resolution::UndefinedVariableUsage;

@@ -93,7 +93,7 @@ fn hard_link_has_its_safe_name() {
     assert_eq!((paths(&plan), plan.bytes), (vec![("/plain", 0), ("/y", 1)], 11));
 }
 
-/// What is read of files that are not created is no part of the content, and a file is at least as long as what is read.
+/// Bytes read from files that are not created are not content, and a file is at least as long as the bytes read from it.
 #[test]
 fn content_is_that_of_created_files() {
     let [safe, unsafe_] = [&[(0, "f")], &[(0, "a/b")]];

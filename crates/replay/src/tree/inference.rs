@@ -5,6 +5,7 @@ use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::nfs::{Procedure, v3, v4};
 use nfsrdma_dissectors::rpc::RpcMsg;
 use nfsrdma_dissectors::xdr::{Cursor, Text};
+use nfsrdma_nfs_model::names::Name;
 use nfsrdma_nfs_model::types::{Entry, Objects, Proof, Types, conflict};
 use rustc_hash::FxHashMap;
 
@@ -172,14 +173,16 @@ impl<'s> TreeInferenceStepContext<'_, 's> {
     }
 
     /// Records what the status of an operation proves about its objects, and about names in the directories among them:
-    /// the one in the current directory, and the old one of RENAME in the other.
+    /// those in the current directory, and the old one of RENAME in the other.
     pub(super) fn infer_from_status(
         &mut self,
         objects: Objects,
         status: Nfsstat4,
         [current, saved]: [Option<InferredObjectId>; 2],
-        [name, old_name]: [Option<&[u8]>; 2],
+        names: [Option<Name<'_>>; 2],
     ) {
+        let name_of = |is_old| names.into_iter().flatten().find(|name| name.is_old == is_old).map(|name| name.text);
+        let [name, old_name] = [name_of(false), name_of(true)];
         let is_success = status == Nfsstat4::NFS4_OK;
         let mut proof = objects.proof(status);
         for (id, types) in [(current, proof.current), (saved, proof.saved)] {

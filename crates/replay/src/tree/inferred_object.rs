@@ -84,7 +84,7 @@ pub struct InferredObject {
     pub(super) occupancy: Occupancy,
 }
 
-/// Whether a directory needs an entry that no message names.
+/// Need of a directory for an entry that no message names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Occupancy {
     /// No status shows that it had one.

@@ -682,7 +682,7 @@ impl InferredTree {
     }
 
     /// Adds the links of an object whose names are unknown, outside of the captured tree: at most `free_links`, which it
-    /// reduces. Those that are left out are counted, and an empty name stands for them.
+    /// reduces. Those that are left out are counted; one link with an empty name marks them.
     fn add_links(&mut self, id: InferredObjectId, free_links: &mut usize) {
         let Some(node) = self.nodes.get(id.0 as usize) else { return };
         let named = node.names.iter().filter(|name| name.step == 0).count();

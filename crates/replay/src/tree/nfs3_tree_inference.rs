@@ -6,6 +6,7 @@ use nfsrdma_dissectors::nfs::mount::v3 as mount3;
 use nfsrdma_dissectors::nfs::v3::{self, Args, Createhow3, Diropargs3, Fattr3, Procedure, Results};
 use nfsrdma_dissectors::nfs::v4::Nfsstat4;
 use nfsrdma_dissectors::xdr::{Cursor, Text};
+use nfsrdma_nfs_model::names::Name;
 use nfsrdma_nfs_model::types::{Objects, Types};
 
 use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
@@ -32,37 +33,31 @@ fn is_directory_unchanged<S>(result: &StatusUnion<S, v3::Create3Resok<'_>, v3::D
     before.mtime == after.mtime && before.ctime == after.ctime
 }
 
-/// Filehandles of the current and of the saved object of a call, the name in the first, and the old one of RENAME in
-/// the other; see [`Objects`].
-type ObjectsOfCall<'a> = ([Option<&'a [u8]>; 2], [Option<&'a [u8]>; 2]);
-
-fn objects_of_call<'a>(args: &Args<'a>) -> ObjectsOfCall<'a> {
-    let one = |handle: &'a [u8]| ([Some(handle), None], [None; 2]);
-    let entry = |entry: &Diropargs3<'a>| ([Some(entry.dir.0), None], [Some(entry.name.0), None]);
-    match args {
-        Args::NULL(_) => ([None; 2], [None; 2]),
-        Args::GETATTR(args) => one(args.object.0),
-        Args::SETATTR(args) => one(args.object.0),
-        Args::LOOKUP(args) => entry(&args.what),
-        Args::ACCESS(args) => one(args.object.0),
-        Args::READLINK(args) => one(args.symlink.0),
-        Args::READ(args) => one(args.file.0),
-        Args::WRITE(args) => one(args.file.0),
-        Args::CREATE(args) => entry(&args.r#where),
-        Args::MKDIR(args) => entry(&args.r#where),
-        Args::SYMLINK(args) => entry(&args.r#where),
-        Args::MKNOD(args) => entry(&args.r#where),
-        Args::REMOVE(args) | Args::RMDIR(args) => entry(&args.object),
-        Args::RENAME(args) => {
-            ([Some(args.to.dir.0), Some(args.from.dir.0)], [Some(args.to.name.0), Some(args.from.name.0)])
-        }
-        Args::LINK(args) => ([Some(args.link.dir.0), Some(args.file.0)], [Some(args.link.name.0), None]),
-        Args::READDIR(args) => one(args.dir.0),
-        Args::READDIRPLUS(args) => one(args.dir.0),
-        Args::FSSTAT(args) | Args::FSINFO(args) => one(args.fsroot.0),
-        Args::PATHCONF(args) => one(args.object.0),
-        Args::COMMIT(args) => one(args.file.0),
-    }
+/// Returns the filehandles of the current and of the saved object of a call; see [`Objects`].
+fn objects_of_call<'a>(args: &Args<'a>) -> [Option<&'a [u8]>; 2] {
+    let object = match args {
+        Args::NULL(_) => return [None; 2],
+        Args::RENAME(args) => return [Some(args.to.dir.0), Some(args.from.dir.0)],
+        Args::LINK(args) => return [Some(args.link.dir.0), Some(args.file.0)],
+        Args::GETATTR(args) => args.object,
+        Args::SETATTR(args) => args.object,
+        Args::LOOKUP(args) => args.what.dir,
+        Args::ACCESS(args) => args.object,
+        Args::READLINK(args) => args.symlink,
+        Args::READ(args) => args.file,
+        Args::WRITE(args) => args.file,
+        Args::CREATE(args) => args.r#where.dir,
+        Args::MKDIR(args) => args.r#where.dir,
+        Args::SYMLINK(args) => args.r#where.dir,
+        Args::MKNOD(args) => args.r#where.dir,
+        Args::REMOVE(args) | Args::RMDIR(args) => args.object.dir,
+        Args::READDIR(args) => args.dir,
+        Args::READDIRPLUS(args) => args.dir,
+        Args::FSSTAT(args) | Args::FSINFO(args) => args.fsroot,
+        Args::PATHCONF(args) => args.object,
+        Args::COMMIT(args) => args.file,
+    };
+    [Some(object.0), None]
 }
 
 /// Returns the status of a reply, and the attributes of the current and the saved object in a failure.
@@ -112,12 +107,11 @@ impl TreeInferenceStepContext<'_, '_> {
     fn infer_from_nfs3_status(&mut self, procedure: Procedure, args: &Args<'_>, result: &Results<'_>) {
         let Some((status, attributes)) = failure(result) else { return };
         let objects = Objects::of_v3(procedure);
-        let (handles, names) = objects_of_call(args);
-        let ids = handles.map(|handle| self.object_of_handle(handle?));
+        let ids = objects_of_call(args).map(|handle| self.object_of_handle(handle?));
         for (id, attributes) in ids.into_iter().zip(attributes) {
             self.record_attributes(id, attributes);
         }
-        self.infer_from_status(objects, Nfsstat4(status.0), ids, names);
+        self.infer_from_status(objects, Nfsstat4(status.0), ids, Name::of_v3(args));
     }
 
     fn record_attributes(&mut self, id: Option<InferredObjectId>, attributes: Option<&Fattr3>) {

@@ -7,8 +7,8 @@ use nfsrdma_dissectors::nfs::v4::{
     self, Args, Attribute, CopyRes, Createhow4, Createtype4, Fattr4, Nfsstat4, Openflag4, ReadPlusContent, Results,
 };
 use nfsrdma_dissectors::xdr::Cursor;
+use nfsrdma_nfs_model::names::{Name, claimed_name};
 use nfsrdma_nfs_model::types::{Objects, Types};
-use nfsrdma_nfs_model::v4::filehandles::claimed_name;
 use nfsrdma_nfs_model::v4::{Current, meaning};
 
 use super::inference::{CapturedObjectAttributes, CapturedUserOrGroup, TreeInferenceStepContext};
@@ -81,16 +81,7 @@ impl TreeInferenceStepContext<'_, '_> {
         status: Nfsstat4,
         [current, saved]: [Option<InferredObjectId>; 2],
     ) {
-        let names = match args {
-            Args::OPEN(args) => [claimed_name(&args.claim), None],
-            Args::CREATE(args) => [Some(args.objname.0), None],
-            Args::LOOKUP(args) => [Some(args.objname.0), None],
-            Args::REMOVE(args) => [Some(args.target.0), None],
-            Args::SECINFO(args) => [Some(args.name.0), None],
-            Args::LINK(args) => [Some(args.newname.0), None],
-            Args::RENAME(args) => [Some(args.newname.0), Some(args.oldname.0)],
-            _ => [None; 2],
-        };
+        let names = Name::of_v4(args);
         let objects = Objects::of_v4(minor, args.operation(), names[0].is_some());
         self.infer_from_status(objects, status, [current, saved], names);
     }

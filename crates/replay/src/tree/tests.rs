@@ -728,7 +728,7 @@ fn size_before_setattr_is_initial() {
     assert_eq!(tree.known_initial_size(file), Some(65_536));
 }
 
-/// What a run knows of names tells the changes of other clients from faults of the server.
+/// A run tells the changes of other clients from faults of the server by the names that it knows.
 #[test]
 fn absent_names_and_empty_directories_are_known() {
     let mut tree = InferredTree::with_current_state();

@@ -2,7 +2,7 @@
 
 use nfsrdma_dissectors::nfs::v3;
 use nfsrdma_dissectors::nfs::v4::{self, Openflag4};
-use nfsrdma_nfs_model::v4::filehandles::claimed_name;
+use nfsrdma_nfs_model::names::claimed_name;
 
 /// Effect of an operation, or of a procedure that is not a COMPOUND. Names are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

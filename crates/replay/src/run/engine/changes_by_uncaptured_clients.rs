@@ -21,7 +21,7 @@ use crate::trace::reader::ReplayTraceReader;
 use crate::trace::step::{NONE, TraceSlotValueKind, TraceStep};
 use crate::tree::inferred_object::name_hash;
 
-/// What a status says about a name or a file.
+/// Meaning of a status for a name or a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameStatus {
     Ok,

@@ -13,7 +13,8 @@ use nfsrdma_dissectors::nfs::v4::{
     LockRes, Locker4, NfsLockType4, OpenRflags, Operation, Results, Sessionid4, SetclientidRes, ShareAccess, ShareDeny,
 };
 use nfsrdma_dissectors::xdr::Cursor;
-use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Handles, Object, claimed_name};
+use nfsrdma_nfs_model::names::claimed_name;
+use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Handles, Object};
 
 use crate::run::captured_open_grants::CapturedStepOpenGrants;
 use crate::run::live_values::LiveVariableValues;
@@ -175,7 +176,7 @@ pub(in crate::run) fn may_change_state(operations: &[Operation]) -> bool {
     })
 }
 
-/// What is known of a COMPOUND while it is processed.
+/// Knowledge of a COMPOUND while it is processed.
 #[derive(Default)]
 struct ProcessedCompound<'a> {
     client: Option<Clientid4>,

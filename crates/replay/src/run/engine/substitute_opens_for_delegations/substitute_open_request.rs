@@ -10,7 +10,8 @@ use nfsrdma_dissectors::nfs::v4::{
     ShareDeny, Stateid4,
 };
 use nfsrdma_dissectors::xdr::{Opaque, Text};
-use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Handles, claimed_name};
+use nfsrdma_nfs_model::names::claimed_name;
+use nfsrdma_nfs_model::v4::filehandles::{Filehandles, Handles};
 
 use super::super::super::recovery::recoverable_client_state::{MAX_OPERATIONS, slot_variable};
 use super::super::reply_check_queue::LiveReply;
