@@ -50,16 +50,16 @@ pub(super) fn read<'a>(
             let reply = v4::CompoundReply::decode(&mut results, &mut NullFieldObserver)?;
             let mut comparison = Comparison::new(operations, OperationNumber::ILLEGAL);
             let mut limited = LimitedResults::new(limits);
-            let mut see = |index, number, status, result: Option<&v4::Results<'_>>| {
+            let see = |index, number, status, result: Option<&v4::Results<'_>>| {
                 comparison.add(number, status, result.is_some() || number.known().is_some());
                 result.into_iter().for_each(|result| limited.see(index, result));
             };
             let end = match decoded.and_then(|compound| compound.reply.as_ref()) {
                 Some(decoded) => {
-                    decoded.visit_results(&mut see);
+                    decoded.visit_results(see);
                     decoded.end()
                 }
-                None => reply.visit_results(&mut see).map(|end| end.unwrap_or(results)),
+                None => reply.visit_results(see).map(|end| end.unwrap_or(results)),
             };
             faults.has_invalid = limited.has_invalid;
             faults.has_contradiction =
